@@ -1,0 +1,51 @@
+"""One error family.
+
+FarmError                  anything this project raises on purpose
+├── InputError             the user gave us something wrong (exit code 2)
+│   ├── ScenarioError      a scenario file, with its key
+│   ├── TraceError         a trace file, with its record or line
+│   └── StateError         a state file of `farm estimate`, with its key
+├── ServerError            a Redis server that is absent, busy or refuses us (exit code 2)
+├── RunError               a run that could not be carried through (exit code 1)
+└── InvariantError         our own bug: the farm's state contradicts itself
+"""
+
+from __future__ import annotations
+
+
+class FarmError(Exception):
+    """Anything this project raises on purpose; its text is one message for a person."""
+
+    exit_code = 1
+
+
+class InputError(FarmError):
+    """The user gave something wrong: the message says where, what was found, what is allowed."""
+
+    exit_code = 2
+
+
+class ScenarioError(InputError):
+    """A scenario that cannot be run."""
+
+
+class TraceError(InputError):
+    """A trace that cannot be read: the message names the record or line."""
+
+
+class StateError(InputError):
+    """A farm state file that cannot be used: the message names the key."""
+
+
+class ServerError(FarmError):
+    """A Redis server that cannot be started, reached or used."""
+
+    exit_code = 2
+
+
+class RunError(FarmError):
+    """A run that began but could not be carried through."""
+
+
+class InvariantError(FarmError):
+    """The farm's own state contradicts itself: a bug in this project, never the user's fault."""

@@ -1,0 +1,109 @@
+"""The nouns of the farm: frozen values that every other module shares.
+
+Instants end in ``_at`` and spans in ``_time``; both are float seconds of farm time.
+Values are msgspec structs: immutable, comparable, ten times cheaper to make than frozen
+dataclasses (a simulated job makes half a dozen of them), and their JSON form is the wire
+form and the event log's form.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Outcome = Literal["succeeded", "failed", "cancelled"]
+"""How a job ends. Every submitted job ends exactly once, with exactly one of these."""
+
+
+class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a job needs: a processor (None: any) and a virtualization.
+
+    ``virtualized`` is True, False or None; None (unspecified) means virtual builders only.
+    """
+
+    processor: str | None = None
+    virtualized: bool | None = None
+
+    @property
+    def needs_virtual(self) -> bool:
+        """Whether the job must run on virtual builders (True) or on native ones (False)."""
+        return self.virtualized is not False
+
+    def normalised(self) -> Platform:
+        """Return the same demand with the virtualization spelled out."""
+        return self if self.virtualized is not None else Platform(self.processor, True)
+
+    def __str__(self) -> str:
+        return f"{self.processor or 'any'}/{'virtual' if self.needs_virtual else 'native'}"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A unit of build work, submitted once.
+
+    ``service_time`` and ``fails`` are the truth about the job. Only the worlds (which carry the
+    job out) and the ``oracle`` estimator may look at them; policies see estimates.
+    """
+
+    id: str
+    #: seconds of work, alone on a builder of speed 1
+    service_time: float
+    platform: Platform = Platform()
+    #: what the submitter says it will take, seconds; None: nothing said
+    declared_time: float | None = None
+    #: when the workload meant it to arrive (farm time); None: when it was taken in. Response
+    #: times count from here, so that a slow master does not hide its own queueing.
+    arrived_at: float | None = None
+    #: what sort of work it is; runtime estimators keep one history per kind
+    kind: str = "job"
+    #: static priority level: a higher level always goes first, above any policy
+    level: int = 0
+    #: Launchpad's score: higher goes first under the ``score`` policy
+    score: float = 0.0
+    #: fair-share weight as in REv2: smaller is more urgent; 100 points are a factor of two
+    priority: int = 0
+    #: the jobs released together by one commit share this name
+    matrix: str | None = None
+    #: user, team, project, build, image, …: what fair-share keys are extracted from
+    attributes: dict[str, str] = {}
+    #: counts as CPU-heavy on its builder (contention)
+    heavy: bool = False
+    #: counts as memory-bus-heavy on its builder (contention)
+    memory_heavy: bool = False
+    #: work size in any unit, for estimators that scale by size (BOINC's fpops_est)
+    size: float | None = None
+    #: jobs with the same action that are in flight together run once
+    action: str | None = None
+    #: truth: the attempt ends as failed when its service time is over
+    fails: bool = False
+    #: how a live builder spends the service time: timed, stress, memory or mixed
+    mode: str = "timed"
+    #: processes that a stress job keeps busy
+    threads: int = 1
+
+
+class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine, real or emulated, that offers slots."""
+
+    id: str
+    pool: str
+    #: position among the farm's builders: the tie-breaker of balancers (lowest first)
+    index: int
+    processors: tuple[str, ...] = ()
+    virtualized: bool = True
+    slots: int = 1
+    #: service time = job's ÷ speed
+    speed: float = 1.0
+    #: False: it boots and is there, yet never takes a job (a failed boot)
+    takes_jobs: bool = True
+    #: True: after each job the slot is cleaned and becomes free only at SlotCleaned
+    cleans: bool = False
+    #: the Celery process that plays it (live world only)
+    host: str = ""
+    labels: dict[str, str] = {}
+
+    def can_run(self, platform: Platform) -> bool:
+        """Whether a job of this platform may run here (its state not considered)."""
+        return self.virtualized == platform.needs_virtual and (
+            platform.processor is None or platform.processor in self.processors
+        )

@@ -1,0 +1,1 @@
+"""Queueing policies: which waiting job goes next. One policy a file, a registry beside them."""

@@ -1,0 +1,1 @@
+"""The live world: real processes around a Redis-compatible server and Celery."""

@@ -1,0 +1,1 @@
+"""Prometheus metrics, computed from what the driver observes and from snapshots."""

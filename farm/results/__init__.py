@@ -1,0 +1,1 @@
+"""What a run leaves: event log, job records, summaries, comparisons."""

@@ -1,0 +1,1 @@
+"""The simulated world: the same scheduler in virtual time."""

@@ -1,0 +1,1 @@
+"""The service that sizes pools of builders from queue depth."""

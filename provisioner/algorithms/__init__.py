@@ -1,0 +1,1 @@
+"""Provisioning algorithms: pure functions, one a file."""
