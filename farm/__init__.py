@@ -1,1 +1,1 @@
-"""An emulated build farm that really runs, and a simulator that is the same farm in virtual time."""
+"""An emulated build farm that really runs, and the same farm in virtual time."""
