@@ -1,1 +1,1 @@
-"""The live world: real processes around a Redis-compatible server and Celery."""
+"""The live world: a real Redis server, real Celery messages, builders that report."""

@@ -1,0 +1,29 @@
+"""Farm time in the live world: real time since the start, times a speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class FarmClock:
+    """Farm seconds since ``start()``; 0 until then. Clock steps (NTP) do not move it."""
+
+    def __init__(self, speed: float = 1.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.speed = speed
+        self.monotonic = monotonic
+        self._started: float | None = None
+
+    def start(self) -> None:
+        """Let farm time run from 0."""
+        self._started = self.monotonic()
+
+    def now(self) -> float:
+        """Return farm time, seconds."""
+        if self._started is None:
+            return 0.0
+        return (self.monotonic() - self._started) * self.speed
+
+    def real_until(self, farm_at: float) -> float:
+        """Return the real seconds until that farm time; not positive if it is past."""
+        return (farm_at - self.now()) / self.speed

@@ -1,0 +1,120 @@
+"""Connections to a Redis server: bounded waits, no password in any message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from farm.core.errors import ServerError
+
+Connection = redis.Redis
+T = TypeVar("T")
+
+CONNECT_TIMEOUT = 3.0
+#: longer than any blocking read of ours
+SOCKET_TIMEOUT = 10.0
+#: streams, XTRIM MINID and friends
+OLDEST_SERVER = (6, 2)
+
+LOST_CONNECTION = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.exceptions.BusyLoadingError,
+    redis.exceptions.ReadOnlyError,
+)
+"""What a call raises when the server is away for a while; trying again may help."""
+
+
+def redacted(url: str) -> str:
+    """Return the URL with its password replaced by ``***``."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, place = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{place}"))
+
+
+def connect(url: str, name: str) -> Connection:
+    """Return a client (it connects on first use); raises ServerError for an impossible URL."""
+    try:
+        return redis.Redis.from_url(
+            url,
+            protocol=2,
+            client_name=name,
+            socket_connect_timeout=CONNECT_TIMEOUT,
+            socket_timeout=SOCKET_TIMEOUT,
+            socket_keepalive=True,
+            health_check_interval=0,
+            # whoever calls knows what may be tried again, and for how long
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise ServerError(
+            f"Redis URL {redacted(url)!r} cannot be used: {error} "
+            "(allowed: redis://[user:password@]host:port/db, rediss://…, unix://path)"
+        ) from None
+
+
+def check_server(client: Connection, url: str) -> None:
+    """Make sure that the server answers us and is new enough; raises ServerError."""
+    shown = redacted(url)
+    try:
+        info = client.info("server")
+    except redis.exceptions.AuthenticationError as error:
+        raise ServerError(
+            f"Redis at {shown} refuses us ({_first_line(error)}): "
+            "give the password in the URL, redis://:PASSWORD@host:port/0"
+        ) from None
+    except redis.exceptions.NoPermissionError as error:
+        raise ServerError(f"Redis at {shown}: this user may not do that ({error})") from None
+    except LOST_CONNECTION as error:
+        raise ServerError(f"Redis at {shown} cannot be reached: {_first_line(error)}") from None
+    except redis.RedisError as error:
+        raise ServerError(f"Redis at {shown} cannot be used: {_first_line(error)}") from None
+    version = str(info.get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
+        needed = ".".join(map(str, OLDEST_SERVER))
+        raise ServerError(f"Redis at {shown} is version {version}: {needed} or newer is needed")
+
+
+class Patience:
+    """Repeats a call while the server is away, waiting a little longer each time.
+
+    Args:
+        limit: real seconds after which the last error is raised; None: never give up.
+        wait: how to pause (a stoppable wait returns True to give up at once).
+    """
+
+    def __init__(
+        self,
+        limit: float | None,
+        wait: Callable[[float], bool] = lambda seconds: bool(time.sleep(seconds)),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit = limit
+        self._wait = wait
+        self._monotonic = monotonic
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Return what the action returns, as soon as it does not fail for a lost connection."""
+        pause = 0.02
+        began = self._monotonic()
+        while True:
+            try:
+                return action()
+            except LOST_CONNECTION:
+                if self.limit is not None and self._monotonic() - began > self.limit:
+                    raise
+                if self._wait(pause):
+                    raise
+                pause = min(2 * pause, 0.5)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

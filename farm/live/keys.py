@@ -1,0 +1,58 @@
+"""Every Redis key of a farm, with its type and meaning. No key is spelled anywhere else.
+
+===================== ======== =====================================================
+key (after prefix)     type     meaning
+===================== ======== =====================================================
+lease                  string   JSON of the scheduler in charge, with its token; expires unless refreshed
+meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in), ``at`` (its farm time)
+inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
+platforms              set      names of the platforms that ever had a pending queue
+pending:<platform>     zset     waiting jobs in policy order: score 0, member = encoded key and job id,
+                                so ZCARD is the queue's depth and ZRANGE 0 0 its head
+jobs                   hash     job id -> Job (JSON), for every job that has not ended
+attempts               hash     job id -> Attempt (JSON) that is on a builder
+builders               hash     builder id -> BuilderRecord (JSON), for every builder that has joined
+results                hash     job id -> EndJob (JSON), the whole story of every ended job
+celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
+===================== ======== =====================================================
+"""
+
+from __future__ import annotations
+
+from farm.core.model import Platform
+from farm.live.settings import DEFAULT_PREFIX
+
+
+class Keys:
+    """The keys of the farm whose keys begin with ``prefix``."""
+
+    def __init__(self, prefix: str = DEFAULT_PREFIX) -> None:
+        self.prefix = prefix
+        self.lease = f"{prefix}lease"
+        self.meta = f"{prefix}meta"
+        self.inbox = f"{prefix}inbox"
+        self.platforms = f"{prefix}platforms"
+        self.jobs = f"{prefix}jobs"
+        self.attempts = f"{prefix}attempts"
+        self.builders = f"{prefix}builders"
+        self.results = f"{prefix}results"
+        #: put before every key of Celery's Redis transport (its ``global_keyprefix``)
+        self.celery = f"{prefix}celery:"
+
+    def pending(self, platform: str) -> str:
+        """Return the sorted set of the jobs that wait for this platform."""
+        return f"{self.prefix}pending:{platform}"
+
+    def host_list(self, host: str) -> str:
+        """Return the list that Celery's transport keeps for a host's queue."""
+        return self.celery + queue_name(host)
+
+
+def queue_name(host: str) -> str:
+    """Return the name of the Celery queue that only this builder host consumes."""
+    return f"host.{host}"
+
+
+def platform_name(platform: Platform) -> str:
+    """Return how a platform is written in keys: ``amd64/virtual``, ``any/native``."""
+    return str(platform)

@@ -1,0 +1,309 @@
+"""Wire messages: what hosts and submitters report, and what hosts are ordered to do.
+
+JSON, versioned (``v``), bounded in size. Reports travel in an ``Envelope`` through the inbox;
+orders travel as the one argument of a Celery task. A message of another version is refused
+with a ``MessageError`` that names both versions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import msgspec
+
+from farm.core.errors import FarmError
+from farm.core.model import Builder, Job, Outcome
+
+VERSION = 1
+MAX_BYTES = 64 * 1024 * 1024
+MAX_ID = 256
+
+
+class MessageError(FarmError):
+    """A message that cannot be understood: another version, too large, malformed."""
+
+
+# --- reports: to the scheduler ---------------------------------------------------------------
+
+
+class _Report(msgspec.Struct, frozen=True, tag_field="r", omit_defaults=True, gc=False):
+    """Base of what is told to the scheduler."""
+
+
+class Submit(_Report, frozen=True, tag="submit"):
+    """Jobs handed in together."""
+
+    jobs: tuple[Job, ...]
+
+
+class LoadDone(_Report, frozen=True, tag="load-done"):
+    """The sender submits nothing more."""
+
+
+class Cancel(_Report, frozen=True, tag="cancel"):
+    """Somebody wants jobs, a matrix or an invocation to end."""
+
+    jobs: tuple[str, ...] = ()
+    matrix: str | None = None
+    invocation: tuple[str, ...] | None = None
+    reason: str = "cancelled by request"
+
+
+class ChangePriority(_Report, frozen=True, tag="priority"):
+    """A waiting job gets another level, score or priority."""
+
+    job: str
+    level: int | None = None
+    score: float | None = None
+    priority: int | None = None
+
+
+class Drain(_Report, frozen=True, tag="drain"):
+    """Builders that match the pattern take no more jobs; with ``retire`` they go when empty."""
+
+    pattern: str
+    retire: bool = False
+
+
+class Undrain(_Report, frozen=True, tag="undrain"):
+    """Builders that match the pattern take jobs again."""
+
+    pattern: str
+
+
+class HostUp(_Report, frozen=True, tag="host-up"):
+    """A builder host is there and plays nobody yet."""
+
+    pid: int = 0
+
+
+class Beat(_Report, frozen=True, tag="beat"):
+    """A host is alive; these are all the attempts it holds and the builders it plays."""
+
+    held: tuple[tuple[str, int], ...] = ()
+    builders: tuple[str, ...] = ()
+    #: builders that were told to retire and are shutting down
+    retiring: tuple[str, ...] = ()
+
+
+class HostLeft(_Report, frozen=True, tag="host-left"):
+    """A host goes on purpose; whatever it still held is void."""
+
+
+class BuilderUp(_Report, frozen=True, tag="builder-up"):
+    """A played builder has booted and offers its slots."""
+
+    builder: Builder
+
+
+class BuilderGone(_Report, frozen=True, tag="builder-gone"):
+    """A retired builder has shut down."""
+
+    builder: str
+
+
+class Started(_Report, frozen=True, tag="started"):
+    """An attempt began."""
+
+    job: str
+    attempt: int
+    builder: str
+
+
+class Finished(_Report, frozen=True, tag="finished"):
+    """An attempt ended."""
+
+    job: str
+    attempt: int
+    builder: str
+    outcome: Outcome
+    reason: str = ""
+
+
+class Cleaned(_Report, frozen=True, tag="cleaned"):
+    """A slot was cleaned after a job."""
+
+    builder: str
+    slot: int
+
+
+class Load(_Report, frozen=True, tag="load"):
+    """How loaded a builder is, and whether it refuses heavy jobs."""
+
+    builder: str
+    load: float
+    overloaded: bool
+
+
+Report = (
+    Submit
+    | LoadDone
+    | Cancel
+    | ChangePriority
+    | Drain
+    | Undrain
+    | HostUp
+    | Beat
+    | HostLeft
+    | BuilderUp
+    | BuilderGone
+    | Started
+    | Finished
+    | Cleaned
+    | Load
+)
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """Reports of one sender, in order.
+
+    ``life`` names one life of the sender (a restarted host has another); ``seq`` counts its
+    envelopes, so that one that was sent twice over a broken connection is taken in once.
+    """
+
+    v: int
+    sender: str
+    life: str
+    seq: int
+    reports: tuple[Report, ...]
+
+
+# --- orders: to a builder host, as Celery tasks ----------------------------------------------
+
+
+class _Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    v: int
+
+    def __post_init__(self) -> None:
+        if self.v != VERSION:
+            raise MessageError(_versions(self.v))
+
+
+class StartAttempt(_Order, frozen=True):
+    """Run this job on that slot (task ``farm.start``)."""
+
+    job: Job
+    attempt: int
+    builder: str
+    slot: int
+
+
+class CancelAttempt(_Order, frozen=True):
+    """Stop an attempt (task ``farm.cancel``)."""
+
+    job: str
+    attempt: int
+    builder: str
+    reason: str = ""
+
+
+class Play(_Order, frozen=True):
+    """Play this builder from now on (task ``farm.play``); all spans in farm seconds."""
+
+    builder: Builder
+    #: farm seconds per real second
+    speed: float = 1.0
+    boot_time: float = 0.0
+    inter_job_time: float = 0.0
+    shutdown_time: float = 0.0
+    #: the pool's contention model as the scenario writes it; empty: none
+    contention: dict[str, Any] = {}
+
+
+class Retire(_Order, frozen=True):
+    """Shut this builder down (task ``farm.retire``)."""
+
+    builder: str
+
+
+class Reset(_Order, frozen=True):
+    """Forget every builder and attempt and come up as a new life (task ``farm.reset``).
+
+    Obeyed only by the life named: a host that was given up for lost and is heard of again.
+    """
+
+    life: str
+
+
+Order = StartAttempt | CancelAttempt | Play | Retire | Reset
+
+TASK_NAMES: dict[type[Order], str] = {
+    StartAttempt: "farm.start",
+    CancelAttempt: "farm.cancel",
+    Play: "farm.play",
+    Retire: "farm.retire",
+    Reset: "farm.reset",
+}
+
+_encoder = msgspec.json.Encoder()
+_envelopes = msgspec.json.Decoder(Envelope)
+
+
+class _Head(msgspec.Struct):
+    v: int
+
+
+_heads = msgspec.json.Decoder(_Head)
+O = TypeVar("O", bound=_Order)
+
+
+def encode(message: Envelope | Order) -> bytes:
+    """Return the message as JSON; raises MessageError if it is larger than MAX_BYTES."""
+    data = _encoder.encode(message)
+    if len(data) > MAX_BYTES:
+        raise MessageError(f"message of {len(data)} bytes: at most {MAX_BYTES} are allowed")
+    return data
+
+
+def decode_envelope(data: bytes) -> Envelope:
+    """Return what was reported; raises MessageError (too large, malformed, another version)."""
+    if len(data) > MAX_BYTES:
+        raise MessageError(f"message of {len(data)} bytes: at most {MAX_BYTES} are allowed")
+    try:
+        envelope = _envelopes.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MessageError(_why_undecodable(data, error)) from None
+    if envelope.v != VERSION:
+        raise MessageError(_versions(envelope.v))
+    return envelope
+
+
+def convert_order(value: object, kind: type[O]) -> O:
+    """Return the order that a Celery task got as its argument; raises MessageError."""
+    if isinstance(value, dict) and value.get("v") != VERSION:
+        raise MessageError(_versions(value.get("v")))
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise MessageError(f"malformed {kind.__name__} order: {error}") from None
+
+
+def flaw_of(job: Job) -> str | None:
+    """Say what makes a submitted job unacceptable; None if nothing does."""
+    if not job.id or len(job.id) > MAX_ID:
+        return f"job id of {len(job.id)} characters: 1 to {MAX_ID} are allowed"
+    if not job.id.isprintable():
+        return f"job id {job.id!r} has control characters"
+    if not (math.isfinite(job.service_time) and job.service_time >= 0):
+        return f"job {job.id}: service_time {job.service_time} is not a finite number >= 0"
+    if job.declared_time is not None and not (
+        math.isfinite(job.declared_time) and job.declared_time >= 0
+    ):
+        return f"job {job.id}: declared_time {job.declared_time} is not a finite number >= 0"
+    return None
+
+
+def _why_undecodable(data: bytes, error: Exception) -> str:
+    try:
+        version = _heads.decode(data).v
+    except (msgspec.DecodeError, RecursionError):
+        return f"malformed message: {error}"
+    return _versions(version) if version != VERSION else f"malformed message: {error}"
+
+
+def _versions(found: object) -> str:
+    return (
+        f"message of version {found!r}, this side speaks version {VERSION}: "
+        "run the same release of the farm on all sides"
+    )

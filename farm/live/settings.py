@@ -1,0 +1,65 @@
+"""What the environment says: the only module of the live world that reads ``os.environ``.
+
+==================== =============================================================
+FARM_REDIS_URL        the server, e.g. ``redis://:password@host:6379/0``
+FARM_PREFIX           first part of every key (default ``farm:``)
+FARM_HOST             name of this builder host (default: machine and process id)
+FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its parent died)
+FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
+FARM_BEAT_INTERVAL    seconds between a host's heartbeats
+==================== =============================================================
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+import msgspec
+
+DEFAULT_PREFIX = "farm:"
+
+
+class LiveSettings(msgspec.Struct, frozen=True):
+    """The environment's answers, with defaults."""
+
+    redis_url: str | None = None
+    prefix: str = DEFAULT_PREFIX
+    host: str = ""
+    watch_stdin: bool = False
+    drain_time: float = 0.0
+    beat_interval: float = 1.0
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
+    """Read the settings from the environment (or from the mapping given, in tests)."""
+    env = os.environ if environ is None else environ
+    return LiveSettings(
+        redis_url=env.get("FARM_REDIS_URL") or None,
+        prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
+        host=env.get("FARM_HOST") or f"{socket.gethostname()}-{os.getpid()}",
+        watch_stdin=env.get("FARM_WATCH_STDIN") == "1",
+        drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
+        beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
+    )
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        value = float(env.get(name) or default)
+    except ValueError:
+        return default
+    return value if 0 <= value < float("inf") else default
+
+
+def child_environment(settings: LiveSettings) -> dict[str, str]:
+    """Return this process's environment with the settings written over it, for a child."""
+    return os.environ | {
+        "FARM_REDIS_URL": settings.redis_url or "",
+        "FARM_PREFIX": settings.prefix,
+        "FARM_HOST": settings.host,
+        "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
+        "FARM_DRAIN_TIME": repr(settings.drain_time),
+        "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
+    }
