@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
-from farm.core.state import JobState, Slot
+from farm.core.state import JobState, JobStatus, Slot
 
 
 class PlatformQueue(Protocol):
     """What the scheduler asks of a queue; ``PlainQueue`` and ``FairShareQueue`` answer.
 
-    A queue also watches the slots that may serve it, because a fair-share queue remembers what
-    each of them ran last. ``at`` is the time of the fact being handled.
+    A fair-share queue also watches the slots that may serve it, because it remembers what each of
+    them ran last. ``at`` is the time of the fact being handled.
     """
 
     def __len__(self) -> int:
@@ -29,7 +29,7 @@ class PlatformQueue(Protocol):
         """Say which job this free slot would get next, changing nothing."""
 
     def place(self, state: JobState, at: float) -> Slot | None:
-        """Say which free slot an arriving job prefers; None leaves it to the balancer."""
+        """Say which free slot a job prefers; None leaves it to the balancer."""
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """The job (waiting here, or arriving now) goes to the slot."""
@@ -43,36 +43,106 @@ class PlatformQueue(Protocol):
     def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
         """The slot no longer waits for a job (draining, cleaning); ``gone``: for good."""
 
+    def joined(self, follower: JobState, at: float) -> None:
+        """A job with the same action as ``follower.leader`` shares its execution from now on."""
+
+    def left(self, follower: JobState, at: float) -> None:
+        """A follower no longer wants the execution that it shares."""
+
     def in_order(self) -> Iterator[JobState]:
-        """Yield the waiting jobs in policy order, without disturbing the queue."""
+        """Yield the waiting jobs in dispatch order, without disturbing the queue."""
 
 
 class PlainQueue:
-    """One queue in policy order: a heap whose cancelled entries are skipped when they surface."""
+    """One queue in policy order: a heap whose void entries are skipped when they surface.
+
+    An entry counts only while its job waits and still has the very key that it was pushed with,
+    so taking a job out costs nothing; the heap is rebuilt when more than half of it is void.
+    """
 
     __slots__ = ("_heap", "_waiting")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[object, ...], JobState]] = []
-        #: serials of the waiting jobs; an entry of the heap that is not here is void
-        self._waiting: set[int] = set()
+        self._heap: list[tuple[tuple[Any, ...], JobState]] = []
+        #: how many jobs wait (the heap may hold more entries than that)
+        self._waiting = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._waiting
 
     def add(self, state: JobState, at: float) -> None:
         """Let the job wait."""
-        self._waiting.add(state.serial)
+        self._waiting += 1
         heapq.heappush(self._heap, (state.key, state))
 
     def remove(self, state: JobState, at: float) -> None:
-        """Take a waiting job out; its heap entry stays until it surfaces."""
-        self._waiting.discard(state.serial)
+        """Take a waiting job out; call it while its status still says that it waits."""
+        self._waiting -= 1
+        state.key = (*state.key,)  # the entry in the heap no longer carries this very key
+        if len(self._heap) > 64 and self._waiting * 2 < len(self._heap):
+            self._heap = [entry for entry in self._heap if self._counts(entry)]
+            heapq.heapify(self._heap)
+
+    @staticmethod
+    def _counts(entry: tuple[tuple[Any, ...], JobState]) -> bool:
+        key, state = entry
+        return state.key is key and state.status is JobStatus.WAITING
+
+    def choose(self, slot: Slot, at: float) -> JobState | None:
+        """Return the first waiting job, whoever asks."""
+        heap = self._heap
+        while heap:
+            key, state = heap[0]
+            if state.key is key and state.status is JobStatus.WAITING:
+                return state
+            heapq.heappop(heap)
+        return None
+
+    def place(self, state: JobState, at: float) -> Slot | None:
+        """Leave the choice to the balancer."""
+        return None
+
+    def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
+        """Take the job off the queue if it waits here."""
+        if state.status is JobStatus.WAITING:
+            self._waiting -= 1
+            if self._heap[0][1] is state:
+                heapq.heappop(self._heap)
+
+    def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
+        """Nothing to remember."""
+
+    def slot_free(self, slot: Slot, at: float) -> None:
+        """Nothing to remember."""
+
+    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
+        """Nothing to remember."""
+
+    def joined(self, follower: JobState, at: float) -> None:
+        """Let a waiting leader move up to the best place of those that it serves."""
+        leader = follower.leader
+        if leader is not None and leader.status is JobStatus.WAITING and follower.key < leader.key:
+            leader.key = follower.key
+            heapq.heappush(self._heap, (leader.key, leader))
+
+    def left(self, follower: JobState, at: float) -> None:
+        """Leave the leader where it is: it was promised that place."""
 
     def in_order(self) -> Iterator[JobState]:
-        """Yield the waiting jobs in policy order."""
-        seen: set[int] = set()
-        for _, state in sorted(self._heap, key=lambda entry: entry[0]):
-            if state.serial in self._waiting and state.serial not in seen:
-                seen.add(state.serial)
-                yield state
+        """Yield the waiting jobs in policy order: O(n log n), the queue is not touched."""
+        for _, state in sorted(filter(self._counts, self._heap), key=lambda entry: entry[0]):
+            yield state
+
+    def first(self, count: int) -> list[JobState]:
+        """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
+        heap = self._heap
+        found: list[JobState] = []
+        frontier = [(heap[0][0], 0)] if heap else []
+        while frontier and len(found) < count:
+            _, position = heapq.heappop(frontier)
+            if self._counts(heap[position]):
+                found.append(heap[position][1])
+            for child in (2 * position + 1, 2 * position + 2):
+                if child < len(heap):
+                    heapq.heappush(frontier, (heap[child][0], child))
+        return found

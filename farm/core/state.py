@@ -16,6 +16,7 @@ from farm.core.model import Builder, Job
 class JobStatus(Enum):
     """Where a live job stands (an ended one is forgotten)."""
 
+    ARRIVING = "arriving"  #: taken in, not yet queued
     WAITING = "waiting"  #: in its platform queue
     DISPATCHED = "dispatched"  #: given to a slot, not yet confirmed by the builder
     RUNNING = "running"  #: confirmed by the builder
@@ -38,22 +39,24 @@ class JobState(msgspec.Struct, eq=False):
     estimated_time: float
     #: invocation path, outermost first; () = no fair share
     path: tuple[str, ...] = ()
-    status: JobStatus = JobStatus.WAITING
+    status: JobStatus = JobStatus.ARRIVING
     #: attempts begun so far
     attempts: int = 0
     slot: Slot | None = None
     dispatched_at: float | None = None
     started_at: float | None = None
     #: jobs with the same action that this execution serves too
-    followers: list[JobState] = []
+    followers: tuple[JobState, ...] = ()
     #: the job whose execution serves this one (None: it has its own)
     leader: JobState | None = None
+    #: it was cancelled itself, but its execution goes on for its followers
+    abandoned: bool = False
     #: why it is being cancelled, if it is
     reason: str = ""
 
 
 class Slot(msgspec.Struct, eq=False):
-    """Room for one job on a builder. In the fair-share tree a slot is what Buildbarn calls a worker."""
+    """Room for one job on a builder (the fair-share tree's "worker", in Buildbarn's words)."""
 
     builder: BuilderState
     number: int
@@ -62,16 +65,35 @@ class Slot(msgspec.Struct, eq=False):
     cleaning: bool = False
 
 
+class PoolCounts(msgspec.Struct, eq=False):
+    """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
+
+    name: str
+    #: builders asked for and not yet there, with the instant of the request
+    requested: dict[str, float] = {}
+    #: builders that joined and are not gone
+    builders: int = 0
+    slots: int = 0
+    busy_slots: int = 0
+    #: builders with no busy slot that take jobs
+    idle_builders: int = 0
+
+
 class BuilderState(msgspec.Struct, eq=False):
     """A builder that has joined and is not gone."""
 
     builder: Builder
     joined_at: float
+    #: the builders of its kind (a BuilderGroup), and the numbers of its pool
+    group: Any
+    pool: PoolCounts
     slots: list[Slot] = []
     #: slots that run a job or are being cleaned
     busy: int = 0
-    #: since when no slot is busy (meaningless while busy > 0)
-    idle_since: float = 0.0
+    #: when it last took or finished a job, or joined
+    active_at: float = 0.0
+    #: its rank among the free builders (smallest is best); None: takes nothing now
+    rank: Any = None
     draining: bool = False
     #: told to go when empty
     retiring: bool = False

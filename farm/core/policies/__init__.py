@@ -1,1 +1,60 @@
-"""Queueing policies: which waiting job goes next. One policy a file, a registry beside them."""
+"""Queueing policies: which waiting job goes next. One policy a file, the registry here.
+
+A policy is a small pure function from a job to its sort key, smallest first::
+
+    def key(job: Job, estimate: float, at: float, serial: int) -> Key
+
+``estimate`` is the job's estimated run time (s), ``at`` the instant of its submission (farm time,
+s), ``serial`` its place in the order of submission. The key is computed once, when the job is
+queued: ageing at one linear rate for all jobs never changes their order, so it is a constant key
+too. Static priority levels stand above every policy, and the serial breaks every tie, so neither
+belongs into a key. To add a policy: one file here and one line in ``POLICIES``, or a function
+``module:function`` of your own named in the scenario, or an entry point of the group
+``farm.policies``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from farm.core.model import Job
+from farm.core.policies import (
+    buildbarn,
+    fifo,
+    ljf,
+    ljf_aging,
+    random_order,
+    score,
+    sjf,
+    sjf_aging,
+)
+
+KeyFunction = Callable[[Job, float, float, int], Any]
+
+
+class PolicyOptions(msgspec.Struct, frozen=True):
+    """What a scenario may say about its policy."""
+
+    #: seconds of run time that a second in the queue weighs (the ageing policies)
+    aging_factor: float = 10.0
+    #: ``linear``, or ``matrix``: each matrix sorted, the matrices in order of release
+    aging: str = "linear"
+    #: seed of the ``random`` policy
+    seed: int = 0
+
+
+PolicyFactory = Callable[[PolicyOptions], KeyFunction]
+
+POLICIES: dict[str, PolicyFactory] = {
+    "buildbarn": lambda _: buildbarn.key,
+    "fifo": lambda _: fifo.key,
+    "ljf": lambda _: ljf.key,
+    "ljf-aging": lambda options: ljf_aging.make(options.aging_factor, options.aging),
+    "random": lambda options: random_order.make(options.seed),
+    "score": lambda _: score.key,
+    "sjf": lambda _: sjf.key,
+    "sjf-aging": lambda options: sjf_aging.make(options.aging_factor, options.aging),
+}

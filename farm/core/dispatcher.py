@@ -1,0 +1,175 @@
+"""Dispatching: which job goes to which slot.
+
+Two situations, each O(log n) in the waiting jobs and in the builders:
+
+* jobs arrived: the best waiting job that has a builder with room goes to the builder that the
+  balancer ranks first, until no job or no room is left;
+* a slot became free: it takes the best job of the lanes that its builder serves.
+
+Between two facts no job waits while a builder that may run it has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from farm.core.commands import Command, RetireBuilder, StartJob
+from farm.core.explain import Decision, DecisionLog
+from farm.core.matching import BuilderGroup, Lane, Matching
+from farm.core.model import Platform
+from farm.core.rules import SchedulingRules
+from farm.core.state import BuilderState, JobState, JobStatus, Slot
+
+_WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
+
+
+class Dispatcher:
+    """Binds waiting jobs to free slots and keeps the counts of busy ones."""
+
+    def __init__(self, rules: SchedulingRules) -> None:
+        self.matching = Matching(rules.ranking, rules.make_queue)
+        self.decisions = DecisionLog(rules.explain_last)
+        #: fair-share queues want to hear about slots; plain ones do not
+        self.watched = rules.path is not None
+
+    def lane(self, platform: Platform, at: float) -> Lane:
+        """Return the lane of a platform; a new one learns which slots are free."""
+        before = len(self.matching.lanes) if self.watched else 0
+        lane = self.matching.lane(platform)
+        if self.watched and len(self.matching.lanes) > before:
+            for group in lane.groups:
+                for slot in group.open_slots():
+                    lane.queue.slot_free(slot, at)
+        return lane
+
+    def arrive(self, state: JobState, lane: Lane, at: float, orders: list[Command]) -> None:
+        """Take in one job: straight to a free builder if nobody waits before it, else queue it."""
+        if not len(lane.queue):
+            builder = lane.best_builder()
+            if builder is not None:
+                slot = lane.queue.place(state, at) if self.watched else None
+                self._dispatch(state, slot or _free_slot(builder), lane, at, orders)
+                return
+        self.wait(state, lane, at)
+
+    def wait(self, state: JobState, lane: Lane, at: float) -> None:
+        """Let a job stand in its lane (a requeued one: at its old place)."""
+        state.status = _WAITING
+        state.slot = None
+        lane.queue.add(state, at)
+
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+        """Dispatch, best job first, until these lanes are empty or their builders full."""
+        live = list(lanes)
+        while True:
+            chosen: tuple[JobState, Slot, Lane] | None = None
+            for lane in live:
+                if not len(lane.queue) or (builder := lane.best_builder()) is None:
+                    continue
+                slot = _free_slot(builder)
+                state = lane.queue.choose(slot, at)
+                if state is not None and (chosen is None or state.key < chosen[0].key):
+                    chosen = (state, slot, lane)
+            if chosen is None:
+                return
+            state, slot, lane = chosen
+            if self.watched:
+                slot = lane.queue.place(state, at) or slot
+            self._dispatch(state, slot, lane, at, orders)
+
+    def _fill_slot(self, slot: Slot, at: float, orders: list[Command]) -> bool:
+        """Give a free slot the best job that its builder may run; say whether there was one."""
+        best: JobState | None = None
+        best_lane: Lane | None = None
+        group: BuilderGroup = slot.builder.group
+        for lane in group.lanes:
+            if len(lane.queue):
+                state = lane.queue.choose(slot, at)
+                if state is not None and (best is None or state.key < best.key):
+                    best, best_lane = state, lane
+        if best is None or best_lane is None:
+            return False
+        self._dispatch(best, slot, best_lane, at, orders)
+        return True
+
+    def _dispatch(
+        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+    ) -> None:
+        """Bind the job to the slot: a new attempt begins."""
+        if self.decisions.size:
+            self.decisions.add(Decision.of(state, slot, lane, at))
+        lane.queue.dispatched(state, slot, at)
+        builder = slot.builder
+        state.status = _DISPATCHED
+        state.slot = slot
+        state.dispatched_at = at
+        state.started_at = None
+        state.attempts = attempts = state.attempts + 1
+        slot.running = state
+        pool = builder.pool
+        if builder.busy == 0:
+            pool.idle_builders -= 1
+        pool.busy_slots += 1
+        builder.busy = busy = builder.busy + 1
+        builder.active_at = at
+        if busy < len(builder.slots):
+            builder.group.free.offer(builder)
+        else:
+            builder.rank = None
+        orders.append(StartJob(state.job, attempts, builder.builder.id, slot.number))
+
+    def attempt_over(self, slot: Slot, at: float, orders: list[Command]) -> None:
+        """The slot's attempt ended: clean the slot if its builder does, else use it again."""
+        slot.running = None
+        if slot.builder.builder.cleans:
+            slot.cleaning = True
+        else:
+            self.slot_ready(slot, at, orders)
+
+    def slot_ready(self, slot: Slot, at: float, orders: list[Command]) -> None:
+        """A busy slot is free again."""
+        builder = slot.builder
+        builder.busy -= 1
+        builder.active_at = at
+        builder.pool.busy_slots -= 1
+        if builder.busy == 0 and builder.accepts:
+            builder.pool.idle_builders += 1
+        if builder.accepts:
+            self.open_slot(slot, at, orders)
+        else:
+            self.retire_if_empty(builder, orders)
+
+    def open_slot(self, slot: Slot, at: float, orders: list[Command]) -> None:
+        """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
+        builder = slot.builder
+        group: BuilderGroup = builder.group
+        if self.watched:
+            for lane in group.lanes:
+                lane.queue.slot_free(slot, at)
+        if not self._fill_slot(slot, at, orders):
+            group.free.offer(builder)
+
+    def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
+        """The builder takes no more jobs (``gone``: for good)."""
+        group: BuilderGroup = builder.group
+        group.free.withdraw(builder, gone=gone)
+        if self.watched:
+            for lane in group.lanes:
+                for slot in builder.slots:
+                    if gone or (slot.running is None and not slot.cleaning):
+                        lane.queue.slot_unavailable(slot, at, gone=gone)
+
+    @staticmethod
+    def retire_if_empty(builder: BuilderState, orders: list[Command]) -> None:
+        """Order a builder that is to go, and has nothing left to do, to go."""
+        if builder.retiring and not builder.busy and not builder.retired:
+            builder.retired = True
+            orders.append(RetireBuilder(builder.builder.id))
+
+
+def _free_slot(builder: BuilderState) -> Slot:
+    """Return the lowest free slot of a builder that has room."""
+    for slot in builder.slots:
+        if slot.running is None and not slot.cleaning:
+            return slot
+    raise LookupError(builder.builder.id)

@@ -1,0 +1,17 @@
+"""What the scheduler asks of a runtime estimator."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from farm.core.model import Builder, Job, Outcome
+
+
+class Estimator(Protocol):
+    """What the scheduler asks of a runtime estimator (farm.core.runtime_estimators has them)."""
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the expected run time in seconds."""
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Take an ended attempt into account."""

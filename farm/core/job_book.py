@@ -1,0 +1,141 @@
+"""The book of live jobs: who is in flight, for which matrix, and whose execution serves whom.
+
+A job enters with its sort key and leaves with exactly one ``EndJob`` that tells its whole story.
+"""
+
+from __future__ import annotations
+
+from farm.core.commands import Command, EndJob
+from farm.core.dispatcher import Dispatcher
+from farm.core.estimator import Estimator
+from farm.core.matching import Lane
+from farm.core.model import Job, Outcome
+from farm.core.rules import SchedulingRules
+from farm.core.state import JobState, JobStatus
+
+
+class JobBook:
+    """The live jobs; an ended one is forgotten."""
+
+    def __init__(
+        self, rules: SchedulingRules, estimator: Estimator, dispatcher: Dispatcher
+    ) -> None:
+        self.rules = rules
+        self.estimator = estimator
+        self.dispatcher = dispatcher
+        self.by_id: dict[str, JobState] = {}
+        #: jobs ever taken in
+        self.serial = 0
+        self._matrices: dict[str, dict[str, JobState]] = {}
+        #: the job that executes each action in flight (dedup)
+        self._leaders: dict[str, JobState] = {}
+
+    def of_matrix(self, matrix: str) -> list[JobState]:
+        """Return the live jobs of a matrix, in the order of their submission."""
+        return list(self._matrices.get(matrix, {}).values())
+
+    def lane(self, state: JobState, at: float) -> Lane:
+        """Return the lane that a job waits in."""
+        return self.dispatcher.lane(state.job.platform, at)
+
+    def take_in(self, job: Job, at: float) -> JobState | None:
+        """Make a submitted job known; None if it is known already (handed in twice)."""
+        if job.id in self.by_id:
+            return None
+        rules = self.rules
+        self.serial = serial = self.serial + 1
+        estimate = self.estimator.estimate(job)
+        key = (-job.level, rules.policy(job, estimate, at, serial), serial)
+        self.by_id[job.id] = state = JobState(job, serial, key, at, estimate)
+        if rules.path is not None:
+            state.path = rules.path(job)
+        if job.matrix is not None:
+            self._matrices.setdefault(job.matrix, {})[job.id] = state
+        if rules.dedup and job.action is not None:
+            self._share(state, job.action, at)
+        return state
+
+    def _share(self, state: JobState, action: str, at: float) -> None:
+        """Let a job whose action is in flight be served by that execution, else lead it itself."""
+        leader = self._leaders.get(action)
+        if leader is None or leader.status is JobStatus.CANCELLING or not _same_need(leader, state):
+            self._leaders[action] = state
+            return
+        state.leader = leader
+        leader.followers = (*leader.followers, state)
+        self.lane(leader, at).queue.joined(state, at)
+
+    def end_all(
+        self, state: JobState, at: float, outcome: Outcome, reason: str, orders: list[Command]
+    ) -> None:
+        """End a job and those that its execution served."""
+        if state.abandoned:
+            self._forget(state)
+        else:
+            orders.append(self.end(state, at, outcome, reason))
+        orders.extend(self.end(f, at, outcome, reason, served_by=state) for f in state.followers)
+
+    def end(
+        self,
+        state: JobState,
+        at: float,
+        outcome: Outcome,
+        reason: str,
+        served_by: JobState | None = None,
+    ) -> EndJob:
+        """Tell the whole story of a job, once, and forget it."""
+        self._forget(state)
+        source = served_by or state
+        slot = source.slot
+        return EndJob(
+            state.job,
+            outcome,
+            source.attempts,
+            state.submitted_at,
+            at,
+            source.dispatched_at,
+            source.started_at,
+            None if slot is None else slot.builder.builder.id,
+            None if slot is None else slot.number,
+            reason,
+            state.estimated_time,
+            None if served_by is None else served_by.job.id,
+        )
+
+    def _forget(self, state: JobState) -> None:
+        job = state.job
+        self.by_id.pop(job.id, None)
+        if job.matrix is not None and (members := self._matrices.get(job.matrix)) is not None:
+            members.pop(job.id, None)
+            if not members:
+                del self._matrices[job.matrix]
+        if job.action is not None and self._leaders.get(job.action) is state:
+            del self._leaders[job.action]
+
+    def leave(self, follower: JobState, leader: JobState, at: float) -> None:
+        """A follower no longer wants the execution that serves it."""
+        self.lane(leader, at).queue.left(follower, at)
+        leader.followers = tuple(f for f in leader.followers if f is not follower)
+
+    def hand_over(self, leader: JobState, at: float, reason: str, orders: list[Command]) -> None:
+        """Cancel a job whose execution serves others too: they keep the execution."""
+        if leader.slot is not None:
+            orders.append(self.end(leader, at, "cancelled", reason))
+            leader.abandoned = True
+            self.by_id[leader.job.id] = leader  # its attempt still reports under this name
+            return
+        queue = self.lane(leader, at).queue
+        queue.remove(leader, at)
+        heir, *rest = leader.followers
+        leader.followers = ()
+        orders.append(self.end(leader, at, "cancelled", reason))
+        heir.leader, heir.followers = None, tuple(rest)
+        for follower in rest:
+            follower.leader = heir
+        if heir.job.action is not None:
+            self._leaders[heir.job.action] = heir
+        self.dispatcher.wait(heir, self.lane(heir, at), at)
+
+
+def _same_need(one: JobState, other: JobState) -> bool:
+    return one.job.platform.normalised() == other.job.platform.normalised()

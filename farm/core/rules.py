@@ -1,0 +1,33 @@
+"""What a scenario says about scheduling, resolved into the functions that the scheduler calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from farm.core.balancer import RANKINGS, Ranking
+from farm.core.model import Job
+from farm.core.platform_queue import PlainQueue, PlatformQueue
+from farm.core.policies import KeyFunction, fifo
+
+
+class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How the scheduler decides."""
+
+    #: sort key of a waiting job, smallest first
+    policy: KeyFunction = fifo.key
+    #: rank of a builder with room, smallest first
+    ranking: Ranking = RANKINGS["jenkins"]
+    #: makes the queue of one platform (plain, or a fair-share tree)
+    make_queue: Callable[[], PlatformQueue] = PlainQueue
+    #: the invocation path that a job is charged to; None: no fair share
+    path: Callable[[Job], tuple[str, ...]] | None = None
+    #: how often a job may be tried again after its builder was lost
+    retries: int = 2
+    #: a failed job cancels the rest of its matrix
+    fail_fast: bool = False
+    #: jobs with the same action that are in flight together run once
+    dedup: bool = False
+    #: how many decisions are kept for `explain`
+    explain_last: int = 0

@@ -1,0 +1,349 @@
+"""The scheduler: a value machine that takes facts in and returns orders.
+
+It is the only writer of the farm's state. It reads no clock and throws no dice: the time is
+written on the fact, and the same facts lead to the same orders in every world. Here stands what
+each fact means; ``dispatcher.py`` says which job goes to which slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from farm.core import events
+from farm.core.commands import IGNORED, NO_COMMANDS, CancelJob, Command, RequeueJob
+from farm.core.dispatcher import Dispatcher
+from farm.core.estimator import Estimator
+from farm.core.events import Event
+from farm.core.job_book import JobBook
+from farm.core.matching import Lane
+from farm.core.rules import SchedulingRules
+from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts, Slot
+
+_WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
+_RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING
+
+
+class Scheduler:
+    """The farm's brain: ``handle(event) -> commands``."""
+
+    def __init__(self, rules: SchedulingRules, estimator: Estimator) -> None:
+        self.rules = rules
+        self.estimator = estimator
+        self.builders: dict[str, BuilderState] = {}
+        self.pools: dict[str, PoolCounts] = {}
+        self.dispatcher = Dispatcher(rules)
+        self.book = JobBook(rules, estimator, self.dispatcher)
+        #: live jobs by id; an ended one is forgotten
+        self.jobs = self.book.by_id
+        #: time of the last fact
+        self.now = 0.0
+        self._handlers: dict[type, Callable[[Any], Sequence[Command]]] = {
+            events.JobsSubmitted: self._on_submitted,
+            events.JobStarted: self._on_started,
+            events.JobFinished: self._on_finished,
+            events.CancelRequested: self._on_cancel,
+            events.PriorityChanged: self._on_priority,
+            events.BuilderRequested: self._on_builder_requested,
+            events.BuilderJoined: self._on_builder_joined,
+            events.SlotCleaned: self._on_slot_cleaned,
+            events.BuilderIdle: self._on_builder_idle,
+            events.DrainRequested: self._on_drain,
+            events.UndrainRequested: self._on_undrain,
+            events.BuilderRetired: self._on_builder_retired,
+            events.BuilderLost: self._on_builder_lost,
+            events.AttemptLost: self._on_attempt_lost,
+            events.LoadReported: self._on_load,
+            events.PoolPlanned: _only_recorded,
+            events.EstimateMade: _only_recorded,
+        }
+
+    def handle(self, event: Event) -> Sequence[Command]:
+        """Take one fact in; return the orders that follow, in the order to carry them out.
+
+        A fact about something that is over (a late or repeated report) returns ``IGNORED``.
+        """
+        self.now = event.at
+        return self._handlers[type(event)](event)
+
+    # --- jobs -------------------------------------------------------------------------------
+
+    def _on_submitted(self, event: events.JobsSubmitted) -> Sequence[Command]:
+        at, orders = event.at, list[Command]()
+        if len(event.jobs) == 1:
+            state = self.book.take_in(event.jobs[0], at)
+            if state is None:
+                return IGNORED
+            if state.leader is None:
+                self.dispatcher.arrive(state, self.book.lane(state, at), at, orders)
+            return orders or NO_COMMANDS
+        lanes: dict[int, Lane] = {}
+        states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
+        if not states:
+            return IGNORED
+        for state in states:
+            if state.leader is None:
+                lane = self.book.lane(state, at)
+                self.dispatcher.wait(state, lane, at)
+                lanes[id(lane)] = lane
+        self.dispatcher.fill_lanes(lanes.values(), at, orders)
+        return orders or NO_COMMANDS
+
+    def _on_started(self, event: events.JobStarted) -> Sequence[Command]:
+        state = self._attempt(event)
+        if state is None or state.status is not _DISPATCHED:
+            return IGNORED
+        state.status = _RUNNING
+        state.started_at = event.at
+        return NO_COMMANDS
+
+    def _on_finished(self, event: events.JobFinished) -> Sequence[Command]:
+        state = self._attempt(event)
+        if state is None or (slot := state.slot) is None:
+            return IGNORED
+        at, outcome = event.at, event.outcome
+        if state.started_at is None:
+            state.started_at = state.dispatched_at
+        orders: list[Command] = []
+        if outcome == "cancelled" and state.status is not _CANCELLING:
+            self._void(slot, at, event.reason or "given up by its builder", orders)
+            return orders
+        if outcome != "cancelled":
+            elapsed = at - (state.started_at or 0.0)
+            self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
+        if self.dispatcher.watched:
+            queue = self.book.lane(state, at).queue
+            queue.ended(state, slot, at, completed=outcome != "cancelled")
+        reason = event.reason or (state.reason if outcome == "cancelled" else "")
+        self.book.end_all(state, at, outcome, reason, orders)
+        if outcome == "failed" and self.rules.fail_fast and state.job.matrix is not None:
+            rest = self.book.of_matrix(state.job.matrix)
+            self._cancel(rest, at, f"fail-fast: {state.job.id} failed", orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        return orders
+
+    def _on_attempt_lost(self, event: events.AttemptLost) -> Sequence[Command]:
+        state = self._attempt(event)
+        if state is None or (slot := state.slot) is None:
+            return IGNORED
+        orders: list[Command] = []
+        self._void(slot, event.at, event.reason or "its builder does not know it", orders)
+        return orders
+
+    def _void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
+        """An attempt came to nothing though its builder is there: the slot goes on."""
+        lane = self._give_back(slot, at, reason, orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        if lane is not None:
+            self.dispatcher.fill_lanes([lane], at, orders)
+
+    def _give_back(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> Lane | None:
+        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill."""
+        state = slot.running
+        if state is None:
+            return None
+        lane = self.book.lane(state, at)
+        if self.dispatcher.watched:
+            lane.queue.ended(state, slot, at, completed=False)
+        if state.status is _CANCELLING:
+            self.book.end_all(state, at, "cancelled", state.reason, orders)
+            return None
+        if state.attempts > self.rules.retries:
+            reason = f"{reason} (attempt {state.attempts} of {1 + self.rules.retries})"
+            self.book.end_all(state, at, "failed", reason, orders)
+            return None
+        orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
+        self.dispatcher.wait(state, lane, at)
+        return lane
+
+    def _on_cancel(self, event: events.CancelRequested) -> Sequence[Command]:
+        wanted = [state for name in event.jobs if (state := self.jobs.get(name)) is not None]
+        if event.matrix is not None:
+            wanted.extend(self.book.of_matrix(event.matrix))
+        if (path := event.invocation) is not None:
+            wanted.extend(s for s in self.jobs.values() if s.path[: len(path)] == path)
+        orders: list[Command] = []
+        self._cancel(wanted, event.at, event.reason, orders)
+        return orders or IGNORED
+
+    def _cancel(
+        self, states: Iterable[JobState], at: float, reason: str, orders: list[Command]
+    ) -> None:
+        """End waiting jobs at once; tell the builders of running ones to stop."""
+        for state in states:
+            if state.job.id not in self.jobs or state.status is _CANCELLING:
+                continue
+            if (leader := state.leader) is not None:
+                self.book.leave(state, leader, at)
+                orders.append(self.book.end(state, at, "cancelled", reason))
+                if leader.abandoned and not leader.followers:
+                    self._stop(leader, "nobody wants it any more", orders)
+            elif state.followers:
+                self.book.hand_over(state, at, reason, orders)
+            elif state.slot is None:
+                self.book.lane(state, at).queue.remove(state, at)
+                orders.append(self.book.end(state, at, "cancelled", reason))
+            else:
+                self._stop(state, reason, orders)
+
+    @staticmethod
+    def _stop(state: JobState, reason: str, orders: list[Command]) -> None:
+        """Tell the builder of a running job to stop it."""
+        if state.slot is not None:
+            state.status = _CANCELLING
+            state.reason = reason
+            builder = state.slot.builder.builder.id
+            orders.append(CancelJob(state.job.id, state.attempts, builder, reason))
+
+    def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
+        state = self.jobs.get(event.job)
+        if state is None or state.status is not _WAITING:
+            return IGNORED
+        queue = self.book.lane(state, event.at).queue
+        queue.remove(state, event.at)
+        wanted = {"level": event.level, "score": event.score, "priority": event.priority}
+        changes = {name: value for name, value in wanted.items() if value is not None}
+        state.job = job = msgspec.structs.replace(state.job, **changes)
+        key = self.rules.policy(job, state.estimated_time, state.submitted_at, state.serial)
+        state.key = (-job.level, key, state.serial)
+        queue.add(state, event.at)
+        return NO_COMMANDS
+
+    # --- builders ---------------------------------------------------------------------------
+
+    def _on_builder_requested(self, event: events.BuilderRequested) -> Sequence[Command]:
+        self._pool(event.pool).requested[event.builder] = event.at
+        return NO_COMMANDS
+
+    def _on_builder_joined(self, event: events.BuilderJoined) -> Sequence[Command]:
+        builder, at = event.builder, event.at
+        if builder.id in self.builders:
+            return IGNORED
+        pool = self._pool(builder.pool)
+        pool.requested.pop(builder.id, None)
+        pool.builders += 1
+        pool.slots += builder.slots
+        group = self.dispatcher.matching.group(builder)
+        state = BuilderState(builder, at, group, pool, active_at=at)
+        state.slots = [Slot(state, number) for number in range(builder.slots)]
+        self.builders[builder.id] = state
+        if not builder.takes_jobs:
+            return NO_COMMANDS
+        pool.idle_builders += 1
+        orders: list[Command] = []
+        for slot in state.slots:
+            self.dispatcher.open_slot(slot, at, orders)
+        return orders or NO_COMMANDS
+
+    def _on_slot_cleaned(self, event: events.SlotCleaned) -> Sequence[Command]:
+        state = self.builders.get(event.builder)
+        if state is None or event.slot >= len(state.slots) or not state.slots[event.slot].cleaning:
+            return IGNORED
+        slot = state.slots[event.slot]
+        slot.cleaning = False
+        orders: list[Command] = []
+        self.dispatcher.slot_ready(slot, event.at, orders)
+        return orders or NO_COMMANDS
+
+    def _on_builder_idle(self, event: events.BuilderIdle) -> Sequence[Command]:
+        state = self.builders.get(event.builder)
+        if state is None or state.busy or state.retiring:
+            return IGNORED
+        return self._drain(state, event.at, retire=True)
+
+    def _on_drain(self, event: events.DrainRequested) -> Sequence[Command]:
+        found = self._named(event.pattern)
+        orders: list[Command] = []
+        for state in found:
+            orders.extend(self._drain(state, event.at, retire=event.retire))
+        return orders or (NO_COMMANDS if found else IGNORED)
+
+    def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
+        """Let a builder finish what it runs and take no more."""
+        orders: list[Command] = []
+        if state.accepts:
+            self.dispatcher.close(state, at)
+            state.pool.idle_builders -= state.busy == 0
+        state.draining = True
+        state.retiring = state.retiring or retire
+        self.dispatcher.retire_if_empty(state, orders)
+        return orders
+
+    def _on_undrain(self, event: events.UndrainRequested) -> Sequence[Command]:
+        orders: list[Command] = []
+        found = [s for s in self._named(event.pattern) if s.draining and not s.retiring]
+        for state in found:
+            state.draining = False
+            if not state.accepts:
+                continue
+            state.pool.idle_builders += state.busy == 0
+            for slot in state.slots:
+                if slot.running is None and not slot.cleaning:
+                    self.dispatcher.open_slot(slot, event.at, orders)
+        return orders or (NO_COMMANDS if found else IGNORED)
+
+    def _on_builder_retired(self, event: events.BuilderRetired) -> Sequence[Command]:
+        return self._gone(event.builder, event.at, "its builder retired")
+
+    def _on_builder_lost(self, event: events.BuilderLost) -> Sequence[Command]:
+        for pool in self.pools.values():
+            if pool.requested.pop(event.builder, None) is not None:
+                return NO_COMMANDS  # it never came up
+        return self._gone(event.builder, event.at, event.reason or "its builder was lost")
+
+    def _gone(self, name: str, at: float, reason: str) -> Sequence[Command]:
+        """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
+        state = self.builders.pop(name, None)
+        if state is None:
+            return IGNORED
+        pool = state.pool
+        pool.builders -= 1
+        pool.slots -= len(state.slots)
+        pool.busy_slots -= state.busy
+        pool.idle_builders -= state.accepts and state.busy == 0
+        self.dispatcher.close(state, at, gone=True)
+        state.retired = True
+        orders: list[Command] = []
+        lanes: dict[int, Lane] = {}
+        for slot in state.slots:
+            lane = self._give_back(slot, at, reason, orders)
+            slot.running = None
+            if lane is not None:
+                lanes[id(lane)] = lane
+        self.dispatcher.fill_lanes(lanes.values(), at, orders)
+        return orders or NO_COMMANDS
+
+    def _on_load(self, event: events.LoadReported) -> Sequence[Command]:
+        state = self.builders.get(event.builder)
+        if state is None:
+            return IGNORED
+        state.overloaded = event.overloaded
+        return NO_COMMANDS
+
+    # --- looking things up ------------------------------------------------------------------
+
+    def _attempt(
+        self, event: events.JobStarted | events.JobFinished | events.AttemptLost
+    ) -> JobState | None:
+        """Return the job that this report is about, if the attempt is still the current one."""
+        state = self.jobs.get(event.job)
+        if state is None or state.attempts != event.attempt or (slot := state.slot) is None:
+            return None
+        return state if slot.builder.builder.id == event.builder else None
+
+    def _pool(self, name: str) -> PoolCounts:
+        found = self.pools.get(name)
+        if found is None:
+            found = self.pools[name] = PoolCounts(name)
+        return found
+
+    def _named(self, pattern: str) -> list[BuilderState]:
+        return [s for name, s in self.builders.items() if fnmatchcase(name, pattern)]
+
+
+def _only_recorded(_: Event) -> Sequence[Command]:
+    """Take in a fact that is kept in the event log and changes nothing here."""
+    return NO_COMMANDS
