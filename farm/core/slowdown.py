@@ -160,7 +160,7 @@ def _resource_law(given: object, where: str) -> ResourceLaw | None:
     if isinstance(given, Mapping):
         return _law_by_formula(given, where)
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return _table(given, where)
+        return slowdown_table(given, where)
     raise InputError(
         f"{where}: found {given!r}; expected a table such as [1, 1, 1.4], the word thesis, "
         "{threshold, step}, or {cores}"
@@ -188,7 +188,8 @@ def _law_by_formula(given: Mapping[str, Any], where: str) -> ResourceLaw:
     return LinearSlowdown(threshold, _number(given["step"], f"{where}.step", least=0))
 
 
-def _table(given: Sequence[Any], where: str) -> SlowdownTable:
+def slowdown_table(given: Sequence[Any], where: str) -> SlowdownTable:
+    """Build a table from its factors; raises InputError that names the entry after ``where``."""
     if not given:
         raise InputError(f"{where}: the table is empty; expected factors such as [1, 1, 1.4]")
     factors = [_number(factor, f"{where}[{k}]", least=1) for k, factor in enumerate(given)]

@@ -1,0 +1,110 @@
+"""``farm risk``: how likely is overload? Prints and plots figure 4.1 of the thesis."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from farm.cli.risk_figure import risk_html, risk_svg, text_plot
+from farm.core.errors import InputError
+from farm.core.overload_risk import expected_slowdown
+from farm.core.slowdown import THESIS_TABLE, slowdown_table
+
+Lines = dict[float, list[float]]
+
+#: slots; a wider plot would not fit a terminal
+WIDEST_TEXT_PLOT = 32
+
+
+def risk(
+    slots: Annotated[
+        int, typer.Option(help="Up to how many slots per builder.", min=1, max=1000)
+    ] = 16,
+    heavy: Annotated[
+        str, typer.Option(help="Fractions of heavy jobs, separated by commas.")
+    ] = "0.1,0.2,0.3,0.4,0.5",
+    slowdown: Annotated[
+        str,
+        typer.Option(help="Slowdown by number of heavy jobs, such as 1,1,1.4; or the word thesis."),
+    ] = "thesis",
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", "-o", help="Write the figure to this .svg or .html file."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print the table without the plot.")
+    ] = False,
+) -> None:
+    """Print the slowdown to expect on a builder whose slots are filled at random.
+
+    f(n, p) = Σ x_k · C(n,k) · p^k · (1-p)^(n-k), k = 0 … n: with n slots and a share p of heavy
+    jobs, where x_k is the slowdown with k of them on the builder.
+    """
+    lines = risk_lines(slots, _numbers(heavy, "--heavy"), slowdown)
+    if plot is not None:
+        write_figure(lines, plot)
+    if as_json:
+        typer.echo(json.dumps(_as_json(lines, slowdown)))
+        return
+    console = Console()
+    console.print(_table(lines))
+    if not quiet and slots <= WIDEST_TEXT_PLOT:
+        console.print(text_plot(lines), highlight=False, markup=False, soft_wrap=True)
+    if plot is not None:
+        console.print(f"Figure written to {plot}", highlight=False, soft_wrap=True)
+
+
+def risk_lines(slots: int, fractions: list[float], slowdown: str) -> Lines:
+    """Compute f(n, p) for n = 1 … slots and each fraction p."""
+    thesis = slowdown == "thesis"
+    table = (
+        THESIS_TABLE if thesis else slowdown_table(_numbers(slowdown, "--slowdown"), "--slowdown")
+    )
+    return {
+        p: [expected_slowdown(n, p, table.slowdown) for n in range(1, slots + 1)] for p in fractions
+    }
+
+
+def write_figure(lines: Lines, path: Path) -> None:
+    """Write the figure as SVG or as an HTML page, by the file's suffix."""
+    draw = {".svg": risk_svg, ".html": risk_html}.get(path.suffix)
+    if draw is None:
+        raise InputError(f"--plot: found {path.name!r}; expected a name that ends in .svg or .html")
+    try:
+        path.write_text(draw(lines), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--plot: cannot write {path}: {error.strerror}") from error
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option}: found {text!r}; expected numbers separated by commas"
+        ) from None
+
+
+def _table(lines: Lines) -> Table:
+    table = Table(title="Expected slowdown f(n, p)")
+    table.add_column("slots n", justify="right")
+    for fraction in lines:
+        table.add_column(f"p = {fraction:g}", justify="right")
+    for n, row in enumerate(zip(*lines.values(), strict=True), 1):
+        table.add_row(str(n), *(f"{value:.3f}" for value in row))
+    return table
+
+
+def _as_json(lines: Lines, slowdown: str) -> dict[str, object]:
+    rows = [
+        {"slots": n, "heavy_fraction": p, "expected_slowdown": value}
+        for p, values in lines.items()
+        for n, value in enumerate(values, 1)
+    ]
+    return {"slowdown": slowdown, "risk": rows}
