@@ -1,0 +1,39 @@
+"""Runtime estimators: how long will a job take? One estimator a file, the registry here.
+
+The scheduler asks for the kind-level estimate while a job waits and for the builder-level one when
+it is dispatched, and hands every ended attempt back (``learn``). Estimators are pure: no clock,
+no dice, no I/O; their statistics leave and return as plain JSON values (``dump``, ``load``).
+
+To add one: a file here with a class that has ``name`` and answers ``RuntimeEstimator``, and one
+line in ``ESTIMATORS``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from farm.core.errors import InputError
+from farm.core.runtime_estimators.declared import Declared
+from farm.core.runtime_estimators.interface import EstimatorOptions, RuntimeEstimator
+from farm.core.runtime_estimators.last_three import LastThree
+from farm.core.runtime_estimators.oracle import Oracle
+
+__all__ = ["ESTIMATORS", "EstimatorOptions", "RuntimeEstimator", "make_estimator"]
+
+ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
+    "declared": Declared,
+    "last-3": LastThree,
+    "oracle": Oracle,
+}
+
+
+def make_estimator(name: str, options: EstimatorOptions | None = None) -> RuntimeEstimator:
+    """Return a new estimator without history; InputError names the nearest known ones."""
+    factory = ESTIMATORS.get(name)
+    if factory is None:
+        near = difflib.get_close_matches(name, ESTIMATORS, n=2, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        known = ", ".join(sorted(ESTIMATORS))
+        raise InputError(f"runtime_estimates: no estimator {name!r} (known: {known}){hint}")
+    return factory(options or EstimatorOptions())

@@ -1,0 +1,17 @@
+"""What the submitter said."""
+
+from __future__ import annotations
+
+from farm.core.model import Builder, Job
+from farm.core.runtime_estimators.interface import Stateless, on_builder, said_time
+
+
+class Declared(Stateless):
+    """The job's declared time ÷ the builder's speed; a default when nothing was declared."""
+
+    name = "declared"
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the declared time on this builder, in seconds."""
+        default = self.options.default_time
+        return on_builder(said_time(job, default), builder, default)
