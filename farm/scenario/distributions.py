@@ -1,0 +1,132 @@
+"""Distributions as a scenario writes them; they are drawn from in ``farm.workload``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import model_validator
+
+from farm.scenario.quantities import (
+    Duration,
+    Flag,
+    NonNegative,
+    PositiveDuration,
+    PositiveNumber,
+    Text,
+)
+from farm.scenario.section import Section
+
+
+class Exponential(Section):
+    """Memoryless, as in M/M/1."""
+
+    mean: PositiveDuration
+
+
+class Lognormal(Section):
+    """exp(normal): by median and sigma (of the logarithm), or by mean and std."""
+
+    median: PositiveDuration | None = None
+    sigma: NonNegative | None = None
+    mean: PositiveDuration | None = None
+    std: Duration | None = None
+
+    @model_validator(mode="after")
+    def _one_pair(self) -> Lognormal:
+        given = {
+            key for key in ("median", "sigma", "mean", "std") if getattr(self, key) is not None
+        }
+        if given not in ({"median", "sigma"}, {"mean", "std"}):
+            raise ValueError(
+                f"found {', '.join(sorted(given)) or 'nothing'}; "
+                "allowed: median and sigma, or mean and std"
+            )
+        return self
+
+
+class Pareto(Section):
+    """P(X > x) = (scale ÷ x)^alpha for x ≥ scale; the mean is infinite for alpha ≤ 1."""
+
+    alpha: PositiveNumber
+    scale: PositiveDuration
+
+
+class Uniform(Section):
+    """Anything between min and max, equally likely."""
+
+    min: Duration
+    max: Duration
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Uniform:
+        if self.max < self.min:
+            raise ValueError(f"found max {self.max:g} below min {self.min:g}; allowed: max >= min")
+        return self
+
+
+class Empirical(Section):
+    """What was observed: equally spaced quantiles from 0 to 1, or the observed values."""
+
+    quantiles: tuple[Duration, ...] | None = None
+    """The 0-quantile (minimum), …, the 1-quantile (maximum), equally spaced; ascending. Values
+    between two of them are interpolated linearly."""
+    values: tuple[Duration, ...] | None = None
+    """Observed values, each equally likely, in any order."""
+    interpolate: Flag = False
+    """Treat the sorted values as quantiles instead."""
+
+    @model_validator(mode="after")
+    def _usable(self) -> Empirical:
+        if self.only_one_of("quantiles", "values") == "values":
+            if not self.values:
+                raise ValueError("found no values; allowed: at least one")
+            return self
+        quantiles = self.quantiles or ()
+        if len(quantiles) < 2:
+            raise ValueError(f"found {len(quantiles)} quantiles; allowed: at least two")
+        for number, (low, high) in enumerate(zip(quantiles, quantiles[1:], strict=False), start=1):
+            if high < low:
+                raise ValueError(
+                    f"found quantile {number} ({high:g}) below the one before it ({low:g}); "
+                    "allowed: ascending quantiles"
+                )
+        return self
+
+
+class Distribution(Section):
+    """One distribution; a plain duration is short for ``constant``."""
+
+    constant: Duration | None = None
+    """Always the same."""
+    exponential: Exponential | None = None
+    lognormal: Lognormal | None = None
+    pareto: Pareto | None = None
+    uniform: Uniform | None = None
+    empirical: Empirical | None = None
+    by_kind: dict[Text, Distribution] | None = None
+    """Another distribution for each kind of job."""
+    max: PositiveDuration | None = None
+    """Larger draws become this one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_constant(cls, data: Any) -> Any:
+        if isinstance(data, str | int | float) and not isinstance(data, bool):
+            return {"constant": data}
+        return data
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Distribution:
+        self.only_one_of(*FORMS)
+        for kind, inner in (self.by_kind or {}).items():
+            if inner.by_kind is not None:
+                raise ValueError(f"found by_kind inside by_kind ({kind}); allowed: one level")
+        return self
+
+    @property
+    def form(self) -> str:
+        """Which of the forms this is, such as ``exponential``."""
+        return self.only_one_of(*FORMS)
+
+
+FORMS = ("constant", "exponential", "lognormal", "pareto", "uniform", "empirical", "by_kind")

@@ -1,0 +1,97 @@
+"""From a scenario file to a Scenario: ``extends``, ``--set``, checks, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from farm.core.errors import ScenarioError
+from farm.scenario.checks import check_workload
+from farm.scenario.document import MarkedDict, mark_of, merge, read_document
+from farm.scenario.model import Scenario
+from farm.scenario.overrides import apply_override
+from farm.scenario.problems import describe
+
+
+def load_scenario(path: str | Path, sets: Iterable[str] = ()) -> Scenario:
+    """Return the scenario in a YAML file, with ``--set`` overrides (``key.path=value``) applied.
+
+    Trace paths are resolved against the file that names them. Raises ScenarioError with one
+    message: file and line, dotted key, what was found, what is allowed.
+    """
+    path = Path(path)
+    document = _extended(path, ())
+    for text in sets:
+        apply_override(document, text)
+    return parse_scenario(document, path.parent, str(path))
+
+
+def parse_scenario(
+    data: Mapping[str, Any], base_dir: str | Path = ".", source: str = "scenario"
+) -> Scenario:
+    """Return the scenario that plain data describes; trace paths are relative to ``base_dir``.
+
+    Raises ScenarioError as ``load_scenario`` does, with ``source`` in the place of the file.
+    """
+    if not isinstance(data, Mapping):
+        raise ScenarioError(f"{source}: found {data!r:.60}; allowed: a mapping of keys to values")
+    try:
+        scenario = Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(describe(error, data, source)) from None
+    except RecursionError:
+        raise ScenarioError(f"{source}: values are nested too deeply") from None
+    scenario = _with_traces_found(scenario, Path(base_dir))
+    try:
+        check_workload(scenario)
+    except ScenarioError as error:
+        where = str(error).split(":", 1)[0]
+        path = [int(step) if step.isdigit() else step for step in where.split(".")]
+        raise ScenarioError(f"{mark_of(data, path) or source}: {error}") from None
+    return scenario
+
+
+def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
+    """Return the document with everything that it extends merged beneath it."""
+    document = read_document(path)
+    _resolve_trace_paths(document, path.parent)
+    base_name = document.pop("extends", None)
+    if base_name is None:
+        return document
+    mark = document.marks["extends"]
+    if not isinstance(base_name, str) or not base_name:
+        raise ScenarioError(f"{mark}: extends: found {base_name!r:.60}; allowed: a file name")
+    base = path.parent / base_name
+    chain = (*below, path.resolve())
+    if base.resolve() in chain:
+        names = " -> ".join(one.name for one in (*chain, base))
+        raise ScenarioError(f"{mark}: extends: found a circle: {names}")
+    if not base.is_file():
+        raise ScenarioError(f"{mark}: extends: no such file: {base}")
+    return merge(_extended(base, chain), document)
+
+
+def _resolve_trace_paths(document: MarkedDict, base_dir: Path) -> None:
+    """Make trace paths independent of which file a later merge puts them in."""
+    sources = document.get("workload")
+    for source in sources if isinstance(sources, list) else ():
+        trace = source.get("trace") if isinstance(source, dict) else None
+        if isinstance(trace, dict) and isinstance(trace.get("path"), str) and trace["path"]:
+            trace["path"] = str(base_dir / trace["path"])
+
+
+def _with_traces_found(scenario: Scenario, base_dir: Path) -> Scenario:
+    """Return the scenario with absolute trace paths."""
+    sources = []
+    for source in scenario.workload:
+        trace = source.trace
+        if trace is not None:
+            absolute = str((base_dir / trace.path).resolve())
+            source = source.model_copy(
+                update={"trace": trace.model_copy(update={"path": absolute})}
+            )
+        sources.append(source)
+    return scenario.model_copy(update={"workload": tuple(sources)})

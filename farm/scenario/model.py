@@ -1,0 +1,124 @@
+"""The whole scenario: plain, frozen data that both worlds run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, field_validator
+
+from farm.core.model import Platform
+from farm.scenario.pools import Pool
+from farm.scenario.quantities import (
+    Duration,
+    Flag,
+    Name,
+    Positive,
+    PositiveDuration,
+    PositiveNumber,
+    Whole,
+)
+from farm.scenario.scheduling import Scheduling
+from farm.scenario.section import Section
+from farm.scenario.workload import Source
+
+
+class Phases(Section):
+    """Only the run phase is reported; the ramps give it a past and a future."""
+
+    ramp_up: Duration = 0.0
+    """Not counted: the farm fills up."""
+    run: PositiveDuration
+    """What is reported."""
+    ramp_down: Duration = 0.0
+    """Not counted: arrivals go on, so that the run's last jobs end under load."""
+
+    @property
+    def ends_at(self) -> float:
+        """Farm time at which the last phase ends."""
+        return self.ramp_up + self.run + self.ramp_down
+
+
+class Live(Section):
+    """What only a live run needs to know."""
+
+    speed: PositiveNumber = 1.0
+    """Farm seconds in a real second."""
+    hosts: Positive = 1
+    """Celery processes that play the builders."""
+    heartbeat: PositiveDuration = 1.0
+    """Real time between two signs of life of a builder host."""
+    lost_after: PositiveDuration = 10.0
+    """Real time of silence after which a builder is lost."""
+
+
+class Scenario(Section):
+    """A farm, what it has to do, and how it decides."""
+
+    version: Literal[1] = 1
+    """Of this file's form."""
+    name: Name = "scenario"
+    """Names the run."""
+    description: str = ""
+    """For people."""
+    seed: Whole = 1
+    """Every random draw follows from it."""
+    phases: Phases | None = None
+    """Absent: until the last job is done, and everything counts."""
+    pools: tuple[Pool, ...] = Field(min_length=1)
+    """The builders."""
+    workload: tuple[Source, ...] = Field(min_length=1)
+    """The jobs: one or several sources, merged."""
+    scheduling: Scheduling = Scheduling()
+    """Who goes next, and where."""
+    live: Live = Live()
+    """Only for `farm run`."""
+    allow_unrunnable: Flag = False
+    """Jobs that no pool could ever run are taken all the same (they wait for ever)."""
+
+    @field_validator("pools")
+    @classmethod
+    def _distinct_pools(cls, pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+        _refuse_duplicates([pool.name for pool in pools], "pools")
+        return pools
+
+    @field_validator("workload")
+    @classmethod
+    def _distinct_sources(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        _refuse_duplicates([s.options.name for s in sources if s.options.name], "sources")
+        return sources
+
+    @property
+    def default_platform(self) -> Platform | None:
+        """The platform of jobs that name none: the only pool's; None if pools differ."""
+        platforms = {pool.platform for pool in self.pools}
+        return self.pools[0].job_platform if len(platforms) == 1 else None
+
+    def pools_for(self, platform: Platform) -> tuple[Pool, ...]:
+        """Return the pools whose builders may run a job of this platform."""
+        return tuple(pool for pool in self.pools if pool.platform.can_run(platform))
+
+    def to_yaml(self) -> str:
+        """Return the scenario as a file that loads into the same scenario (nothing left out)."""
+        data = self.model_dump(mode="json", exclude_none=True)
+        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenario file (draft 2020-12)."""
+    schema = Scenario.model_json_schema(mode="validation")
+    properties = {
+        "extends": {
+            "type": "string",
+            "description": "Another scenario file, relative to this one; this one's keys win.",
+        },
+        **schema.pop("properties"),
+    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Farm scenario"}
+    return {**head, **{k: v for k, v in schema.items() if k != "title"}, "properties": properties}
+
+
+def _refuse_duplicates(names: list[str], what: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ValueError(f"found two {what} named {name}; allowed: distinct names")

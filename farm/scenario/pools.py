@@ -1,0 +1,178 @@
+"""``pools``: the builders of one kind that are sized together."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from farm.core.model import Platform
+from farm.scenario.quantities import (
+    Count,
+    Duration,
+    Flag,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveDuration,
+    PositiveNumber,
+    Share,
+    Text,
+)
+from farm.scenario.section import Section
+
+
+class PoolPlatform(Section):
+    """What the pool's builders are: their processors × virtualization."""
+
+    processors: tuple[Text, ...] = ()
+    """Processors of one builder; `processor: amd64` is short for a list of one. Empty: only jobs
+    that need no particular processor run here."""
+    virtualized: Flag = True
+    """Virtual builders, or native ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_processor(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "processor" in data:
+            if "processors" in data:
+                raise ValueError("found processor and processors together; allowed: one of them")
+            rest = {key: value for key, value in data.items() if key != "processor"}
+            return (
+                rest if data["processor"] is None else {**rest, "processors": [data["processor"]]}
+            )
+        return data
+
+    def can_run(self, platform: Platform) -> bool:
+        """Whether a job of this platform may run on these builders."""
+        return self.virtualized == platform.needs_virtual and (
+            platform.processor is None or platform.processor in self.processors
+        )
+
+    def __str__(self) -> str:
+        kind = "virtual" if self.virtualized else "native"
+        return f"{'+'.join(self.processors) or 'any'}/{kind}"
+
+
+class ProvisionerSettings(Section):
+    """How many builders the pool has, decided again and again by an algorithm."""
+
+    model_config = ConfigDict(extra="allow")
+    takes_free_keys: ClassVar[bool] = True
+
+    algorithm: Text
+    """Name of a provisioning algorithm, or `module:function` of your own. All keys that are not
+    listed here are the algorithm's options, checked by it."""
+    min: Count = 0
+    """Never fewer builders."""
+    max: Positive
+    """Never more builders."""
+    interval: PositiveDuration = 1.0
+    """Time between two plans."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ProvisionerSettings:
+        if self.max < self.min:
+            raise ValueError(f"found max {self.max} below min {self.min}; allowed: max >= min")
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The algorithm's own options, as written."""
+        return dict(self.model_extra or {})
+
+
+class LinearSlowdown(Section):
+    """Slowdown 1 + slope × (heavy jobs − threshold), never below 1."""
+
+    threshold: NonNegative
+    """Heavy jobs that do not slow each other down."""
+    slope: NonNegative
+    """Added for each heavy job beyond the threshold."""
+
+
+class ThreadSlowdown(Section):
+    """Slowdown (threads of running heavy jobs) ÷ cores, never below 1."""
+
+    cores: PositiveNumber
+    """Processor cores of a builder."""
+
+
+class Contention(Section):
+    """How jobs on one builder slow each other down: a running job advances at 1 ÷ slowdown."""
+
+    slowdown: tuple[PositiveNumber, ...] | None = None
+    """CPU slowdown for 0, 1, 2, … heavy jobs; beyond the table it goes on at its last step."""
+    linear: LinearSlowdown | None = None
+    """CPU slowdown by a straight line."""
+    threads: ThreadSlowdown | None = None
+    """CPU slowdown by threads against cores."""
+    memory: tuple[PositiveNumber, ...] | None = None
+    """Slowdown for 0, 1, 2, … memory-heavy jobs, independent of the CPU's; both multiply."""
+
+    @model_validator(mode="after")
+    def _one_cpu_law(self) -> Contention:
+        laws = [key for key in ("slowdown", "linear", "threads") if getattr(self, key) is not None]
+        if len(laws) > 1:
+            raise ValueError(
+                f"found {' and '.join(laws)} together; allowed: one of slowdown, linear, threads"
+            )
+        if not laws and self.memory is None:
+            raise ValueError("found nothing; allowed: slowdown, linear or threads, and memory")
+        return self
+
+    @field_validator("slowdown", "memory")
+    @classmethod
+    def _not_empty(cls, table: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if table is not None and not table:
+            raise ValueError("found an empty table; allowed: factors for 0, 1, 2, … heavy jobs")
+        return table
+
+
+class Pool(Section):
+    """The builders of one kind."""
+
+    name: Name
+    """Unique among the pools."""
+    platform: PoolPlatform = PoolPlatform()
+    """What its builders are."""
+    slots: Positive = 1
+    """Jobs that one builder runs at once."""
+    builders: Positive | None = None
+    """A fixed number of builders, there from the start; or:"""
+    provisioner: ProvisionerSettings | None = None
+    """An algorithm that sizes the pool."""
+    boot_time: Duration = 0.0
+    """From requested to joined (provisioned pools)."""
+    idle_timeout: Duration | None = None
+    """A builder with nothing to do for so long retires (provisioned pools); absent: never."""
+    inter_job_time: Duration = 0.0
+    """A slot is cleaned for so long after each job."""
+    shutdown_time: Duration = 0.0
+    """From told to go to gone."""
+    speed: PositiveNumber = 1.0
+    """Service time = the job's ÷ speed."""
+    failure_rate: Share = 0.0
+    """Share of builders that boot and never take a job."""
+    contention: Contention | None = None
+    """Absent: co-scheduled jobs do not slow each other down."""
+    labels: dict[Text, Text] = Field(default_factory=dict)
+    """Passed on to the builders."""
+
+    @field_validator("slots", "builders", mode="before")
+    @classmethod
+    def _some_slots(cls, value: Any) -> Any:
+        if value == 0 and value is not False:
+            raise ValueError("found 0: a pool with no slots can run nothing; allowed: 1 or more")
+        return value
+
+    @model_validator(mode="after")
+    def _sized_one_way(self) -> Pool:
+        self.only_one_of("builders", "provisioner")
+        return self
+
+    @property
+    def job_platform(self) -> Platform:
+        """The platform of a job that is meant for this pool (its first processor)."""
+        processors = self.platform.processors
+        return Platform(processors[0] if processors else None, self.platform.virtualized)

@@ -1,0 +1,106 @@
+"""What pydantic found wrong, as one message for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from farm.scenario.document import mark_of
+
+Path = tuple[str | int, ...]
+
+_ALLOWED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text (put it in quotes)",
+    "string_too_short": "some text",
+    "string_too_long": "shorter text",
+    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores",
+    "finite_number": "a finite number",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than_equal": "{le:g} or less",
+    "literal_error": "{expected}",
+}
+
+
+def describe(error: ValidationError, data: Any, source: str) -> str:
+    """Return ``file:line: dotted.key: found …; allowed: …`` for the first thing that is wrong.
+
+    ``data`` is what was validated: where it knows its lines, the message names one.
+    """
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    path = _path(first)
+    place = mark_of(data, path) or source
+    dotted = ".".join(_readable(path, data))
+    more = len(problems) - 1
+    others = f" (and {more} more problem{'s' if more > 1 else ''})" if more else ""
+    return ": ".join(part for part in (place, dotted, _text(first)) if part) + others
+
+
+def _path(problem: ErrorDetails) -> Path:
+    path = tuple(problem["loc"])
+    if problem["type"] == "unknown_key":
+        return (*path, problem["ctx"]["key"])
+    # where the key of a mapping is wrong, pydantic adds a marker of its own
+    return tuple(step for step in path if step != "[key]")
+
+
+def _readable(path: Path, data: Any) -> list[str]:
+    """Return the steps of the path, pools by their name."""
+    steps: list[str] = []
+    for index, step in enumerate(path):
+        item = _item(data, path[: index + 1]) if isinstance(step, int) else None
+        name = item.get("name") if isinstance(item, dict) and path[0] == "pools" else None
+        steps.append(name if isinstance(name, str) and index == 1 else str(step))
+    return steps
+
+
+def _item(data: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+def _text(problem: ErrorDetails) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "missing":
+        return "this key is required"
+    if kind == "unknown_key":
+        return str(context["text"])
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "too_short":
+        what = "pools" if problem["loc"][:1] == ("pools",) else "entries"
+        if problem["loc"][:1] == ("workload",):
+            return "the workload is empty; allowed: at least one trace, matrices or arrivals"
+        return f"found no {what}; allowed: at least {context['min_length']}"
+    if kind in ("too_long", "missing_argument"):
+        return str(problem["msg"])
+    allowed = _ALLOWED.get(kind, problem["msg"]).format(**context)
+    return f"found {_shown(problem['input'])}; allowed: {allowed}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

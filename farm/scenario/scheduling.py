@@ -1,0 +1,68 @@
+"""``scheduling``: who goes next, and where."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from farm.scenario.quantities import Count, Duration, Flag, NonNegative, Text
+from farm.scenario.section import Section
+
+
+class HeavyLight(Section):
+    """When the heavy-light balancer holds heavy jobs back from a builder."""
+
+    load: Literal["heavy-share", "slowdown", "reported"] = "heavy-share"
+    """How load is known: heavy jobs ÷ slots, the contention factor, or what the builder measured."""
+    overloaded_at: NonNegative = 0.5
+    """From this load on a builder gets light jobs only …"""
+    room_at: NonNegative = 0.25
+    """… until its load is back at this one or below."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> HeavyLight:
+        if self.room_at > self.overloaded_at:
+            raise ValueError(
+                f"found room_at {self.room_at} above overloaded_at {self.overloaded_at}; "
+                "allowed: room_at <= overloaded_at"
+            )
+        return self
+
+
+class Scheduling(Section):
+    """Which waiting job goes next, on which builder."""
+
+    policy: Text = "fifo"
+    """Name of a policy, or `module:function` of your own."""
+    aging_factor: NonNegative = 10.0
+    """Seconds of run time that a second in the queue weighs (`ljf-aging`, `sjf-aging`)."""
+    aging: Literal["linear", "matrix"] = "linear"
+    """By time in queue, or each matrix sorted and the matrices in order."""
+    fair_share: tuple[Text, ...] = ()
+    """Keys of the fair-share tree, outermost first; empty: one queue."""
+    stickiness: tuple[Duration, ...] = ()
+    """How long a builder stays with an invocation, one limit a level."""
+    balancer: Text = "jenkins"
+    """Which free builder takes the job."""
+    heavy_light: HeavyLight = HeavyLight()
+    """Thresholds of the `heavy-light` balancer."""
+    runtime_estimates: Text = "declared"
+    """Where policies take a job's run time from."""
+    fail_fast: Flag = False
+    """A failed job cancels the rest of its matrix."""
+    retries: Count = 2
+    """Further attempts of a job whose builder was lost."""
+    dedup: Flag = True
+    """Jobs of the same action that are in flight together run once."""
+    compatibility: Text | None = None
+    """Repeat another system's known deviations (`buildbarn`, `taskcluster`)."""
+
+    @model_validator(mode="after")
+    def _levels(self) -> Scheduling:
+        if len(self.stickiness) > len(self.fair_share):
+            raise ValueError(
+                f"found {len(self.stickiness)} stickiness limits for {len(self.fair_share)} "
+                "fair_share keys; allowed: at most one a level"
+            )
+        return self

@@ -1,0 +1,52 @@
+"""What every part of a scenario file is built from: a strict, frozen mapping of known keys."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Section(BaseModel):
+    """A mapping of the scenario file. Unknown keys are refused with the nearest known one."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, regex_engine="python-re"
+    )
+
+    #: True: keys that are not ours are kept for somebody else (an algorithm's options)
+    takes_free_keys: ClassVar[bool] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and not cls.takes_free_keys:
+            for key in data:
+                if key not in cls.model_fields:
+                    raise unknown_key(key, list(cls.model_fields))
+        return data
+
+    def only_one_of(self, *keys: str) -> str:
+        """Return the one key of these that is given; ValueError when none or several are."""
+        given = [key for key in keys if getattr(self, key) is not None]
+        if len(given) == 1:
+            return given[0]
+        found = f"{' and '.join(given)} together" if given else "none of them"
+        raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}")
+
+
+def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
+    """Return the error for a key that nobody knows; ``ctx`` holds the key for the message."""
+    near = nearest(str(key), known)
+    hint = f"did you mean {near}? " if near else ""
+    text = f"unknown key; {hint}allowed: {', '.join(known)}"
+    return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
+
+
+def nearest(word: str, known: list[str]) -> str | None:
+    """Return the known word that the given one was probably meant to be."""
+    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.6)
+    return close[0] if close else None

@@ -1,0 +1,162 @@
+"""What may be said of a source's jobs, whether they come from a trace or a generator."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import field_validator, model_validator
+
+from farm.core.model import Platform
+from farm.scenario.distributions import Distribution
+from farm.scenario.quantities import (
+    Flag,
+    Name,
+    NonNegative,
+    NumberChoice,
+    Positive,
+    PositiveDuration,
+    PositiveNumber,
+    Share,
+    Text,
+    TextChoice,
+    WholeChoice,
+)
+from farm.scenario.section import Section
+
+
+class PlatformDemand(Section):
+    """The platform that a job needs."""
+
+    processor: Text | None = None
+    """Absent: any processor."""
+    virtualized: Flag | None = None
+    """true: virtual builders; false: native ones; absent: virtual ones only."""
+    weight: NonNegative = 1.0
+    """How often, where several platforms are listed."""
+
+    @property
+    def platform(self) -> Platform:
+        """The demand as the farm's own value."""
+        return Platform(self.processor, self.virtualized)
+
+
+def platforms_given(data: Any) -> Any:
+    """Return a list of platforms for one platform or a list of them."""
+    return [data] if isinstance(data, dict) else data
+
+
+class Heavy(Section):
+    """Which jobs are heavy on their builder; `true` is short for `declared: true`."""
+
+    longest: Share | None = None
+    """This share of the jobs, the longest ones."""
+    among: Literal["matrix", "batch"] = "matrix"
+    """`longest` of each matrix, or of all jobs released at one instant."""
+    threshold: PositiveDuration | None = None
+    """Jobs at least this long."""
+    kind: tuple[Text, ...] | None = None
+    """Jobs of these kinds."""
+    probability: Share | None = None
+    """Drawn for each job."""
+    declared: Flag | None = None
+    """All of them, or none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_flag(cls, data: Any) -> Any:
+        return {"declared": data} if isinstance(data, bool) else data
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Heavy:
+        self.only_one_of("longest", "threshold", "kind", "probability", "declared")
+        return self
+
+
+class Fails(Section):
+    """Which jobs fail; a plain number is short for `probability`."""
+
+    probability: Share | None = None
+    """Of every job."""
+    by_kind: dict[Text, Share] | None = None
+    """Of the jobs of each kind; the others do not fail."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_probability(cls, data: Any) -> Any:
+        if isinstance(data, int | float) and not isinstance(data, bool):
+            return {"probability": data}
+        return data
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Fails:
+        self.only_one_of("probability", "by_kind")
+        return self
+
+
+class Declared(Section):
+    """What submitters say a job will take: its service time × a factor."""
+
+    factor: Distribution
+    """A distribution of plain numbers; 1 is the truth."""
+
+
+class WorkSize(Section):
+    """Work size of a job (for estimators that scale by size): service time × rate × a factor."""
+
+    per_second: PositiveNumber
+    """Units of work in a second of service time."""
+    factor: Distribution | None = None
+    """A distribution of plain numbers; absent: exactly 1."""
+
+
+class Action(Section):
+    """How often a job repeats the work of an earlier one (same action: it may run once)."""
+
+    reuse: Share
+    """Share of jobs that repeat a recent one."""
+    window: Positive = 100
+    """How many recent actions a repeat picks from."""
+
+
+class Traits(Section):
+    """Traits of a source's jobs; absent ones are as the trace has them, or the job's defaults."""
+
+    name: Name | None = None
+    """Prefix of the jobs' ids, and what their random draws are seeded by. Absent: the trace's
+    file name, or the processor, and the position in the list."""
+    kind: TextChoice | None = None
+    """What sort of work: one, a list, or weights."""
+    attributes: dict[Text, TextChoice] | None = None
+    """user, team, project, image, …: each one value, a list, or weights."""
+    invocation: tuple[Text, ...] | None = None
+    """The attribute `invocation`, joined by `/` from these attributes (a name that is no
+    attribute stands for itself)."""
+    level: WholeChoice | None = None
+    """Static priority level: higher goes first, above any policy."""
+    score: NumberChoice | None = None
+    """Higher goes first under the `score` policy."""
+    priority: WholeChoice | None = None
+    """Fair-share priority: smaller is more urgent, 100 points are a factor of two."""
+    declared: Declared | None = None
+    """Absent: the declared time is the trace's, else the service time."""
+    work_size: WorkSize | None = None
+    """Work size for estimators that scale by it."""
+    action: Action | None = None
+    """Repeated work."""
+    fails: Fails | None = None
+    """Which jobs fail."""
+    heavy: Heavy | None = None
+    """Which jobs are CPU-heavy."""
+    memory_heavy: Heavy | None = None
+    """Which jobs are heavy on the memory bus."""
+    mode: Literal["timed", "stress", "memory", "mixed"] | None = None
+    """How a live builder spends the service time."""
+    threads: Positive | None = None
+    """Processes that a stress job keeps busy."""
+
+    @field_validator("declared", "work_size")
+    @classmethod
+    def _one_factor(cls, value: Declared | WorkSize | None) -> Declared | WorkSize | None:
+        if value is not None and value.factor is not None and value.factor.by_kind is not None:
+            raise ValueError("found by_kind in a factor; allowed: one distribution")
+        return value

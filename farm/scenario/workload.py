@@ -1,0 +1,177 @@
+"""``workload``: where jobs come from. A list of sources, merged by arrival."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, field_validator, model_validator
+
+from farm.scenario.distributions import Distribution
+from farm.scenario.quantities import (
+    Duration,
+    NonNegative,
+    Positive,
+    PositiveDuration,
+    PositiveNumber,
+    Rate,
+    Text,
+    WholeChoice,
+)
+from farm.scenario.section import Section
+from farm.scenario.traits import PlatformDemand, Traits, platforms_given
+
+Platforms = Annotated[
+    tuple[PlatformDemand, ...],
+    BeforeValidator(platforms_given, json_schema_input_type=PlatformDemand | list[PlatformDemand]),
+]
+
+
+class TraceOptions(Traits):
+    """What to take from a trace, and how to read it."""
+
+    jobs: Positive | None = None
+    """Only the first N jobs (of the window)."""
+    window: tuple[Duration, Duration] | None = None
+    """Only arrivals in [from, to) of the trace's own time, moved so that `from` is 0."""
+    time_scale: PositiveNumber = 1.0
+    """Arrival times are multiplied by it; service times are not."""
+    platform: PlatformDemand | None = None
+    """What every job needs. Absent: the trace's own platforms, else the only pool's."""
+    fields: dict[Text, Text] | None = None
+    """swf: which field becomes which part of the job."""
+
+    @field_validator("window")
+    @classmethod
+    def _ordered(cls, window: tuple[float, float] | None) -> tuple[float, float] | None:
+        if window is not None and window[1] <= window[0]:
+            raise ValueError(f"found {window[0]:g}s to {window[1]:g}s; allowed: from before to")
+        return window
+
+
+class Trace(TraceOptions):
+    """Jobs that were recorded somewhere."""
+
+    path: Text
+    """Relative to the scenario file."""
+    format: Text | None = None
+    """`firefox-ci`, `swf`, `csv`, …; absent: guessed from the name."""
+
+
+class Poisson(Section):
+    """Arrivals independent of each other."""
+
+    rate: Rate
+    """Mean arrivals in a time."""
+
+
+class Releases(Traits):
+    """When a generator releases jobs, and what they are like."""
+
+    poisson: Poisson | None = None
+    """At random, at a mean rate; or:"""
+    every: Duration | None = None
+    """At a fixed interval, the first one at `start`."""
+    start: Duration = 0.0
+    """Nothing before this instant."""
+    count: Positive | None = None
+    """At most so many releases."""
+    duration: PositiveDuration | None = None
+    """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
+    daily_cycle: tuple[NonNegative, ...] | None = None
+    """24 factors by which the rate is multiplied, one for each hour of the day."""
+    cycle_start: Duration = 0.0
+    """Time of day at farm time 0 (9h: nine in the morning)."""
+    service_time: Distribution
+    """Seconds of work of each job."""
+    platform: Platforms | None = None
+    """One platform, or a list with weights. Absent: the only pool's."""
+
+    @field_validator("daily_cycle")
+    @classmethod
+    def _a_day(cls, factors: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if factors is not None and (len(factors) != 24 or sum(factors) <= 0):
+            raise ValueError(
+                f"found {len(factors)} factors with sum {sum(factors):g}; "
+                "allowed: 24, not all of them 0"
+            )
+        return factors
+
+    @field_validator("platform")
+    @classmethod
+    def _some_platform(
+        cls, platforms: tuple[PlatformDemand, ...] | None
+    ) -> tuple[PlatformDemand, ...] | None:
+        if platforms is not None and sum(one.weight for one in platforms) <= 0:
+            raise ValueError("found no platform with a weight above 0; allowed: at least one")
+        return platforms
+
+    @model_validator(mode="after")
+    def _possible(self) -> Releases:
+        if self.only_one_of("poisson", "every") == "every" and self.every == 0 and not self.count:
+            raise ValueError("found every 0 without count: it would never end; allowed: a count")
+        if self.service_time.by_kind is not None:
+            missing = sorted(set(self.kind or {"job": 1.0}) - set(self.service_time.by_kind))
+            if missing:
+                raise ValueError(
+                    f"found no service_time.by_kind for {', '.join(missing)}; "
+                    "allowed: one for each kind"
+                )
+        return self
+
+
+class Arrivals(Releases):
+    """Jobs that arrive one by one."""
+
+    @model_validator(mode="after")
+    def _no_longest(self) -> Arrivals:
+        for key in ("heavy", "memory_heavy"):
+            rule = getattr(self, key)
+            if rule is not None and rule.longest is not None:
+                raise ValueError(
+                    f"found {key}.longest for jobs that arrive one by one; "
+                    "allowed here: threshold, kind, probability, declared"
+                )
+        return self
+
+
+class Matrices(Releases):
+    """Jobs released together, as by one commit."""
+
+    size: WholeChoice
+    """Jobs in a matrix: one number, a list, or weights."""
+
+    @field_validator("size")
+    @classmethod
+    def _some_jobs(cls, sizes: dict[int, float]) -> dict[int, float]:
+        if min(sizes) < 1:
+            raise ValueError(f"found {min(sizes)}; allowed: 1 or more jobs in a matrix")
+        return sizes
+
+
+SOURCES = ("trace", "matrices", "arrivals")
+
+
+class Source(Section):
+    """One source of jobs: a trace, matrices or arrivals."""
+
+    trace: Trace | None = None
+    matrices: Matrices | None = None
+    arrivals: Arrivals | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Source:
+        self.only_one_of(*SOURCES)
+        return self
+
+    @property
+    def sort(self) -> Literal["trace", "matrices", "arrivals"]:
+        """Which of the three it is."""
+        sort: Any = self.only_one_of(*SOURCES)
+        return sort  # type: ignore[no-any-return]
+
+    @property
+    def options(self) -> Trace | Matrices | Arrivals:
+        """The one that is given."""
+        options = self.trace or self.matrices or self.arrivals
+        assert options is not None  # noqa: S101 - the validator above saw to it
+        return options
