@@ -61,7 +61,7 @@ class QueueEstimates:
     def __init__(self, columns: WaitingColumns, capacity: Capacity, rules: Rules) -> None:
         self.rules = rules
         self.columns = columns
-        self._capacity = capacity
+        self.capacity = capacity
         written = [rules.shown(platform) for platform in columns.platforms]
         names = list(dict.fromkeys(platform.normalised() for platform in written))
         #: platform code -> group
@@ -96,7 +96,7 @@ class QueueEstimates:
         head = self.head_place(platform)
         if head is not None:
             platform = self.columns.platforms[self.columns.codes[head]]
-        return self._capacity.next_builder(platform)
+        return self.capacity.next_builder(platform)
 
     def predecessor_places(self, place: int) -> Counts:
         """Return the places of the jobs that are ahead of this one and compete with it."""
@@ -114,7 +114,7 @@ class QueueEstimates:
         binary search per platform, so a scheduler can afford it at every submission.
         """
         written = self.rules.shown(platform)
-        if not self._capacity.pool_for_job(written):
+        if not self.capacity.pool_for_job(written):
             return None
         place = len(self) if place is None else place
         lead_time = 0.0
@@ -125,7 +125,7 @@ class QueueEstimates:
             head = min(head, int(rival.positions[0]))
         if head < place:
             platform = self.columns.platforms[self.columns.codes[head]]
-        tnb = self._capacity.next_builder(platform).tnb_s
+        tnb = self.capacity.next_builder(platform).tnb_s
         return max(self.rules.floor_s, tnb + lead_time)
 
     def head_of_queue(self, platform: Platform) -> float | None:
@@ -141,7 +141,7 @@ class QueueEstimates:
         return self.new_job(platform)
 
     def _rivals(self, platform: Platform) -> list[_Group]:
-        return [g for g in self._groups if self._capacity.competes(platform, g.platform)]
+        return [g for g in self._groups if self.capacity.competes(platform, g.platform)]
 
     def _in_order_of_appearance(
         self, names: list[Platform], written: list[Platform]
@@ -165,7 +165,7 @@ class QueueEstimates:
 
     def _make_group(self, name: Platform, positions: Counts, written: list[Platform]) -> _Group:
         durations, codes = self.columns.durations[positions], self.columns.codes[positions]
-        pool = self._capacity.group_pool(name)
+        pool = self.capacity.group_pool(name)
         quotients = np.zeros(len(positions) + 1)
         if pool:
             sums = self._running_sums(durations, codes, written)

@@ -1,0 +1,109 @@
+"""What ``farm estimate`` shows a person: the queue as a table, one estimate as arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from farm.core.dispatch_estimator import (
+    DispatchEstimate,
+    JobView,
+    NextBuilder,
+    PredecessorGroup,
+    QueueEstimates,
+    Rules,
+)
+from farm.units import format_duration
+
+
+def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table:
+    """Lay out the first ``limit`` waiting jobs, in dispatch order."""
+    table = Table(title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}")
+    table.add_column("job", overflow="fold")
+    table.add_column("platform", no_wrap=True)
+    for heading in ("ahead", "builders", "next free in", "lead time", "dispatch in"):
+        table.add_column(heading, justify="right")
+    for place, job in enumerate(jobs[:limit]):
+        written = queue.rules.shown(job.platform)
+        table.add_row(
+            Text(job.name),
+            str(job.platform),
+            str(queue.predecessors[place]),
+            str(queue.capacity.pool_for_job(written)),
+            _seconds(float(queue.tnb_s[place])),
+            _seconds(float(queue.plt_s[place])),
+            _seconds(float(queue.estimate_s[place])),
+        )
+    if len(jobs) > limit:
+        table.caption = f"… and {len(jobs) - limit} more (--limit 0 shows all)"
+    return table
+
+
+def explanation(estimate: DispatchEstimate, rules: Rules) -> Group:
+    """Spell out one estimate: groups, sums, divisors, the head job, the builder that frees up."""
+    table = Table(show_footer=True)
+    table.add_column("predecessors", "lead time")
+    for heading in ("jobs", "sum", "builders", "divided by"):
+        table.add_column(heading, justify="right")
+    table.add_column("adds", _seconds(estimate.plt_s), justify="right")
+    for group in estimate.groups:
+        table.add_row(*_group_row(group))
+    title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
+    lines = [Text(line) for line in _lines(estimate, rules)]
+    return Group(title, *([table] if estimate.groups else []), *lines)
+
+
+def _verdict(estimate: DispatchEstimate) -> str:
+    if estimate.estimate_s is None:
+        return "no estimate, because no builder can run it"
+    return f"dispatch in {_seconds(estimate.estimate_s)}"
+
+
+def _lines(estimate: DispatchEstimate, rules: Rules) -> Iterator[str]:
+    if not estimate.groups:
+        yield "  lead time 0s: no job ahead competes with it"
+    yield f"  builders that can run it, busy or free: {estimate.pool_for_job}"
+    who = "itself" if estimate.head_job == estimate.job else estimate.head_job
+    yield f"  head job: {who} ({estimate.head_platform})"
+    found = estimate.next_builder
+    yield f"  time to next builder {_seconds(found.tnb_s)}: {_reason(found)}"
+    if estimate.estimate_s is not None:
+        total = f"{_seconds(estimate.tnb_s)} + {_seconds(estimate.plt_s)}"
+        floor = f", at least {_seconds(rules.floor_s)}" if rules.floor_s else ""
+        yield f"  {total}{floor} = {_seconds(estimate.estimate_s)} (rules {rules.name})"
+
+
+def _reason(found: NextBuilder) -> str:
+    if found.why == "free":
+        return f"{found.free} free, {found.builder} among them"
+    if found.why == "finishes":
+        return f"{found.builder} finishes {found.job} first"
+    if found.why == "overdue":
+        late = _seconds(-(found.left_s or 0.0))
+        return f"{found.builder} runs {found.job}, {late} overdue: two minutes are assumed"
+    if found.why == "unknown":
+        return f"{found.builder} runs {found.job} for an unknown time: two minutes are assumed"
+    return "no builder of its platform runs a job"
+
+
+def _group_row(group: PredecessorGroup) -> tuple[str, ...]:
+    adds = _seconds(group.lead_time_s) if group.pool else "ignored: no builder"
+    return (
+        str(group.platform),
+        str(group.jobs),
+        _seconds(group.sum_s),
+        str(group.pool),
+        str(group.divisor) if group.pool else "-",
+        adds,
+    )
+
+
+def _seconds(value: float) -> str:
+    """Write seconds for a person: to a tenth below a minute, to the second above."""
+    if math.isnan(value):
+        return "never"
+    return format_duration(round(value, 1) if value < 60 else float(round(value)))
