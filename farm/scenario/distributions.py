@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import ConfigDict, model_validator
 
 from farm.scenario.quantities import (
     Duration,
@@ -14,7 +15,7 @@ from farm.scenario.quantities import (
     PositiveNumber,
     Text,
 )
-from farm.scenario.section import Section
+from farm.scenario.section import Section, or_plain
 
 
 class Exponential(Section):
@@ -33,9 +34,8 @@ class Lognormal(Section):
 
     @model_validator(mode="after")
     def _one_pair(self) -> Lognormal:
-        given = {
-            key for key in ("median", "sigma", "mean", "std") if getattr(self, key) is not None
-        }
+        keys = ("median", "sigma", "mean", "std")
+        given = {key for key in keys if getattr(self, key) is not None}
         if given not in ({"median", "sigma"}, {"mean", "std"}):
             raise ValueError(
                 f"found {', '.join(sorted(given)) or 'nothing'}; "
@@ -84,7 +84,7 @@ class Empirical(Section):
         quantiles = self.quantiles or ()
         if len(quantiles) < 2:
             raise ValueError(f"found {len(quantiles)} quantiles; allowed: at least two")
-        for number, (low, high) in enumerate(zip(quantiles, quantiles[1:], strict=False), start=1):
+        for number, (low, high) in enumerate(pairwise(quantiles), start=1):
             if high < low:
                 raise ValueError(
                     f"found quantile {number} ({high:g}) below the one before it ({low:g}); "
@@ -95,6 +95,8 @@ class Empirical(Section):
 
 class Distribution(Section):
     """One distribution; a plain duration is short for ``constant``."""
+
+    model_config = ConfigDict(json_schema_extra=or_plain("number", "string"))
 
     constant: Duration | None = None
     """Always the same."""

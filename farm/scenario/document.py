@@ -50,9 +50,7 @@ _RULES = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 )
 for _kind, _pattern, _first in _RULES:
-    _Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
-        _TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first)
-    )
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))
 
 
 def read_document(path: Path) -> MarkedDict:
@@ -78,14 +76,17 @@ def parse_document(text: str, source: str) -> MarkedDict:
     return value
 
 
-def parse_value(text: str, source: str) -> Any:
-    """Return any YAML value, its mappings and lists marked with ``source:line``."""
+def parse_value(text: str, source: str, *, lines: bool = True) -> Any:
+    """Return any YAML value, its mappings and lists marked with ``source:line``.
+
+    Without ``lines`` they are marked with the source alone (it is one line).
+    """
     try:
-        node = _Loader(text).get_single_node()  # type: ignore[no-untyped-call]
-        return None if node is None else _Builder(source).value(node)
+        node = _Loader(text).get_single_node()
+        return None if node is None else _Builder(source, lines).value(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
+        line = f":{mark.line + 1}" if mark and lines else ""
         raise ScenarioError(f"{source}{line}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or str(error).splitlines()[0]
@@ -99,8 +100,9 @@ def parse_value(text: str, source: str) -> Any:
 class _Builder:
     """Makes marked values of YAML nodes."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, lines: bool) -> None:
         self._source = source
+        self._lines = lines
         self._open: set[int] = set()
         self._made = 0
 
@@ -113,16 +115,14 @@ class _Builder:
         if id(node) in self._open:
             raise ScenarioError(f"{self._mark(node)}: a value that contains itself")
         if not node.tag.startswith(_TAG) or node.tag.removeprefix(_TAG) not in {"map", "seq"}:
-            raise ScenarioError(
-                f"{self._mark(node)}: found the tag {node.tag}; tags are not allowed"
-            )
+            raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
         self._open.add(id(node))
         made = self._mapping(node) if isinstance(node, yaml.MappingNode) else self._list(node)
         self._open.discard(id(node))
         return made
 
     def _mark(self, node: yaml.Node) -> str:
-        return f"{self._source}:{node.start_mark.line + 1}"
+        return f"{self._source}:{node.start_mark.line + 1}" if self._lines else self._source
 
     def _mapping(self, node: yaml.MappingNode) -> MarkedDict:
         made = MarkedDict()
@@ -162,7 +162,7 @@ class _Builder:
             return None
         if kind == "str":
             return text
-        raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; tags are not allowed")
+        raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
 
 
 def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:
@@ -173,14 +173,17 @@ def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:
     merged = MarkedDict()
     for document in (base, over):
         for key, value in document.items():
-            old = merged.get(key)
-            if isinstance(old, MarkedDict) and isinstance(value, MarkedDict):
-                value = merge(old, value)
-            elif key == "pools" and isinstance(old, MarkedList) and isinstance(value, MarkedList):
-                value = _merge_pools(old, value)
-            merged[key] = value
+            merged[key] = _merged_value(key, merged.get(key), value)
             merged.marks[key] = document.marks.get(key, "")
     return merged
+
+
+def _merged_value(key: str, old: Any, new: Any) -> Any:
+    if isinstance(old, MarkedDict) and isinstance(new, MarkedDict):
+        return merge(old, new)
+    if key == "pools" and isinstance(old, MarkedList) and isinstance(new, MarkedList):
+        return _merge_pools(old, new)
+    return new
 
 
 def _merge_pools(base: MarkedList, over: MarkedList) -> MarkedList:

@@ -88,10 +88,10 @@ def _with_traces_found(scenario: Scenario, base_dir: Path) -> Scenario:
     sources = []
     for source in scenario.workload:
         trace = source.trace
-        if trace is not None:
-            absolute = str((base_dir / trace.path).resolve())
-            source = source.model_copy(
-                update={"trace": trace.model_copy(update={"path": absolute})}
-            )
-        sources.append(source)
+        if trace is None:
+            sources.append(source)
+            continue
+        absolute = str((base_dir / trace.path).resolve())
+        found = trace.model_copy(update={"path": absolute})
+        sources.append(source.model_copy(update={"trace": found}))
     return scenario.model_copy(update={"workload": tuple(sources)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from farm.core.model import Platform
 from farm.scenario.pools import Pool
@@ -20,7 +20,7 @@ from farm.scenario.quantities import (
 )
 from farm.scenario.scheduling import Scheduling
 from farm.scenario.section import Section
-from farm.scenario.workload import Source
+from farm.scenario.workload import SOURCES, Source
 
 
 class Phases(Section):
@@ -65,9 +65,9 @@ class Scenario(Section):
     """Every random draw follows from it."""
     phases: Phases | None = None
     """Absent: until the last job is done, and everything counts."""
-    pools: tuple[Pool, ...] = Field(min_length=1)
+    pools: tuple[Pool, ...]
     """The builders."""
-    workload: tuple[Source, ...] = Field(min_length=1)
+    workload: tuple[Source, ...]
     """The jobs: one or several sources, merged."""
     scheduling: Scheduling = Scheduling()
     """Who goes next, and where."""
@@ -79,12 +79,18 @@ class Scenario(Section):
     @field_validator("pools")
     @classmethod
     def _distinct_pools(cls, pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+        if not pools:
+            raise ValueError("found no pools; allowed: at least one")
         _refuse_duplicates([pool.name for pool in pools], "pools")
         return pools
 
     @field_validator("workload")
     @classmethod
     def _distinct_sources(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        if not sources:
+            raise ValueError(
+                f"found an empty workload; allowed: at least one of {', '.join(SOURCES)}"
+            )
         _refuse_duplicates([s.options.name for s in sources if s.options.name], "sources")
         return sources
 

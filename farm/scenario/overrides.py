@@ -31,7 +31,7 @@ def apply_override(document: MarkedDict, text: str) -> None:
     if _is_step(value_text, keys[0], _old(place, last)):
         value: Any = _stepped(place, last, value_text, source)
     else:
-        value = parse_value(value_text, source)
+        value = parse_value(value_text, source, lines=False)
     place[last] = value
     if isinstance(place, MarkedDict):
         place.marks[str(last)] = source
@@ -45,7 +45,7 @@ def _is_step(value: str, root: str, old: object) -> bool:
 
 
 def _old(place: Any, last: str | int) -> Any:
-    return place.get(last) if isinstance(place, MarkedDict) else place[last]
+    return place.get(str(last)) if isinstance(place, MarkedDict) else place[last]
 
 
 def _descend(document: MarkedDict, keys: list[str], source: str) -> tuple[Any, str | int]:
@@ -111,7 +111,7 @@ def _stepped(place: Any, last: str | int, value: str, source: str) -> Any:
         raise ScenarioError(f"{source}: there is no number to add to; allowed: a value without +")
     try:
         if isinstance(old, int | float):
-            step = parse_value(amount, source)
+            step = parse_value(amount, source, lines=False)
             if isinstance(step, int | float):
                 return old + sign * step
         result = parse_duration(old) + sign * parse_duration(amount)

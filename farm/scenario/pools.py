@@ -22,8 +22,17 @@ from farm.scenario.quantities import (
 from farm.scenario.section import Section
 
 
+def _short_processor(schema: dict[str, Any]) -> None:
+    schema["properties"]["processor"] = {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "Short for a list of one in `processors`.",
+    }
+
+
 class PoolPlatform(Section):
-    """What the pool's builders are: their processors × virtualization."""
+    """What the pool's builders are: their processors and virtualization."""
+
+    model_config = ConfigDict(json_schema_extra=_short_processor)
 
     processors: tuple[Text, ...] = ()
     """Processors of one builder; `processor: amd64` is short for a list of one. Empty: only jobs
@@ -83,7 +92,7 @@ class ProvisionerSettings(Section):
 
 
 class LinearSlowdown(Section):
-    """Slowdown 1 + slope × (heavy jobs − threshold), never below 1."""
+    """Slowdown 1 + slope * (heavy jobs - threshold), never below 1."""
 
     threshold: NonNegative
     """Heavy jobs that do not slow each other down."""

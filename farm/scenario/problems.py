@@ -82,13 +82,6 @@ def _text(problem: ErrorDetails) -> str:
         return str(context["text"])
     if kind == "value_error":
         return str(context["error"])
-    if kind == "too_short":
-        what = "pools" if problem["loc"][:1] == ("pools",) else "entries"
-        if problem["loc"][:1] == ("workload",):
-            return "the workload is empty; allowed: at least one trace, matrices or arrivals"
-        return f"found no {what}; allowed: at least {context['min_length']}"
-    if kind in ("too_long", "missing_argument"):
-        return str(problem["msg"])
     allowed = _ALLOWED.get(kind, problem["msg"]).format(**context)
     return f"found {_shown(problem['input'])}; allowed: {allowed}"
 

@@ -14,7 +14,7 @@ class HeavyLight(Section):
     """When the heavy-light balancer holds heavy jobs back from a builder."""
 
     load: Literal["heavy-share", "slowdown", "reported"] = "heavy-share"
-    """How load is known: heavy jobs ÷ slots, the contention factor, or what the builder measured."""
+    """How load is known: heavy jobs ÷ slots, the contention factor, or as the builder says."""
     overloaded_at: NonNegative = 0.5
     """From this load on a builder gets light jobs only …"""
     room_at: NonNegative = 0.25

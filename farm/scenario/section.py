@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -44,6 +44,17 @@ def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
     hint = f"did you mean {near}? " if near else ""
     text = f"unknown key; {hint}allowed: {', '.join(known)}"
     return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
+
+
+def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:
+    """Return what tells the JSON Schema of a section that a plain value is allowed too."""
+
+    def extend(schema: dict[str, Any]) -> None:
+        inner = dict(schema)
+        schema.clear()
+        schema["anyOf"] = [inner, *({"type": kind} for kind in types)]
+
+    return extend
 
 
 def nearest(word: str, known: list[str]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import ConfigDict, field_validator, model_validator
 
 from farm.core.model import Platform
 from farm.scenario.distributions import Distribution
@@ -21,7 +21,7 @@ from farm.scenario.quantities import (
     TextChoice,
     WholeChoice,
 )
-from farm.scenario.section import Section
+from farm.scenario.section import Section, or_plain
 
 
 class PlatformDemand(Section):
@@ -47,6 +47,8 @@ def platforms_given(data: Any) -> Any:
 
 class Heavy(Section):
     """Which jobs are heavy on their builder; `true` is short for `declared: true`."""
+
+    model_config = ConfigDict(json_schema_extra=or_plain("boolean"))
 
     longest: Share | None = None
     """This share of the jobs, the longest ones."""
@@ -75,6 +77,8 @@ class Heavy(Section):
 class Fails(Section):
     """Which jobs fail; a plain number is short for `probability`."""
 
+    model_config = ConfigDict(json_schema_extra=or_plain("number"))
+
     probability: Share | None = None
     """Of every job."""
     by_kind: dict[Text, Share] | None = None
@@ -94,14 +98,14 @@ class Fails(Section):
 
 
 class Declared(Section):
-    """What submitters say a job will take: its service time × a factor."""
+    """What submitters say a job will take: its service time times a factor."""
 
     factor: Distribution
     """A distribution of plain numbers; 1 is the truth."""
 
 
 class WorkSize(Section):
-    """Work size of a job (for estimators that scale by size): service time × rate × a factor."""
+    """Work size of a job (for estimators that scale by size): service time * rate * a factor."""
 
     per_second: PositiveNumber
     """Units of work in a second of service time."""
