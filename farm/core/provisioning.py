@@ -1,0 +1,149 @@
+"""How many builders should a pool have? The values between a farm, its algorithms and the worlds.
+
+A world takes a ``PoolSnapshot``, an algorithm answers with a ``ScalingPlan``, and the world makes
+it so. What an algorithm remembers between plans (windows, cooldowns) is a value too: it goes in
+with the snapshot and comes out with the plan. So one and the same algorithm sizes simulated and
+real pools, and a provisioner that restarts goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+HOUR = 3600.0
+
+
+class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pool at one instant, in builders, slots and jobs; times are farm seconds.
+
+    Every builder is in exactly one of the five states counted here. A builder that booted and never
+    takes a job looks idle: nobody can tell.
+    """
+
+    pool: str
+    at: float
+    #: slots per builder
+    slots: int = 1
+
+    #: joined, take jobs, run none
+    idle: int = 0
+    #: joined, take jobs, run at least one (they may still have free slots)
+    busy: int = 0
+    #: requested, not joined yet
+    booting: int = 0
+    #: finishing their jobs, take no more
+    draining: int = 0
+    #: empty and shutting down, not gone yet
+    stopping: int = 0
+
+    #: waiting jobs that this pool could run (a job that fits several pools counts in each)
+    waiting_jobs: int = 0
+    #: jobs on idle and busy builders
+    running_jobs: int = 0
+    #: jobs on draining builders: their slots will not come free
+    draining_jobs: int = 0
+    #: how long the oldest waiting job has waited
+    oldest_wait_time: float = 0.0
+    #: jobs for this pool that ever arrived (a counter; differences give the arrival rate)
+    arrived_jobs: int = 0
+
+    #: estimated service time of all waiting jobs together, seconds on a builder of this pool
+    waiting_work: float = 0.0
+    #: until a slot of the pool comes free; 0 when one is; None when nobody can say
+    next_slot_time: float | None = None
+    #: estimated waiting time of a job that were submitted now; None when nobody can say
+    dispatch_estimate_time: float | None = None
+    #: farm time at which some day began: hours of the day count from there
+    midnight_at: float = 0.0
+
+    @property
+    def joined(self) -> int:
+        """Builders that take jobs."""
+        return self.idle + self.busy
+
+    @property
+    def present(self) -> int:
+        """Builders that take jobs or soon will."""
+        return self.joined + self.booting
+
+    @property
+    def total(self) -> int:
+        """Builders that exist in any state: what a quota counts."""
+        return self.present + self.draining + self.stopping
+
+    @property
+    def free_slots(self) -> int:
+        """Slots of joined builders that run nothing."""
+        return max(0, self.joined * self.slots - self.running_jobs)
+
+    @property
+    def hour(self) -> float:
+        """Hour of the day, from 0 up to but not including 24."""
+        return (self.at - self.midnight_at) / HOUR % 24
+
+
+class ScalingPlan(msgspec.Struct, frozen=True):
+    """What to do about a pool now.
+
+    ``desired`` is always within the pool's limits. ``start`` builders are to be requested. ``stop``
+    builders are to be drained and retired: idle ones first, then those with the fewest jobs; a
+    building builder finishes what it runs.
+    """
+
+    desired: int
+    start: int = 0
+    stop: int = 0
+    why: str = ""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What an algorithm remembers between two plans: nothing, unless it says otherwise."""
+
+
+M = TypeVar("M", bound=Memory)
+
+
+class Algorithm(Protocol[M]):
+    """Decides how many builders a pool should have: a pure function of snapshot and memory."""
+
+    @property
+    def min(self) -> int:
+        """Fewest builders that the pool should have."""
+
+    @property
+    def max(self) -> int:
+        """Most builders that the pool may have, in whatever state."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two plans."""
+
+    def start(self) -> M:
+        """Return the memory to begin with."""
+
+    def plan(self, snapshot: PoolSnapshot, memory: M) -> tuple[ScalingPlan, M]:
+        """Return what to do now, and the memory for the next plan."""
+
+
+def limited(value: float, least: int, most: int) -> int:
+    """Round up to whole builders within the limits."""
+    return int(min(max(least, math.ceil(value)), most))
+
+
+def save_memory(memory: Memory) -> bytes:
+    """Return the memory as JSON, to outlive a restart."""
+    return msgspec.json.encode(memory)
+
+
+def restore_memory(algorithm: Algorithm[Any], saved: bytes | None) -> Memory:
+    """Return the saved memory, or a fresh one when there is none or another algorithm wrote it."""
+    fresh: Memory = algorithm.start()
+    if saved is None:
+        return fresh
+    try:
+        return msgspec.json.decode(saved, type=type(fresh))
+    except msgspec.DecodeError:
+        return fresh

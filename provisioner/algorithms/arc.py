@@ -1,0 +1,25 @@
+"""A runner for each assigned job, and some to spare (GitHub's actions-runner-controller)."""
+
+from __future__ import annotations
+
+from farm.core.provisioning import PoolSnapshot, ScalingPlan
+from provisioner.algorithms.sizing import Count, Memoryless, Seconds, builders_for
+
+
+class Arc(Memoryless, frozen=True, kw_only=True):
+    """The scale set's rule: target = min(min + assigned jobs, max).
+
+    Assigned jobs are waiting and running ones, in builders of so many slots. ``min`` is therefore
+    the number of idle builders kept ready, not the least size alone. The original is driven by
+    events; ``interval`` is short instead. A runner is never taken from a job, so only idle builders
+    are stopped.
+    """
+
+    max: Count
+    interval: Seconds = 1.0
+
+    def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
+        """Plan for the assigned jobs plus the idle buffer."""
+        assigned = snapshot.waiting_jobs + snapshot.running_jobs
+        wanted = self.min + builders_for(assigned, snapshot)
+        return self.towards(snapshot, wanted, f"{assigned} assigned jobs + {self.min}", stop="idle")

@@ -1,0 +1,85 @@
+"""Enough agents for all scheduled and running jobs, in steps (Buildkite agent scaler)."""
+
+from __future__ import annotations
+
+import math
+
+from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan, limited
+from provisioner.algorithms.sizing import Count, Factor, Seconds, Share, Sizing, builders_for
+
+
+class BuildkiteMemory(Memory, frozen=True):
+    """The auto-scaling group's desired size, and when it last changed in each direction."""
+
+    desired: int | None = None
+    out_at: float | None = None
+    in_at: float | None = None
+
+
+class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
+    """The Buildkite agent scaler over an auto-scaling group (slots = agents per instance).
+
+    required = scheduled + running
+    desired  = ceil(required ÷ slots)
+    if required > 0, fewer than ``availability_threshold`` of the expected agents are there, and the
+        group has all its instances: desired = max(desired, group + 1), for instances without agents
+    if there are jobs: desired += min(ceil(required ÷ slots), instance_buffer)
+    clamped to [min, max]; then growing by ceil(change * out_factor) or shrinking by
+    floor(change * in_factor), each direction with its cooldown (with
+    ``scale_only_after_all_events`` either event holds up both directions).
+
+    Jobs that wait for other jobs (``waiting`` in the original) do not exist here: a job is
+    submitted when it can run. Factors and cooldowns default to immediate, full steps.
+    """
+
+    max: Count
+    availability_threshold: Share = 0.5
+    instance_buffer: Count = 0
+    out_factor: Factor = 1.0
+    in_factor: Factor = 1.0
+    out_cooldown: Seconds = 0.0
+    in_cooldown: Seconds = 0.0
+    scale_only_after_all_events: bool = False
+    disable_scale_in: bool = False
+    interval: Seconds = 10.0
+
+    def start(self) -> BuildkiteMemory:
+        """Return the state of a scaler that has changed nothing yet."""
+        return BuildkiteMemory()
+
+    def plan(
+        self, snapshot: PoolSnapshot, memory: BuildkiteMemory
+    ) -> tuple[ScalingPlan, BuildkiteMemory]:
+        """Take one step towards the wanted size, unless a cooldown forbids it."""
+        group = memory.desired if memory.desired is not None else snapshot.present
+        group = limited(group, self.min, self.max)
+        wanted = limited(self._wanted(snapshot, group), self.min, self.max)
+        step, memory = self._step(snapshot.at, wanted - group, memory)
+        desired = limited(group + step, self.min, self.max)
+        memory = BuildkiteMemory(desired, memory.out_at, memory.in_at)
+        return self.towards(snapshot, desired, f"{wanted} wanted, {step:+d} now"), memory
+
+    def _wanted(self, snapshot: PoolSnapshot, group: int) -> int:
+        required = snapshot.waiting_jobs + snapshot.running_jobs
+        instances = builders_for(required, snapshot)
+        converged = snapshot.present >= group
+        if required and converged and snapshot.joined < self.availability_threshold * group:
+            return max(instances, group + 1) + min(instances, self.instance_buffer)
+        return instances + min(instances, self.instance_buffer)
+
+    def _step(self, at: float, change: int, memory: BuildkiteMemory) -> tuple[int, BuildkiteMemory]:
+        """Return how far to go now, and the memory that knows of it."""
+        both = [event for event in (memory.out_at, memory.in_at) if event is not None]
+        latest = max(both) if both and self.scale_only_after_all_events else None
+        if change > 0 and _cool(at, latest or memory.out_at, self.out_cooldown):
+            grown = BuildkiteMemory(memory.desired, at, memory.in_at)
+            return math.ceil(change * self.out_factor), grown
+        shrinks = change < 0 and not self.disable_scale_in
+        if shrinks and _cool(at, latest or memory.in_at, self.in_cooldown):
+            shrunk = BuildkiteMemory(memory.desired, memory.out_at, at)
+            return math.floor(change * self.in_factor), shrunk
+        return 0, memory
+
+
+def _cool(at: float, event_at: float | None, cooldown: float) -> bool:
+    return event_at is None or at - event_at >= cooldown

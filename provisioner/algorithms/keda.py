@@ -1,0 +1,124 @@
+"""One builder per so many queued jobs, with the autoscaler's habits (KEDA redis scaler and HPA)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import msgspec
+
+from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan, limited
+from provisioner.algorithms.sizing import Count, Factor, Seconds, Share, Sizing
+
+Dated = tuple[tuple[float, int], ...]
+"""(instant, number of builders), oldest first."""
+
+
+class KedaMemory(Memory, frozen=True):
+    """The autoscaler's state; ``replicas`` is what it asked for last, not what exists."""
+
+    replicas: int | None = None
+    polled_at: float | None = None
+    #: when the queue was last seen active, or else when we began: the cooldown counts from here
+    active_at: float = 0.0
+    synced_at: float | None = None
+    #: recommendations inside the stabilisation window
+    recommended: Dated = ()
+    #: builders added inside the scale-up period
+    added: Dated = ()
+
+
+class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
+    """KEDA's redis list scaler with the Kubernetes HPA behind it, both with their defaults.
+
+    Every ``polling_interval`` KEDA looks whether the queue is active (length >
+    activation_length): an active queue brings a pool from none to max(1, min); one that was
+    inactive for ``cooldown`` brings it to none, if ``min`` is 0.
+
+    Every ``interval`` (the HPA's sync) a pool that is not at none gets ceil(length ÷ list_length)
+    builders, except that a ratio length ÷ (list_length * builders) within ``tolerance`` of 1
+    changes nothing; growth is at most the larger of ``scale_up_percent`` and
+    ``scale_up_builders`` per ``scale_up_period``; shrinking goes to the highest recommendation of
+    the last ``stabilization_window``.
+
+    The length is that of the waiting list: running jobs are invisible, as in KEDA, so a pool may be
+    told to shrink while all its builders work. ``length: waiting+running`` counts them too.
+    """
+
+    max: Count = 100
+    list_length: Annotated[float, msgspec.Meta(gt=0)] = 5.0
+    activation_length: Count = 0
+    length: Literal["waiting", "waiting+running"] = "waiting"
+    polling_interval: Seconds = 30.0
+    cooldown: Seconds = 300.0
+    tolerance: Share = 0.1
+    stabilization_window: Seconds = 300.0
+    scale_up_percent: Factor = 100.0
+    scale_up_builders: Count = 4
+    scale_up_period: Seconds = 15.0
+    interval: Seconds = 15.0
+
+    def start(self) -> KedaMemory:
+        """Return the state of an autoscaler that has seen nothing yet."""
+        return KedaMemory()
+
+    def plan(self, snapshot: PoolSnapshot, memory: KedaMemory) -> tuple[ScalingPlan, KedaMemory]:
+        """Poll and sync, each if it is due, and plan for the resulting number."""
+        at = snapshot.at
+        if memory.replicas is None:
+            found = limited(snapshot.present, self.min, self.max)
+            memory = KedaMemory(replicas=found, active_at=at, recommended=((at, found),))
+        length = snapshot.waiting_jobs
+        if self.length == "waiting+running":
+            length += snapshot.running_jobs
+        if _due(at, memory.polled_at, self.polling_interval):
+            memory = self._poll(at, length, memory)
+        if memory.replicas and _due(at, memory.synced_at, self.interval):
+            memory = self._sync(at, length, memory)
+        replicas = memory.replicas or 0
+        return self.towards(snapshot, replicas, f"{length} jobs, {self.list_length:g} each"), memory
+
+    def _poll(self, at: float, length: int, memory: KedaMemory) -> KedaMemory:
+        """Switch the pool between none and some."""
+        replicas = memory.replicas or 0
+        active_at = at if length > self.activation_length else memory.active_at
+        if active_at == at and length > self.activation_length:
+            replicas = replicas or limited(max(1, self.min), self.min, self.max)
+        elif self.min == 0 and at - active_at >= self.cooldown:
+            replicas = 0
+        return msgspec.structs.replace(
+            memory, polled_at=at, active_at=active_at, replicas=max(replicas, self.min)
+        )
+
+    def _sync(self, at: float, length: int, memory: KedaMemory) -> KedaMemory:
+        """Let the HPA move a pool that is not at none."""
+        now = memory.replicas or 1
+        wanted = self._recommendation(length, now)
+        recent = (*_since(memory.recommended, at - self.stabilization_window), (at, wanted))
+        added = _since(memory.added, at - self.scale_up_period)
+        steady = max(wanted, min(now, max(size for _, size in recent)))
+        most = self._most_after(now - sum(size for _, size in added))
+        replicas = limited(min(steady, max(now, most)), max(1, self.min), self.max)
+        if replicas > now:
+            added = (*added, (at, replicas - now))
+        return msgspec.structs.replace(
+            memory, synced_at=at, replicas=replicas, recommended=recent, added=added
+        )
+
+    def _recommendation(self, length: int, now: int) -> int:
+        if abs(length / (self.list_length * now) - 1) <= self.tolerance:
+            return now
+        return math.ceil(length / self.list_length)
+
+    def _most_after(self, before: int) -> int:
+        """Return how far a pool may grow in one period from the size at its beginning."""
+        doubled = math.ceil(before * (1 + self.scale_up_percent / 100))
+        return max(before + self.scale_up_builders, doubled)
+
+
+def _due(at: float, last_at: float | None, every: float) -> bool:
+    return last_at is None or at >= last_at + every
+
+
+def _since(dated: Dated, at: float) -> Dated:
+    return tuple(entry for entry in dated if entry[0] > at)

@@ -1,0 +1,103 @@
+"""Which algorithms there are, and how a scenario's options become one.
+
+A newcomer adds an algorithm with one file and one line here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from farm.core.errors import InputError
+from provisioner.algorithms.arc import Arc
+from provisioner.algorithms.buildbarn import Buildbarn
+from provisioner.algorithms.buildkite import Buildkite
+from provisioner.algorithms.fixed import Fixed
+from provisioner.algorithms.gitlab import Gitlab
+from provisioner.algorithms.jenkins import Jenkins
+from provisioner.algorithms.keda import Keda
+from provisioner.algorithms.manual import Manual
+from provisioner.algorithms.sizing import AnyAlgorithm
+from provisioner.algorithms.target_wait import TargetWait
+from provisioner.algorithms.taskcluster import Taskcluster
+
+ALGORITHMS: dict[str, type[AnyAlgorithm]] = {
+    "fixed": Fixed,
+    "manual": Manual,
+    "taskcluster": Taskcluster,
+    "keda": Keda,
+    "target-wait": TargetWait,
+    "arc": Arc,
+    "buildkite": Buildkite,
+    "gitlab": Gitlab,
+    "buildbarn": Buildbarn,
+    "jenkins": Jenkins,
+}
+
+ParseTime = Callable[[Any], float]
+
+
+def make_algorithm(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    where: str = "provisioner",
+    parse_time: ParseTime | None = None,
+) -> AnyAlgorithm:
+    """Make the named algorithm with its options (min, max and interval are options of all).
+
+    ``parse_time`` reads options that are times, such as 5m; without it they are seconds. Raises
+    InputError that names the option (after ``where``), what was found and what is allowed.
+    """
+    kind = ALGORITHMS.get(name)
+    if kind is None:
+        raise InputError(f"{where}.algorithm: found {name!r}{_allowed(name, ALGORITHMS)}")
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    values = {}
+    for key, given in (options or {}).items():
+        if key not in fields:
+            raise InputError(f"{where}.{key}: {name} has no such option{_allowed(key, fields)}")
+        values[key] = _value(given, fields[key], f"{where}.{key}", parse_time)
+    for key, field in fields.items():
+        if field.required and key not in values:
+            raise InputError(f"{where}.{key}: missing; {name} needs it")
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise InputError(f"{where}.{error}") from None
+
+
+def option_names(name: str) -> tuple[str, ...]:
+    """Return the options of an algorithm, for help texts and schemas."""
+    return tuple(field.name for field in msgspec.structs.fields(ALGORITHMS[name]))
+
+
+def _value(
+    given: Any, field: msgspec.structs.FieldInfo, where: str, parse: ParseTime | None
+) -> Any:
+    if parse is not None and is_time(field):
+        given = parse(given)
+    if isinstance(given, float) and not math.isfinite(given):
+        raise InputError(f"{where}: found {given}; expected a finite number")
+    try:
+        # mappings with numbers for keys come from JSON with text for keys
+        return msgspec.convert(given, field.type, strict=not isinstance(given, Mapping))
+    except msgspec.ValidationError as error:
+        reason = str(error).split(" - at ")[0].replace("`", "")
+        raise InputError(f"{where}: found {given!r}; {reason[:1].lower()}{reason[1:]}") from None
+
+
+def is_time(field: msgspec.structs.FieldInfo) -> bool:
+    """Whether an option is a time in seconds."""
+    info = msgspec.inspect.type_info(field.type)
+    return isinstance(info, msgspec.inspect.Metadata) and (info.extra or {}).get("unit") == "s"
+
+
+def _allowed(found: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(found), list(names), 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{hint} (allowed: {', '.join(names)})"

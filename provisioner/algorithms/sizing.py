@@ -1,0 +1,77 @@
+"""What all algorithms share: the pool's limits, and how a wanted size becomes a plan."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Generic, Literal
+
+import msgspec
+
+from farm.core.provisioning import M, Memory, PoolSnapshot, ScalingPlan, limited
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Factor = Annotated[float, msgspec.Meta(ge=0)]
+#: an option in seconds; in a scenario also written 90s, 5m, 1h30m
+Seconds = Annotated[float, msgspec.Meta(ge=0, extra={"unit": "s"})]
+
+Stop = Literal["nobody", "idle", "anybody"]
+
+NOTHING = Memory()
+
+
+class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
+    """Limits of a pool and the pace of its plans; the base of every algorithm.
+
+    Options are checked when the value is made: ValueError, with the option's name first.
+    """
+
+    min: Count = 0
+    #: builders in any state, draining and shutting down ones included
+    max: Count
+    #: between two plans
+    interval: Seconds
+
+    def __post_init__(self) -> None:
+        if self.max < self.min:
+            raise ValueError(f"max: found {self.max}, below min {self.min}; expected at least min")
+        if not (self.interval > 0 and math.isfinite(self.interval)):
+            raise ValueError(f"interval: found {self.interval:g}; expected a time above 0")
+
+    def towards(
+        self, snapshot: PoolSnapshot, wanted: float, why: str, *, stop: Stop = "anybody"
+    ) -> ScalingPlan:
+        """Plan to have ``wanted`` builders: round up, keep the limits, and say what that takes.
+
+        What is present (booting included) counts as had; what is going away still takes up room
+        under ``max``. ``stop`` says who may be stopped when there are too many.
+        """
+        desired = limited(wanted, self.min, self.max)
+        missing = desired - snapshot.present
+        start = max(0, min(missing, self.max - snapshot.total))
+        most = {"nobody": 0, "idle": snapshot.idle, "anybody": snapshot.joined}[stop]
+        return ScalingPlan(desired, start, max(0, min(-missing, most)), why)
+
+
+class Memoryless(Sizing[Memory], frozen=True, kw_only=True):
+    """An algorithm that looks only at the present."""
+
+    def start(self) -> Memory:
+        """Return nothing to remember."""
+        return NOTHING
+
+    def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
+        """Return what to do now."""
+        return self.decide(snapshot), memory
+
+    def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
+        """Return what to do now."""
+        raise NotImplementedError
+
+
+def builders_for(slots_wanted: float, snapshot: PoolSnapshot) -> int:
+    """Return how many builders offer at least that many slots."""
+    return max(0, math.ceil(slots_wanted / snapshot.slots))
+
+
+AnyAlgorithm = Sizing[Any]

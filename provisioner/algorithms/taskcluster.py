@@ -1,0 +1,108 @@
+"""As many builders as there are jobs that no idle slot will take (Taskcluster worker-manager)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from farm.core.provisioning import PoolSnapshot, ScalingPlan, limited
+from provisioner.algorithms.sizing import Count, Memoryless, Seconds, Share, builders_for
+
+Compatibility = Literal["taskcluster", "taskcluster-2020"]
+
+
+class _Capacity(msgspec.Struct, frozen=True):
+    """The estimator's inputs: capacity in slots (or, in the simulator's copy, in workers)."""
+
+    existing: int
+    claimed: int
+    stopping: int
+    requested: int
+    min: int
+    max: int
+
+
+class Taskcluster(Memoryless, frozen=True, kw_only=True):
+    """Worker-manager's estimator (services/worker-manager/src/estimator.js), in slots.
+
+    idle     = max(0, existing - claimed)
+    pending' = max(0, pending - idle)
+    nonStop  = existing + stopping
+    desired  = max(min, min(pending' * scaling_ratio + nonStop, max))
+    start    = max(0, max(0, desired - nonStop) - requested)
+
+    ``existing`` are joined builders, ``requested`` booting ones, ``stopping`` those that drain or
+    shut down. Nobody is stopped: idle time-outs do that. With ``terminate`` idle builders above
+    target = max(min, min((pending + claimed) * scaling_ratio, max)) are stopped as well.
+
+    ``compatibility: taskcluster`` is the copy in that project's simulator: it counts *workers*
+    instead of slots (and so asks for too many when a builder has several slots) and lets idle be
+    negative, which adds to the pending jobs. ``taskcluster-2020`` is the copy before September
+    2024: desired = max(min, min(pending * ratio + running, max)), idle ones not considered.
+    """
+
+    max: Count
+    scaling_ratio: Share = 1.0
+    terminate: bool = False
+    compatibility: Compatibility | None = None
+    interval: Seconds = 1.0
+
+    def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
+        """Plan by the estimator."""
+        if self.compatibility is not None:
+            return self._simulators_plan(snapshot)
+        slots = snapshot.slots
+        capacity = _Capacity(
+            existing=snapshot.joined * slots,
+            claimed=snapshot.running_jobs,
+            stopping=(snapshot.draining + snapshot.stopping) * slots,
+            requested=snapshot.booting * slots,
+            min=self.min * slots,
+            max=self.max * slots,
+        )
+        idle = max(0, capacity.existing - capacity.claimed)
+        pending = max(0, snapshot.waiting_jobs - idle)
+        desired, spawn = self._estimate(pending, capacity.existing + capacity.stopping, capacity)
+        return ScalingPlan(
+            limited(desired / slots, self.min, self.max),
+            builders_for(spawn, snapshot),
+            self._surplus(snapshot, capacity) if self.terminate else 0,
+            f"{pending} jobs beyond {idle} idle slots",
+        )
+
+    def _simulators_plan(self, snapshot: PoolSnapshot) -> ScalingPlan:
+        """Plan as the simulator's copies do, in workers."""
+        workers = _Capacity(
+            existing=snapshot.joined,
+            claimed=snapshot.running_jobs + snapshot.draining_jobs,
+            stopping=snapshot.draining + snapshot.stopping,
+            requested=snapshot.booting,
+            min=self.min,
+            max=self.max,
+        )
+        pending, base = snapshot.waiting_jobs, workers.existing
+        if self.compatibility == "taskcluster":
+            pending = max(0, pending - (workers.existing - workers.claimed))
+            base += workers.stopping
+        desired, spawn = self._estimate(pending, base, workers)
+        # a fraction of a worker is a worker: the original loops while any is left to spawn
+        return ScalingPlan(
+            limited(desired, self.min, self.max),
+            math.ceil(spawn),
+            0,
+            f"{pending} pending in workers",
+        )
+
+    def _estimate(self, pending: int, base: int, capacity: _Capacity) -> tuple[float, float]:
+        """Return the desired capacity, and how much of it to ask for now."""
+        desired = max(capacity.min, min(pending * self.scaling_ratio + base, capacity.max))
+        missing = max(0, desired - capacity.existing - capacity.stopping)
+        return desired, max(0, missing - capacity.requested)
+
+    def _surplus(self, snapshot: PoolSnapshot, capacity: _Capacity) -> int:
+        """Return how many idle builders stand above the target for terminations."""
+        claimed = snapshot.waiting_jobs + capacity.claimed
+        target = max(capacity.min, min(claimed * self.scaling_ratio, capacity.max))
+        return min(snapshot.idle, int(max(0, capacity.existing - target) // snapshot.slots))
