@@ -1,0 +1,1 @@
+"""Launchpad's other rules: scores, duration estimates, and who is to blame for a failure."""

@@ -1,0 +1,81 @@
+"""Who is to blame for a failure, the builder or the job: Launchpad's judgement.
+
+Both carry a count of failures. A failure raises both, so the one that also failed with others
+is ahead: it is the culprit. While the counts are equal nobody can tell; the job is tried again
+where it is, and at the third equal failure it is reset, so that it may land elsewhere.
+
+Source: ``judge_failure`` and ``recover_failure`` of buildmaster/manager.py (2025).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+JOB_RESET_THRESHOLD = 3
+BUILDER_FAILURE_THRESHOLD = 5
+SCAN_FAILURE_THRESHOLD = 5
+"""Failed scans in a row that make one counted failure."""
+
+BuilderAction = Literal["dirty", "fail"]
+JobAction = Literal["reset", "fail", "cancelled", "dequeue"]
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What is done to the two. None: nothing, the next scan tries again."""
+
+    #: dirty: clean it before its next job; fail: take it out of service
+    builder_action: BuilderAction | None = None
+    #: reset: requeue; fail: ends as failed; dequeue: it had succeeded, only its queue row goes
+    job_action: JobAction | None = None
+    #: the builder's count from now on; the job's stays with it through resets
+    builder_failures_after: int = 0
+
+
+def judge_failure(
+    builder_failures: int,
+    job_failures: int,
+    *,
+    retry: bool = True,
+    isolation_error: bool = False,
+    cancelling: bool = False,
+    succeeded: bool = False,
+    resets: int = 0,
+    max_resets: int | None = None,
+) -> Judgement:
+    """Judge a failure whose two counts have been raised already.
+
+    ``retry`` is False for failures at dispatch, which leave nothing to try again; a job that is
+    being cancelled is judged so too, and ends cancelled whatever the verdict. An isolation error
+    (a worker that is not what it should be) condemns both. ``succeeded``: the build had ended
+    well before.
+
+    Upstream has no bound on equal counts: a job that keeps breaking the same builder (a pool of
+    one) is reset for ever. With ``max_resets`` a job that has been reset that often (``resets``)
+    fails instead; the builder keeps its count, for it may still be the one.
+    """
+    builder, job = _verdict(
+        builder_failures, job_failures, retry=retry and not cancelling, isolated=isolation_error
+    )
+    after = 0 if job == "fail" else builder_failures
+    tied = builder_failures == job_failures
+    if job == "reset" and tied and max_resets is not None and resets >= max_resets:
+        job = "fail"
+    if job == "fail" and succeeded:
+        job = "dequeue"
+    return Judgement(builder, "cancelled" if cancelling else job, after)
+
+
+def _verdict(
+    builder_failures: int, job_failures: int, *, retry: bool, isolated: bool
+) -> tuple[BuilderAction | None, JobAction | None]:
+    if isolated:
+        return "fail", "fail"
+    if builder_failures == job_failures:
+        give_up = not retry or builder_failures >= JOB_RESET_THRESHOLD
+        return None, "reset" if give_up else None
+    if builder_failures > job_failures:
+        hopeless = builder_failures >= BUILDER_FAILURE_THRESHOLD
+        return "fail" if hopeless else "dirty", "reset"
+    return None, "fail"

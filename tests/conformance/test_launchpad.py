@@ -1,0 +1,159 @@
+"""Launchpad's numbers, case by case: estimates through the command, other tables as functions."""
+
+import json
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from farm.cli.estimate import estimate
+from farm.core.dispatch_estimator import RULES, Capacity, estimate_dispatch, estimate_queue
+from farm.core.errors import StateError
+from farm.core.launchpad.duration import estimate_duration
+from farm.core.launchpad.failure_judgement import judge_failure
+from farm.core.launchpad.score import score_other_build, score_package_build
+from farm.core.model import Platform
+from farm.statefile import parse_state
+
+RULES_OF_ERA = {"2010": "launchpad-2010", "now": "launchpad", "page": "page"}
+KEYS = ("pool_for_job", "head_platform", "free_for_head", "tnb_s", "plt_s", "estimate_s")
+
+app = typer.Typer()
+app.command()(estimate)
+
+
+def rules_of(case):
+    """Return the name of the rule set that the case is about."""
+    return case.get("rules") or RULES_OF_ERA[case["era"]]
+
+
+def state_of(case):
+    """Return the case's farm as a state file."""
+    return json.dumps({"builders": case["builders"], "jobs": case["jobs"]})
+
+
+def run(case, tmp_path, *options):
+    """Run the command on the case's farm."""
+    path = tmp_path / "state.json"
+    path.write_text(state_of(case))
+    arguments = [str(path), "--json", "--rules", rules_of(case), *options]
+    return CliRunner().invoke(app, arguments)
+
+
+def row_of(result):
+    """Return the only row that the command printed."""
+    assert result.exception is None, result.exception
+    (row,) = json.loads(result.stdout)
+    return row
+
+
+@pytest.mark.conformance("launchpad", "cases")
+def test_estimate_of_one_job(case, tmp_path):
+    """`farm estimate --job` prints exactly the expected numbers, or refuses as Launchpad does."""
+    result = run(case, tmp_path, "--job", case["job_of_interest"])
+    if "error" in case["expect"]:
+        assert isinstance(result.exception, StateError)
+        assert result.exception.exit_code == 2
+        return
+    row, expect = row_of(result), case["expect"]
+    for key in (*KEYS, "predecessors"):
+        if key in expect:
+            assert row[key] == expect[key], key
+
+
+@pytest.mark.conformance("launchpad", "cases")
+def test_estimate_of_the_whole_queue(case, tmp_path):
+    """The one-pass table says of every waiting job what asking for it alone says."""
+    if "error" in case["expect"]:
+        return  # its job of interest does not wait
+    rows = {row["job"]: row for row in json.loads(run(case, tmp_path).stdout)}
+    waiting = [job["name"] for job in case["jobs"] if job["status"] == "waiting"]
+    assert set(rows) == set(waiting)
+    for name in waiting:
+        assert rows[name] == row_of(run(case, tmp_path, "--job", name))
+
+
+@pytest.mark.conformance("launchpad", "cases")
+def test_secondary_numbers(case):
+    """Untruncated lead times, named free counts and upstream's own assertions hold."""
+    view, rules = parse_state(state_of(case), case["name"]), RULES[rules_of(case)]
+    expect = case["expect"]
+    capacity = Capacity(view.builders, view.jobs, rules)
+    free = {}
+    for key in expect:
+        if match := re.fullmatch(r"free_(.+)_(native|virtual)", key):
+            processor = None if match[1] == "any" else match[1]
+            free[key] = capacity.free(Platform(processor, match[2] == "virtual"))
+    assert free == {key: expect[key] for key in free}
+    if "error" in expect:
+        return
+    (job,) = (job for job in view.jobs if job.name == case["job_of_interest"])
+    result = estimate_dispatch(view, job.id, rules)
+    if "plt_exact_s" in expect:
+        assert result.plt_exact_s == pytest.approx(expect["plt_exact_s"], abs=1e-6)
+    for key, asserted in case["asserted_upstream"].items():
+        if hasattr(result, key) and key != "head_platform":
+            found = getattr(result, key)
+            assert found == asserted["value"] or (
+                asserted["op"] == "<=" and found <= asserted["value"]
+            )
+
+
+@pytest.mark.conformance("launchpad", "cases")
+def test_page_rules_on_every_case(case):
+    """The page's arithmetic gives the same in one pass as one by one, and nothing below zero."""
+    view = parse_state(state_of(case), case["name"])
+    jobs, queue = estimate_queue(view, RULES["page"])
+    for place, job in enumerate(jobs):
+        alone = estimate_dispatch(view, job.id, RULES["page"])
+        assert alone.plt_s == queue.plt_s[place] >= 0
+        assert alone.estimate_s is None or alone.estimate_s == queue.estimate_s[place]
+
+
+@pytest.mark.conformance("launchpad", "score_cases")
+def test_score(case):
+    """A package build's score is the sum that Launchpad makes."""
+    names = {"urg": "urgency", "copy_": "copy_archive", "rel": "archive_relative"}
+    names |= {"comp": "component", "ps": "packagesets"}
+    inputs = {names.get(key, key): value for key, value in case["inputs"].items()}
+    if "kind" in inputs:
+        assert score_other_build(**inputs) == case["score"]
+    else:
+        assert score_package_build(**({"urgency": "HIGH"} | inputs)) == case["score"]
+
+
+@pytest.mark.conformance("launchpad")
+def test_score_tables(document):
+    """The points per pocket, component and urgency are Launchpad's."""
+    base = {"pocket": "BACKPORTS", "component": "multiverse", "urgency": "LOW"}
+    rules = document["score_rules"]
+    for part in base:
+        for value, points in rules[part].items():
+            score = score_package_build(**(base | {part: value}))
+            assert score == points + (0 if part == "urgency" else rules["urgency"]["LOW"])
+    assert score_package_build(**base, private=True) == 5 + rules["private_bonus"]
+    assert score_package_build(**base, copy_archive=True) == 5 - rules["copy_archive_penalty"]
+
+
+@pytest.mark.conformance("launchpad", "judge_failure_cases")
+def test_failure_judgement(case):
+    """The blame falls where Launchpad lets it fall."""
+    judgement = judge_failure(
+        case["builder_failures"],
+        case["job_failures"],
+        retry=case["retry"] is not False,
+        isolation_error="Isolation" in case["exc"],
+        cancelling="cancelling" in str(case["retry"]) or bool(case.get("cancelling")),
+    )
+    assert judgement.builder_action == case["builder_action"]
+    assert judgement.job_action == case["job_action"]
+    if "builder_failures_after" in case:
+        assert judgement.builder_failures_after == case["builder_failures_after"]
+
+
+@pytest.mark.conformance("launchpad", "estimate_duration_cases")
+def test_duration_estimate(case):
+    """Durations are guessed from history, size or defaults as Launchpad does."""
+    history = case.get("history_s_newest_first", ())
+    assert estimate_duration(case["kind"], history, case.get("package_kb")) == case["estimate_s"]
