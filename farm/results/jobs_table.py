@@ -46,6 +46,13 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
     #: the first dispatch estimate given, as an instant
     estimated_dispatch_at: float | None
 
+    @property
+    def arrived_at(self) -> float:
+        """When its workload meant it to arrive; the response time counts from there."""
+        if self.finished_at is None or self.response_time is None:
+            return self.submitted_at
+        return self.finished_at - self.response_time
+
 
 COLUMNS = tuple(door_name(name) for name in JobRow.__struct_fields__)
 OPTIONAL_COLUMNS = frozenset(

@@ -85,6 +85,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     events: int
     #: real seconds that the run took
     wall_time: float
+    #: start and end of the phase that counts, farm time; None: the whole run
+    run_phase: tuple[float, float] | None = None
+
+    @property
+    def window(self) -> Window:
+        """The run phase as a window."""
+        return Window() if self.run_phase is None else Window(*self.run_phase)
 
 
 def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
@@ -115,6 +122,7 @@ def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
         ),
         events=records.events,
         wall_time=wall_time,
+        run_phase=None if info.window == Window() else (info.window.start, info.window.end),
     )
 
 
