@@ -1,0 +1,69 @@
+"""Which keys charge a job to which invocation.
+
+A fair-share path is a list of key names, outermost first; each name stands for a function from
+the job to a text. A job that lacks the attribute gets ``NO_KEY``: all such jobs share one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+
+from farm.core.errors import ScenarioError
+from farm.core.model import Job
+
+KeyExtractor = Callable[[Job], str]
+PathExtractor = Callable[[Job], tuple[str, ...]]
+
+NO_KEY = "-"
+"""The key of a job that does not say."""
+
+ATTRIBUTE_PREFIX = "attribute:"
+
+
+def attribute(name: str) -> KeyExtractor:
+    """Return the extractor of one entry of ``job.attributes``."""
+    return lambda job: job.attributes.get(name) or NO_KEY
+
+
+KEYS: Mapping[str, KeyExtractor] = {
+    "user": attribute("user"),
+    "team": attribute("team"),
+    "project": attribute("project"),
+    "build": attribute("build"),
+    "correlated-build": attribute("correlated-build"),
+    "invocation": attribute("invocation"),
+    "image": attribute("image"),
+    "kind": lambda job: job.kind or NO_KEY,
+    "matrix": lambda job: job.matrix or NO_KEY,
+    "platform": lambda job: str(job.platform),
+    "platform.processor": lambda job: job.platform.processor or NO_KEY,
+    "platform.virtualized": lambda job: "virtual" if job.platform.needs_virtual else "native",
+}
+"""The names that a scenario may use, beside ``attribute:NAME`` for any attribute."""
+
+
+def path_extractor(
+    names: Sequence[str], own: Mapping[str, KeyExtractor] | None = None
+) -> PathExtractor:
+    """Return the function from a job to its path; no names: every job's path is ().
+
+    ``own``: further extractors by name; they take precedence. Raises ScenarioError for a name
+    that nobody knows.
+    """
+    known = {**KEYS, **(own or {})}
+    extractors = tuple(_extractor(name, known) for name in names)
+    return lambda job: tuple([extract(job) for extract in extractors])
+
+
+def _extractor(name: str, known: Mapping[str, KeyExtractor]) -> KeyExtractor:
+    if name in known:
+        return known[name]
+    if name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX:
+        return attribute(name.removeprefix(ATTRIBUTE_PREFIX))
+    near = get_close_matches(name, known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise ScenarioError(
+        f"scheduling.fair_share: unknown key {name!r}{hint}; allowed: "
+        f"{', '.join(sorted(known))}, {ATTRIBUTE_PREFIX}NAME"
+    )
