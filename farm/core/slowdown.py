@@ -45,17 +45,17 @@ class SlowdownTable(msgspec.Struct, frozen=True):
 
 
 class LinearSlowdown(msgspec.Struct, frozen=True):
-    """No slowdown up to ``threshold`` heavy jobs, then ``step`` more for each further one.
+    """No slowdown up to ``threshold`` heavy jobs, then ``slope`` more for each further one.
 
-    The thesis's measurements are threshold 1, step 0.4.
+    The thesis's measurements are threshold 1, slope 0.4.
     """
 
-    threshold: int
-    step: float
+    threshold: float
+    slope: float
 
     def slowdown(self, count: int) -> float:
         """Return the factor with ``count`` heavy jobs on the builder."""
-        return 1.0 + self.step * max(0, count - self.threshold)
+        return 1.0 + self.slope * max(0.0, count - self.threshold)
 
 
 class ThreadSlowdown(msgspec.Struct, frozen=True):
@@ -119,77 +119,84 @@ THESIS_TABLE = SlowdownTable((1.0, 1.0, 1.4, 1.8, 2.2))
 NO_CONTENTION = ContentionLaw()
 
 
+CPU_KEYS = ("slowdown", "linear", "threads")
+KEYS = (*CPU_KEYS, "memory", "combine")
+
+
 def contention_law(
     options: Mapping[str, Any] | None, where: str = "contention"
 ) -> ContentionLaw | None:
     """Build the law that a scenario's ``contention:`` mapping describes; None for none.
 
-    Keys: ``slowdown`` (or ``cpu``) and ``memory``, each a resource law, and ``combine`` (product or
-    max). A resource law is a table ``[1, 1, 1.4]`` by number of heavy jobs, the word ``thesis``,
-    ``{threshold: 1, step: 0.4}``, or, for the processor only, ``{cores: 8, heavy_threads: 4}``.
+    Keys, each absent or None when not meant: for the processor one of ``slowdown`` (a table such as
+    ``[1, 1, 1.4]`` by number of heavy jobs, or the word ``thesis``), ``linear`` (``{threshold: 1,
+    slope: 0.4}``) and ``threads`` (``{cores: 8, heavy_threads: 4}``); for the memory bus ``memory``
+    (a table, or threshold and slope); ``combine`` (product or max).
 
     Raises InputError that names the key (after ``where``), what was found and what is allowed.
     """
     if not options:
         return None
     if not isinstance(options, Mapping):
-        raise InputError(f"{where}: found {options!r}; expected keys slowdown, memory, combine")
-    _refuse_unknown(options, ("slowdown", "cpu", "memory", "combine"), where)
-    if "slowdown" in options and "cpu" in options:
-        raise InputError(f"{where}: slowdown and cpu are the same thing; give one of them")
-    combine = options.get("combine", "product")
+        raise InputError(f"{where}: found {options!r}; expected keys {', '.join(KEYS)}")
+    _refuse_unknown(options, KEYS, where)
+    combine: Any = options.get("combine") or "product"
     if combine not in ("product", "max"):
         raise InputError(f"{where}.combine: found {combine!r}; allowed: product, max")
-    cpu_key = "slowdown" if "slowdown" in options else "cpu"
-    cpu = _resource_law(options.get(cpu_key), f"{where}.{cpu_key}")
-    memory = _resource_law(options.get("memory"), f"{where}.memory")
-    if isinstance(memory, ThreadSlowdown):
-        raise InputError(
-            f"{where}.memory: cores slow the processor; give a table, or threshold and step"
-        )
-    if cpu is None and memory is None:
+    cpu = _cpu_law(options, where)
+    memory = _memory_law(options.get("memory"), f"{where}.memory")
+    return None if cpu is None and memory is None else ContentionLaw(cpu, memory, combine)
+
+
+def _cpu_law(options: Mapping[str, Any], where: str) -> ResourceLaw | None:
+    given = [key for key in CPU_KEYS if options.get(key) is not None]
+    if len(given) > 1:
+        raise InputError(f"{where}: found {' and '.join(given)}; expected one of them")
+    if not given:
         return None
-    return ContentionLaw(cpu, memory, combine)
+    value, where = options[given[0]], f"{where}.{given[0]}"
+    if given[0] == "slowdown":
+        return THESIS_TABLE if value == "thesis" else slowdown_table(value, where)
+    return _linear(value, where) if given[0] == "linear" else _threads(value, where)
 
 
-def _resource_law(given: object, where: str) -> ResourceLaw | None:
+def _memory_law(given: Any, where: str) -> SlowdownTable | LinearSlowdown | None:
     if given is None:
         return None
-    if given == "thesis":
-        return THESIS_TABLE
-    if isinstance(given, Mapping):
-        return _law_by_formula(given, where)
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return slowdown_table(given, where)
-    raise InputError(
-        f"{where}: found {given!r}; expected a table such as [1, 1, 1.4], the word thesis, "
-        "{threshold, step}, or {cores}"
-    )
+    return _linear(given, where) if isinstance(given, Mapping) else slowdown_table(given, where)
 
 
-def _law_by_formula(given: Mapping[str, Any], where: str) -> ResourceLaw:
-    if "table" in given:
-        _refuse_unknown(given, ("table",), where)
-        law = _resource_law(given["table"], f"{where}.table")
-        if isinstance(law, SlowdownTable):
-            return law
-        raise InputError(f"{where}.table: found {given['table']!r}; expected a list of factors")
-    if "cores" in given:
-        _refuse_unknown(given, ("cores", "heavy_threads"), where)
-        cores = _number(given["cores"], f"{where}.cores", above=0)
-        return ThreadSlowdown(
-            cores, _count(given.get("heavy_threads", 0), f"{where}.heavy_threads")
-        )
-    _refuse_unknown(given, ("threshold", "step", "cores", "heavy_threads", "table"), where)
-    for key in ("threshold", "step"):
+def _linear(given: Any, where: str) -> LinearSlowdown:
+    values = _mapping(given, ("threshold", "slope"), (), where)
+    threshold = _number(values["threshold"], f"{where}.threshold", least=0)
+    return LinearSlowdown(threshold, _number(values["slope"], f"{where}.slope", least=0))
+
+
+def _threads(given: Any, where: str) -> ThreadSlowdown:
+    values = _mapping(given, ("cores",), ("heavy_threads",), where)
+    cores = _number(values["cores"], f"{where}.cores", above=0)
+    heavy = values.get("heavy_threads") or 0
+    if isinstance(heavy, bool) or not isinstance(heavy, int) or heavy < 0:
+        raise InputError(f"{where}.heavy_threads: found {heavy!r}; expected a whole number from 0")
+    return ThreadSlowdown(cores, heavy)
+
+
+def _mapping(
+    given: Any, needed: Sequence[str], optional: Sequence[str], where: str
+) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: found {given!r}; expected {{{', '.join(needed)}}}")
+    _refuse_unknown(given, (*needed, *optional), where)
+    for key in needed:
         if key not in given:
-            raise InputError(f"{where}.{key}: missing; expected {{threshold, step}} or {{cores}}")
-    threshold = _count(given["threshold"], f"{where}.threshold")
-    return LinearSlowdown(threshold, _number(given["step"], f"{where}.step", least=0))
+            raise InputError(f"{where}.{key}: missing; expected {{{', '.join(needed)}}}")
+    return given
 
 
-def slowdown_table(given: Sequence[Any], where: str) -> SlowdownTable:
+def slowdown_table(given: Any, where: str) -> SlowdownTable:
     """Build a table from its factors; raises InputError that names the entry after ``where``."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InputError(f"{where}: found {given!r}; expected a table such as [1, 1, 1.4]")
     if not given:
         raise InputError(f"{where}: the table is empty; expected factors such as [1, 1, 1.4]")
     factors = [_number(factor, f"{where}[{k}]", least=1) for k, factor in enumerate(given)]
@@ -200,12 +207,6 @@ def slowdown_table(given: Sequence[Any], where: str) -> SlowdownTable:
                 "cannot make a builder faster, so factors must not fall"
             )
     return SlowdownTable(tuple(factors))
-
-
-def _count(given: object, where: str) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise InputError(f"{where}: found {given!r}; expected a whole number of at least 0")
-    return given
 
 
 def _number(

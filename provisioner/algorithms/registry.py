@@ -42,7 +42,7 @@ ParseTime = Callable[[Any], float]
 
 
 def make_algorithm(
-    name: str,
+    name: str | type[AnyAlgorithm],
     options: Mapping[str, Any] | None = None,
     *,
     where: str = "provisioner",
@@ -50,12 +50,14 @@ def make_algorithm(
 ) -> AnyAlgorithm:
     """Make the named algorithm with its options (min, max and interval are options of all).
 
+    Instead of a name it may be an algorithm class of somebody's own, already loaded.
     ``parse_time`` reads options that are times, such as 5m; without it they are seconds. Raises
     InputError that names the option (after ``where``), what was found and what is allowed.
     """
-    kind = ALGORITHMS.get(name)
+    kind = ALGORITHMS.get(name) if isinstance(name, str) else name
     if kind is None:
         raise InputError(f"{where}.algorithm: found {name!r}{_allowed(name, ALGORITHMS)}")
+    name = name if isinstance(name, str) else kind.__name__
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     values = {}
     for key, given in (options or {}).items():
@@ -80,7 +82,10 @@ def _value(
     given: Any, field: msgspec.structs.FieldInfo, where: str, parse: ParseTime | None
 ) -> Any:
     if parse is not None and is_time(field):
-        given = parse(given)
+        try:
+            given = parse(given)
+        except ValueError as error:
+            raise InputError(f"{where}: {error}") from None
     if isinstance(given, float) and not math.isfinite(given):
         raise InputError(f"{where}: found {given}; expected a finite number")
     try:
@@ -97,7 +102,7 @@ def is_time(field: msgspec.structs.FieldInfo) -> bool:
     return isinstance(info, msgspec.inspect.Metadata) and (info.extra or {}).get("unit") == "s"
 
 
-def _allowed(found: str, names: Iterable[str]) -> str:
+def _allowed(found: object, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(found), list(names), 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"{hint} (allowed: {', '.join(names)})"

@@ -104,7 +104,7 @@ def test_memory_is_a_resource_of_its_own_and_the_factors_multiply() -> None:
 def test_threads_against_cores() -> None:
     """Protects the thread law: fair shares of the cores, heavy jobs counting for their minimum."""
     progress: Progress[int] = Progress(
-        contention_law({"cpu": {"cores": 8, "heavy_threads": 4}}) or THESIS
+        contention_law({"threads": {"cores": 8, "heavy_threads": 4}}) or THESIS
     )
     progress.start(0, 1, 9, heavy=True)
     progress.start(0, 2, 9, heavy=True)
