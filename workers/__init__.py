@@ -1,1 +1,1 @@
-"""The Celery side of an emulated builder."""
+"""The Celery side of the farm: a worker process is a builder host that plays builders."""

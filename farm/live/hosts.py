@@ -1,0 +1,163 @@
+"""Builder hosts as processes of this machine: Celery workers, started and ended by us."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import msgspec
+
+from farm.core.errors import RunError
+from farm.live.settings import LiveSettings, child_environment
+
+STOP_TIMEOUT = 5.0
+#: a host that ends so soon after its start is broken; starting it again would not help
+TOO_SOON = 3.0
+
+
+class HostProcess:
+    """One Celery worker process that plays builders.
+
+    The pipe to its standard input is the cord to us: when we are gone, it notices and leaves.
+    """
+
+    def __init__(self, settings: LiveSettings, log: Path) -> None:
+        self.name = settings.host
+        self.log = log
+        self.started_at = time.monotonic()
+        with log.open("ab") as sink:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
+                _command(settings.host),
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=child_environment(msgspec.structs.replace(settings, watch_stdin=True)),
+                # Ctrl-C at the terminal is for the farm, which tells its hosts
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it lives."""
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        """Ask it to leave."""
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End it without notice."""
+        if self._process.poll() is None:
+            self._process.kill()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for its end; False if it still lives."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of an ended process."""
+        cord: IO[bytes] | None = self._process.stdin
+        if cord is not None:
+            with contextlib.suppress(OSError):
+                cord.close()
+
+    def last_words(self) -> str:
+        """Return the last line that it logged."""
+        with contextlib.suppress(OSError):
+            lines = self.log.read_text(errors="replace").split("\n")
+            return next((line for line in reversed(lines) if line.strip()), "nothing")
+        return "nothing"
+
+
+class HostProcesses:
+    """The builder hosts of a run. Used from one thread.
+
+    Args:
+        settings: where the farm is; each host gets a name of its own.
+        count: how many processes.
+        folder: where their logs go.
+        restart: start another host when one dies.
+    """
+
+    def __init__(
+        self, settings: LiveSettings, count: int, folder: Path, *, restart: bool = True
+    ) -> None:
+        self._settings = settings
+        self._count = count
+        self._folder = folder
+        self._restart = restart
+        self._made = 0
+        self.alive: list[HostProcess] = []
+
+    def __enter__(self) -> HostProcesses:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for _ in range(self._count):
+                self._add()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def check(self) -> None:
+        """Replace hosts that have died; raises RunError when that does not help or none is left."""
+        for process in [p for p in self.alive if p.exit_code is not None]:
+            self.alive.remove(process)
+            process.close()
+            if self._restart:
+                if time.monotonic() - process.started_at < TOO_SOON:
+                    raise RunError(_obituary(process))
+                self._add()
+            elif not self.alive:
+                raise RunError(f"no builder host is left: {_obituary(process)}")
+
+    def stop(self, timeout: float = STOP_TIMEOUT) -> None:
+        """End all hosts by their own process ids: asked first, killed if they do not listen."""
+        for process in self.alive:
+            process.terminate()
+        deadline = time.monotonic() + timeout
+        for process in self.alive:
+            if not process.wait(max(0.0, deadline - time.monotonic())):
+                process.kill()
+                process.wait(timeout)
+            process.close()
+        self.alive.clear()
+
+    def _add(self) -> None:
+        self._made += 1
+        name = f"host-{self._made}"
+        settings = msgspec.structs.replace(self._settings, host=name)
+        self.alive.append(HostProcess(settings, self._folder / f"{name}.log"))
+
+
+def _command(host: str) -> list[str]:
+    return [
+        sys.executable, "-m", "celery", "--quiet", "-A", "workers.app", "worker",
+        "--loglevel", "WARNING", "--hostname", f"{host}@farm",
+    ]  # fmt: skip
+
+
+def _obituary(process: HostProcess) -> str:
+    return (
+        f"builder host {process.name} ended with exit code {process.exit_code}; "
+        f"it said: {process.last_words()} (log: {process.log})"
+    )

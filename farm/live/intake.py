@@ -1,0 +1,236 @@
+"""What hosts and submitters report, turned into facts; who is lost, and what is sent again."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from farm.core import events
+from farm.core.events import Event
+from farm.live import messages as wire
+from farm.live.messages import Envelope, Order, Play
+from farm.live.pool import Fleet
+from farm.live.roster import HostState, Roster
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Keeps the roster of hosts and appends facts to ``facts``, stamped with farm time.
+
+    Args:
+        fleet: which builders there are to be.
+        roster: which hosts there are.
+        send: puts an order to a host into the batch that is being made.
+    """
+
+    def __init__(
+        self, fleet: Fleet, roster: Roster, send: Callable[[HostState, Order], None]
+    ) -> None:
+        self.facts: deque[Event] = deque()
+        self.load_done = False
+        #: submissions are not taken in any more
+        self.closed = False
+        self.jobs_taken_in = 0
+        #: largest intended arrival -> intake, farm seconds
+        self.worst_delay = 0.0
+        #: heartbeats to be compared with what their hosts ought to hold
+        self.beats: list[tuple[HostState, wire.Beat]] = []
+        self._fleet = fleet
+        self._roster = roster
+        self._send = send
+        self._takers: dict[type, Callable[[HostState, Any, float], None]] = {
+            wire.Beat: self._on_beat,
+            wire.BuilderUp: self._on_builder_up,
+            wire.BuilderGone: self._on_builder_gone,
+            wire.Started: self._on_started,
+            wire.Finished: self._on_finished,
+            wire.Cleaned: self._on_cleaned,
+            wire.Load: self._on_load,
+            wire.HostLeft: self._on_host_left,
+        }
+        self._at_real = 0.0
+
+    def take_in(self, envelope: Envelope, at: float, now: float) -> None:
+        """Turn one envelope into facts at farm time ``at``; ``now`` is real (monotonic)."""
+        self._at_real = now
+        for report in envelope.reports:
+            kind = type(report)
+            if kind in self._takers:
+                host = self._speaker(envelope, now)
+                if host is not None:
+                    self._takers[kind](host, report, at)
+                else:
+                    self._from_the_past(report, at)
+            elif isinstance(report, wire.HostUp):
+                self._on_host_up(envelope, at, now)
+            else:
+                self._from_submitter(report, at)
+
+    def request(self, pool: str, at: float) -> None:
+        """Ask for one more builder of the pool."""
+        play = self._fleet.request(pool)
+        self.facts.append(events.BuilderRequested(at, play.builder.id, pool))
+        self.place(self._at_real)
+
+    def place(self, now: float) -> None:
+        """Give the builders that are wanted to the hosts that play fewest."""
+        hosts = [host for host in self._roster.hosts.values() if not host.lost]
+        while self._fleet.wanted and hosts:
+            host = min(hosts, key=lambda h: len(h.plays))
+            self._send(host, self._roster.assign(host, self._fleet.wanted.popleft(), now))
+
+    def lose(self, host: HostState, at: float, reason: str) -> None:
+        """Give a host up: all its builders are lost."""
+        plays = dict(host.plays)
+        log.warning("builder host %s is lost: %s", host.name, reason)
+        for builder in self._roster.give_up(host):
+            self.facts.append(events.BuilderLost(at, builder, reason))
+            self._replace(plays[builder], at)
+
+    def _replace(self, play: Play, at: float) -> None:
+        builder = play.builder
+        successor = self._fleet.gone(builder.id, builder.pool)
+        if successor is not None:
+            self.facts.append(events.BuilderRequested(at, successor.builder.id, builder.pool))
+            self.place(self._at_real)
+
+    # --- hosts ------------------------------------------------------------------------------
+
+    def _speaker(self, envelope: Envelope, now: float) -> HostState | None:
+        """Return the host that speaks; None if this life of it is over."""
+        host = self._roster.hosts.get(envelope.sender)
+        if host is None:
+            # it was up before this scheduler was: let it begin anew
+            host = self._roster.arrive(envelope.sender, envelope.life, now)
+            host.lost = True
+        if host.lost and host.life == envelope.life:
+            reset = self._roster.reset(host, envelope.life, now)
+            if reset is not None:
+                self._send(host, reset)
+        if host.lost or host.life != envelope.life:
+            return None
+        host.heard_at = now
+        return host
+
+    def _on_host_up(self, envelope: Envelope, at: float, now: float) -> None:
+        known = self._roster.hosts.get(envelope.sender)
+        if known is not None and not known.lost:
+            if known.life == envelope.life:
+                return
+            self.lose(known, at, "its host began a new life")
+        self._roster.arrive(envelope.sender, envelope.life, now)
+        self.place(now)
+
+    def _on_host_left(self, host: HostState, _: wire.HostLeft, at: float) -> None:
+        self.lose(host, at, "its host left")
+
+    def _on_beat(self, host: HostState, beat: wire.Beat, _: float) -> None:
+        self.beats.append((host, beat))
+
+    def compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
+        """Send again what a heartbeat shows to be missing, and declare lost what is lost."""
+        if host.lost:
+            return
+        again, lost, stuck = self._roster.check(host, beat, self._at_real, queued)
+        for order in again:
+            self._send(host, order)
+        for dispatch in lost:
+            order = dispatch.order
+            self._roster.over(host, (order.job.id, order.attempt))
+            reason = "its builder does not know it"
+            self.facts.append(
+                events.AttemptLost(at, order.job.id, order.attempt, order.builder, reason)
+            )
+        if stuck:
+            self.lose(host, at, "its host takes no orders")
+
+    # --- builders and attempts --------------------------------------------------------------
+
+    def _on_builder_up(self, host: HostState, report: wire.BuilderUp, at: float) -> None:
+        builder = report.builder
+        if builder.id not in host.plays:
+            # a host that plays a builder of its own (a container): it is taken as it is
+            self._roster.assign(host, Play(v=wire.VERSION, builder=builder), self._at_real)
+        host.joined.add(builder.id)
+        self._fleet.booting.pop(builder.id, None)
+        self.facts.append(events.BuilderJoined(at, builder))
+
+    def _on_builder_gone(self, host: HostState, report: wire.BuilderGone, at: float) -> None:
+        play = host.plays.get(report.builder)
+        if play is None:
+            return
+        self._roster.gone(report.builder)
+        self.facts.append(events.BuilderRetired(at, report.builder))
+        self._replace(play, at)
+
+    def _on_started(self, host: HostState, report: wire.Started, at: float) -> None:
+        self._roster.confirm(host, (report.job, report.attempt))
+        self.facts.append(events.JobStarted(at, report.job, report.attempt, report.builder))
+
+    def _on_finished(self, host: HostState, report: wire.Finished, at: float) -> None:
+        self._roster.over(host, (report.job, report.attempt))
+        self.facts.append(_finished(report, at))
+
+    def _on_cleaned(self, _: HostState, report: wire.Cleaned, at: float) -> None:
+        self.facts.append(events.SlotCleaned(at, report.builder, report.slot))
+
+    def _on_load(self, _: HostState, report: wire.Load, at: float) -> None:
+        self.facts.append(
+            events.LoadReported(at, report.builder, report.load, report.overloaded)
+        )
+
+    def _from_the_past(self, report: object, at: float) -> None:
+        """A life that is over speaks of its attempts: a fact that the scheduler will ignore."""
+        if isinstance(report, wire.Started):
+            self.facts.append(events.JobStarted(at, report.job, report.attempt, report.builder))
+        elif isinstance(report, wire.Finished):
+            self.facts.append(_finished(report, at))
+
+    # --- submitters -------------------------------------------------------------------------
+
+    def _from_submitter(self, report: wire.Report, at: float) -> None:
+        if isinstance(report, wire.LoadDone):
+            self.load_done = True
+        elif isinstance(report, wire.Submit):
+            self._on_submit(report, at)
+        elif isinstance(report, wire.Cancel):
+            self.facts.append(
+                events.CancelRequested(
+                    at, report.jobs, report.matrix, report.invocation, report.reason
+                )
+            )
+        elif isinstance(report, wire.ChangePriority):
+            self.facts.append(
+                events.PriorityChanged(
+                    at, report.job, report.level, report.score, report.priority
+                )
+            )
+        elif isinstance(report, wire.Drain):
+            self.facts.append(events.DrainRequested(at, report.pattern, report.retire))
+        elif isinstance(report, wire.Undrain):
+            self.facts.append(events.UndrainRequested(at, report.pattern))
+
+    def _on_submit(self, report: wire.Submit, at: float) -> None:
+        if self.closed:
+            return
+        flaws = [flaw for job in report.jobs if (flaw := wire.flaw_of(job)) is not None]
+        for flaw in flaws[:10]:
+            log.warning("refused a submitted job: %s", flaw)
+        jobs = report.jobs
+        if flaws:
+            jobs = tuple(job for job in jobs if wire.flaw_of(job) is None)
+        if not jobs:
+            return
+        self.jobs_taken_in += len(jobs)
+        first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
+        self.worst_delay = max(self.worst_delay, at - first)
+        self.facts.append(events.JobsSubmitted(at, jobs))
+
+
+def _finished(report: wire.Finished, at: float) -> Event:
+    return events.JobFinished(
+        at, report.job, report.attempt, report.builder, report.outcome, report.reason
+    )

@@ -1,0 +1,124 @@
+"""Turns what the scheduler knows into what the store shows: only what changed, once a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from farm.core.commands import EndJob
+from farm.core.model import Job
+from farm.core.state import BuilderState, JobState, JobStatus
+from farm.live.ordering import encode_member
+from farm.live.store import Attempt, Batch, BuilderRecord
+
+
+class FarmBook(Protocol):
+    """The scheduler's memory, read by the mirror."""
+
+    @property
+    def jobs(self) -> Mapping[str, JobState]:
+        """Live jobs by id."""
+
+    @property
+    def builders(self) -> Mapping[str, BuilderState]:
+        """Builders that are there, by id."""
+
+
+class Mirror:
+    """Collects which jobs and builders a batch of facts touched, and writes their new state."""
+
+    def __init__(self, book: FarmBook) -> None:
+        self._book = book
+        self._jobs: dict[str, None] = {}
+        self._builders: dict[str, None] = {}
+        #: jobs in the store's pending sets, with their members there
+        self._places: dict[str, tuple[Job, str]] = {}
+        #: jobs in the store at all
+        self._known: set[str] = set()
+        self._on_builder: set[str] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs the store shows as waiting."""
+        return len(self._places)
+
+    def touch_job(self, job_id: str) -> None:
+        """This job may have changed."""
+        self._jobs[job_id] = None
+
+    def touch_builder(self, builder: str) -> None:
+        """This builder may have changed."""
+        self._builders[builder] = None
+
+    def ended(self, order: EndJob, batch: Batch) -> None:
+        """The job is over."""
+        batch.ended[order.job.id] = order
+        self.touch_job(order.job.id)
+
+    def write(self, batch: Batch) -> list[str]:
+        """Add what changed since the last time to the batch; return the builders among it."""
+        builders = list(self._builders)
+        for job_id in self._jobs:
+            self._write_job(job_id, batch)
+        for builder in builders:
+            self._write_builder(builder, batch)
+        self._jobs.clear()
+        self._builders.clear()
+        return builders
+
+    def _write_job(self, job_id: str, batch: Batch) -> None:
+        state = self._book.jobs.get(job_id)
+        self._write_place(job_id, state, batch)
+        self._write_attempt(job_id, state, batch)
+        if state is None:
+            self._known.discard(job_id)
+        elif job_id not in self._known:
+            self._known.add(job_id)
+            batch.jobs[job_id] = state.job
+
+    def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
+        waits = state is not None and state.status is JobStatus.WAITING and state.leader is None
+        place = self._places.get(job_id)
+        member = encode_member(state.key, job_id) if waits and state is not None else None
+        if place is not None and place[1] != member:
+            batch.waits_no_more(*self._places.pop(job_id))
+        if member is not None and state is not None and (place is None or place[1] != member):
+            self._places[job_id] = (state.job, member)
+            batch.waits(state.job, member)
+
+    def _write_attempt(self, job_id: str, state: JobState | None, batch: Batch) -> None:
+        if state is None or state.slot is None:
+            if job_id in self._on_builder:
+                self._on_builder.discard(job_id)
+                batch.no_attempts.append(job_id)
+            return
+        self._on_builder.add(job_id)
+        batch.attempts[job_id] = Attempt(
+            job_id,
+            state.attempts,
+            state.slot.builder.builder.id,
+            state.slot.number,
+            state.dispatched_at or 0.0,
+            state.started_at,
+            state.status is JobStatus.CANCELLING,
+        )
+
+    def _write_builder(self, builder: str, batch: Batch) -> None:
+        state = self._book.builders.get(builder)
+        if state is None:
+            batch.gone_builders.append(builder)
+        else:
+            batch.builders[builder] = BuilderRecord(
+                state.builder, state_name(state), state.busy, state.joined_at
+            )
+
+
+def state_name(state: BuilderState) -> str:
+    """Return what a builder is doing, in one word."""
+    if state.retiring or state.retired:
+        return "retiring"
+    if state.draining:
+        return "draining"
+    if any(slot.running is not None for slot in state.slots):
+        return "building"
+    return "cleaning" if state.busy else "idle"

@@ -1,0 +1,308 @@
+"""The live world: facts are what hosts and submitters report, orders go out as Celery messages.
+
+``next_event`` commits what the last batch of facts led to (state and messages in one
+transaction), then waits, a bounded time, for more reports. Each fact is stamped with farm time
+as it is taken in: nobody else's clock enters the farm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+import redis
+from farm.core import events
+from farm.core.commands import CancelJob, Command, EndJob, RequeueJob, RetireBuilder, StartJob
+from farm.core.errors import RunError
+from farm.core.events import Event
+from farm.live.clock import FarmClock
+from farm.live.connection import LOST_CONNECTION
+from farm.live.connection import Patience as Retrying
+from farm.live.ending import Ending
+from farm.live.idleness import IdleWatch
+from farm.live.inbox import AT_ONCE, Inbox
+from farm.live.intake import Intake
+from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
+from farm.live.mirror import FarmBook, Mirror, state_name
+from farm.live.pool import Fleet, LivePool
+from farm.live.roster import HostState, Patience, Roster
+from farm.live.store import Batch, Store
+from farm.live.task_messages import TaskMessages
+
+T = TypeVar("T")
+
+#: the longest wait for reports, real seconds: how soon a stop request is noticed
+MAX_WAIT = 0.2
+STATUS_INTERVAL = 0.25
+
+
+class LiveStatus(msgspec.Struct, frozen=True):
+    """How far a live run is, for progress displays."""
+
+    at: float
+    submitted: int
+    waiting: int
+    running: int
+    ended: dict[str, int]
+    builders: dict[str, int]
+    hosts: int
+    stopping: bool
+    #: largest delay from intended arrival to intake so far, farm seconds
+    worst_delay: float
+
+
+class LiveWorld:
+    """A world for ``farm.driver.drive``; used from one thread (only ``stop`` from others).
+
+    Args:
+        store, inbox: the farm's keys in Redis.
+        book: the scheduler's memory, mirrored in the store.
+        pools: the builders that there are to be.
+        clock: farm time; it is started by whoever runs the world.
+        patience: how long silence is borne.
+        server_patience: real seconds that the server may be away.
+        tick: called between batches, at least every 0.2 s real; it may raise RunError.
+        progress: given the status a few times per second.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        inbox: Inbox,
+        book: FarmBook,
+        pools: Sequence[LivePool],
+        clock: FarmClock,
+        patience: Patience | None = None,
+        server_patience: float = 30.0,
+        tick: Callable[[], None] | None = None,
+        progress: Callable[[LiveStatus], None] | None = None,
+    ) -> None:
+        self.clock = clock
+        self.roster = Roster(patience or Patience())
+        self.fleet = Fleet(pools, clock.speed)
+        self.intake = Intake(self.fleet, self.roster, self._send)
+        self.ended: Counter[str] = Counter()
+        self._store = store
+        self._inbox = inbox
+        self._book = book
+        self._mirror = Mirror(book)
+        timeouts = {p.name: p.idle_timeout for p in pools if p.idle_timeout is not None}
+        self._idle = IdleWatch(book, timeouts)
+        self._messages = TaskMessages()
+        self._batch = Batch()
+        self._committed = inbox.cursor
+        self._retrying = Retrying(server_patience)
+        self._tick = tick
+        self._progress = progress
+        self._next_status = 0.0
+        self._ending = Ending(book, self.fleet, self.intake)
+
+    # --- the World protocol -----------------------------------------------------------------
+
+    def next_event(self) -> Event | None:
+        """Return the next fact, waiting for it; None when the run is over.
+
+        Raises RunError when the server stays away, and whatever ``tick`` raises.
+        """
+        facts = self.intake.facts
+        while not facts:
+            self.commit()
+            if self._tick is not None:
+                self._tick()
+            self._show_status()
+            now = time.monotonic()
+            if self._ending.is_over(now):
+                return None
+            self._ending.look(self.clock.now(), now)
+            if not facts:
+                self.take_in()
+        fact = facts.popleft()
+        self._touch(fact)
+        return fact
+
+    def execute(self, command: Command) -> None:
+        """Note an order for the batch; ``next_event`` commits it."""
+        if isinstance(command, StartJob):
+            self._start(command)
+        elif isinstance(command, EndJob):
+            self.ended[command.outcome] += 1
+            self._mirror.ended(command, self._batch)
+        elif isinstance(command, CancelJob):
+            self._cancel(command)
+        elif isinstance(command, RequeueJob):
+            self._mirror.touch_job(command.job)
+        elif isinstance(command, RetireBuilder):
+            self._mirror.touch_builder(command.builder)
+            host = self.roster.host_of.get(command.builder)
+            if host is not None:
+                self._send(host, self.roster.retire(host, command.builder, time.monotonic()))
+
+    # --- for whoever runs it ----------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ask for the end: once, let running jobs end; twice, cancel them too. Safe anywhere."""
+        self._ending.asked += 1
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the end was asked for."""
+        return self._ending.asked > 0
+
+    def request_builders(self) -> None:
+        """Ask for the builders that the pools begin with."""
+        for pool in self.fleet.pools.values():
+            for _ in range(pool.builders):
+                self.intake.request(pool.name, self.clock.now())
+
+    def await_hosts(self, count: int, timeout: float) -> None:
+        """Wait until so many hosts are up; raises RunError if they are not in time."""
+        self._await(lambda: len(self.roster.hosts) >= count, timeout, "builder hosts")
+
+    def await_builders(self, timeout: float) -> None:
+        """Wait until the builders that need no time to boot are there (their facts come later)."""
+        self._await(lambda: not self.fleet.booting_at_once, timeout, "builders")
+
+    def _await(self, there: Callable[[], bool], timeout: float, whom: str) -> None:
+        deadline = time.monotonic() + timeout
+        while not there() and not self.stopping:
+            if self._tick is not None:
+                self._tick()
+            self.commit()
+            self.take_in(0.05)
+            if time.monotonic() > deadline:
+                raise RunError(f"the {whom} did not come up within {timeout:g} s")
+
+    def take_in(self, timeout: float = MAX_WAIT) -> None:
+        """Wait for reports, at most so long, and turn what came into facts."""
+        idle_at = self._idle.next_at()
+        if idle_at is not None:
+            timeout = min(timeout, max(0.001, self.clock.real_until(idle_at)))
+        began = time.monotonic()
+        envelopes = self._calling(lambda: self._inbox.read(timeout))
+        now, at = time.monotonic(), self.clock.now()
+        if now - began > timeout + 1.0:
+            self.roster.shift(now - began)
+        for envelope in envelopes:
+            self.intake.take_in(envelope, at, now)
+        if self.intake.beats:
+            self._compare_beats(at)
+        if len(envelopes) < AT_ONCE:
+            for host in self.roster.silent(now):
+                self.intake.lose(host, at, "its host has gone silent")
+        for builder in self._idle.due(at):
+            self.intake.facts.append(events.BuilderIdle(at, builder))
+
+    def commit(self) -> None:
+        """Write what the last facts led to, and send the orders, as one transaction."""
+        for builder in self._mirror.write(self._batch):
+            self._idle.look(builder, self.clock.now())
+        cursor = self._inbox.cursor
+        if cursor == self._committed and self._batch.is_empty:
+            return
+        batch, self._batch = self._batch, Batch()
+        self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        self._committed = cursor
+
+    def status(self) -> LiveStatus:
+        """Say how far the run is."""
+        builders = Counter(state_name(state) for state in self._book.builders.values())
+        builders["booting"] = len(self.fleet.booting)
+        live, waiting = len(self._book.jobs), self._mirror.waiting
+        return LiveStatus(
+            at=self.clock.now(),
+            submitted=self.intake.jobs_taken_in,
+            waiting=waiting,
+            running=max(0, live - waiting),
+            ended=dict(self.ended),
+            builders={name: count for name, count in builders.items() if count},
+            hosts=sum(not host.lost for host in self.roster.hosts.values()),
+            stopping=self.stopping,
+            worst_delay=self.intake.worst_delay,
+        )
+
+    # --- orders -----------------------------------------------------------------------------
+
+    def _start(self, command: StartJob) -> None:
+        self._mirror.touch_job(command.job.id)
+        self._mirror.touch_builder(command.builder)
+        host = self.roster.host_of.get(command.builder)
+        if host is None:
+            return  # just lost: that fact is next in line
+        order = StartAttempt(
+            v=VERSION,
+            job=command.job,
+            attempt=command.attempt,
+            builder=command.builder,
+            slot=command.slot,
+        )
+        self.roster.dispatch(host, order, time.monotonic())
+        self._send(host, order)
+
+    def _cancel(self, command: CancelJob) -> None:
+        self._mirror.touch_job(command.job)
+        host = self.roster.host_of.get(command.builder)
+        if host is not None:
+            order = CancelAttempt(
+                v=VERSION,
+                job=command.job,
+                attempt=command.attempt,
+                builder=command.builder,
+                reason=command.reason,
+            )
+            self.roster.cancel(host, order, time.monotonic())
+            self._send(host, order)
+
+    def _send(self, host: HostState, order: Order) -> None:
+        self._batch.messages[host.name].append(self._messages.encode(order, host.name))
+
+    # --- facts ------------------------------------------------------------------------------
+
+    def _touch(self, fact: Event) -> None:
+        """Note what the fact may change, for the mirror (which looks when all is decided)."""
+        if isinstance(fact, events.JobsSubmitted):
+            for job in fact.jobs:
+                self._mirror.touch_job(job.id)
+        elif isinstance(fact, events.JobStarted | events.JobFinished | events.AttemptLost):
+            self._mirror.touch_job(fact.job)
+            self._mirror.touch_builder(fact.builder)
+        elif isinstance(fact, events.BuilderJoined):
+            self._mirror.touch_builder(fact.builder.id)
+        elif isinstance(
+            fact,
+            events.SlotCleaned | events.BuilderRetired | events.BuilderLost | events.LoadReported,
+        ):
+            self._mirror.touch_builder(fact.builder)
+        elif isinstance(fact, events.PriorityChanged):
+            self._mirror.touch_job(fact.job)
+        elif isinstance(fact, events.DrainRequested | events.UndrainRequested):
+            for builder in self._book.builders:
+                self._mirror.touch_builder(builder)
+
+    def _calling(self, action: Callable[[], T]) -> T:
+        """Call the server, again and again while it is away for a short time."""
+        try:
+            return self._retrying.call(action)
+        except LOST_CONNECTION as error:
+            raise RunError(
+                f"the Redis server has been away for {self._retrying.limit:g} s ({error}): "
+                "the run cannot go on"
+            ) from None
+        except redis.ResponseError as error:
+            raise RunError(f"the Redis server refuses to go on: {error}") from None
+
+    def _show_status(self) -> None:
+        now = time.monotonic()
+        if self._progress is not None and now >= self._next_status:
+            self._next_status = now + STATUS_INTERVAL
+            self._progress(self.status())
+
+    def _compare_beats(self, at: float) -> None:
+        beats, self.intake.beats = self.intake.beats, []
+        latest = {host.name: (host, beat) for host, beat in beats}
+        queued = self._calling(lambda: self._store.queued_messages(latest))
+        for name, (host, beat) in latest.items():
+            self.intake.compare(host, beat, queued[name], at)

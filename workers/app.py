@@ -1,0 +1,20 @@
+"""``celery -A workers.app worker``: the one Celery app of a builder host.
+
+Importing this reads the settings from the environment (FARM_REDIS_URL, FARM_HOST, …; see
+``farm.live.settings``) and connects to nothing; the host comes alive with the worker.
+"""
+
+from __future__ import annotations
+
+from farm.live.celery_app import celery_app
+from farm.live.keys import Keys
+from farm.live.settings import from_environment
+from workers.lifecycle import bind
+from workers.tasks import register
+
+settings = from_environment()
+app = celery_app(
+    settings.redis_url or "redis://127.0.0.1:6379/0", Keys(settings.prefix), settings.host
+)
+host = bind(app, settings)
+register(app, host)

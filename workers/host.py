@@ -1,0 +1,136 @@
+"""A builder host: the builders that one process plays, their agenda and their reports."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from farm.live.keys import Keys
+from farm.live.messages import (
+    Beat,
+    CancelAttempt,
+    HostLeft,
+    HostUp,
+    Play,
+    Reset,
+    Retire,
+    StartAttempt,
+)
+from farm.live.reporter import Reporter
+from farm.live.settings import LiveSettings
+from workers.agenda import Agenda
+from workers.builder import PlayedBuilder, Token, law_of
+
+#: ended attempts remembered, so that an order sent twice is obeyed once
+REMEMBERED = 20_000
+CLOSE_TIMEOUT = 2.0
+
+
+class BuilderHost:
+    """Obeys orders (from Celery's thread) and lets time pass (in the agenda's thread).
+
+    One lock guards everything; reports are queued under it, so their order is the order of
+    what happened, and a heartbeat agrees with the reports before it.
+    """
+
+    def __init__(self, settings: LiveSettings, pid: int) -> None:
+        self._settings = settings
+        self._pid = pid
+        self._lock = threading.RLock()
+        self._agenda = Agenda(self._lock)
+        url = settings.redis_url or "redis://127.0.0.1:6379/0"
+        self._reporter = Reporter(url, Keys(settings.prefix), settings.host)
+        self._builders: dict[str, PlayedBuilder] = {}
+        self._seen: OrderedDict[Token, None] = OrderedDict()
+        self._empty = threading.Condition(self._lock)
+        self._up = False
+
+    def start(self) -> None:
+        """Come alive: say so, and keep saying so."""
+        self._agenda.start()
+        self._reporter.start()
+        with self._lock:
+            self._up = True
+            self._reporter.put(HostUp(self._pid))
+            self._beat()
+
+    def close(self) -> None:
+        """Go: wait for running attempts as long as the settings say, then say good-bye."""
+        with self._lock:
+            if not self._up:
+                return
+            if self._settings.drain_time > 0:
+                self._await_end_of_attempts(self._settings.drain_time)
+            self._up = False
+            for builder in self._builders.values():
+                builder.vanish()
+            self._reporter.put(HostLeft())
+        self._agenda.stop(CLOSE_TIMEOUT)
+        self._reporter.close(CLOSE_TIMEOUT)
+
+    def start_attempt(self, order: StartAttempt) -> None:
+        """Begin an attempt, unless it is known already or its builder is not played here."""
+        token = (order.job.id, order.attempt)
+        with self._lock:
+            builder = self._builders.get(order.builder)
+            if builder is None or token in self._seen:
+                return
+            self._remember(token)
+            builder.start(order)
+
+    def cancel_attempt(self, order: CancelAttempt) -> None:
+        """Stop an attempt if it is held."""
+        with self._lock:
+            if (builder := self._builders.get(order.builder)) is not None:
+                builder.cancel((order.job, order.attempt), order.reason)
+
+    def play(self, order: Play) -> None:
+        """Play this builder from now on; one that is played already is left alone."""
+        with self._lock:
+            if order.builder.id not in self._builders:
+                self._builders[order.builder.id] = PlayedBuilder(
+                    order, self._agenda, self._reporter.put, law_of(order)
+                )
+
+    def retire(self, order: Retire) -> None:
+        """Shut a builder down."""
+        with self._lock:
+            if (builder := self._builders.get(order.builder)) is not None:
+                builder.retire()
+
+    def reset(self, order: Reset) -> None:
+        """Drop everything and come up as a new life, if the order means this one."""
+        with self._lock:
+            if order.life != self._reporter.life:
+                return
+            for builder in self._builders.values():
+                builder.vanish()
+            self._builders.clear()
+            self._reporter.new_life()
+            self._reporter.put(HostUp(self._pid))
+
+    def _beat(self) -> None:
+        if not self._up:
+            return
+        for name in [name for name, builder in self._builders.items() if builder.gone]:
+            del self._builders[name]
+        played = self._builders.values()
+        self._reporter.put(
+            Beat(
+                held=tuple(token for builder in played for token in builder.held),
+                builders=tuple(self._builders),
+                retiring=tuple(builder.id for builder in played if builder.retiring),
+            )
+        )
+        self._empty.notify_all()
+        self._agenda.after(self._settings.beat_interval, self._beat)
+
+    def _remember(self, token: Token) -> None:
+        self._seen[token] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def _await_end_of_attempts(self, timeout: float) -> None:
+        self._empty.wait_for(
+            lambda: not any(builder.held for builder in self._builders.values()), timeout
+        )
