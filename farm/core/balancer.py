@@ -31,29 +31,43 @@ RANKINGS: dict[str, Ranking] = {"jenkins": jenkins, "longest-idle": longest_idle
 class FreeBuilders:
     """The builders of one kind that have a free slot, best first.
 
-    A heap with lazy deletion: an entry counts only while its rank is the builder's present one
-    (``BuilderState.rank``, None for a builder that takes nothing now).
+    A heap of ranks, and for each rank a heap of builder indexes (plain numbers compare fast, and
+    most builders share a few ranks). Deletion is lazy: an entry counts only while its rank is the
+    builder's present one (``BuilderState.rank``, None for a builder that takes nothing now).
     """
 
-    __slots__ = ("_heap", "_members", "_ranking")
+    __slots__ = ("_buckets", "_entries", "_members", "_ranking", "_ranks")
 
     def __init__(self, ranking: Ranking) -> None:
         self._ranking = ranking
-        self._heap: list[tuple[float, int]] = []  # (rank, builder index)
+        self._ranks: list[float] = []
+        self._buckets: dict[float, list[int]] = {}
+        #: entries put in since the last clean-up; void ones are dropped when there are too many
+        self._entries = 0
         self._members: dict[int, BuilderState] = {}
+
+    def register(self, state: BuilderState) -> None:
+        """Get to know a builder; it has no room until it is offered."""
+        self._members[state.builder.index] = state
 
     def offer(self, state: BuilderState) -> None:
         """The builder has room: rank it anew."""
         rank = self._ranking(state)
         if rank == state.rank:
-            return  # it stands in the heap with this rank already
+            return  # it stands here with this rank already
         state.rank = rank
-        index = state.builder.index
-        heap = self._heap
-        heapq.heappush(heap, (rank, index))
-        self._members[index] = state
-        if len(heap) > 64 and len(heap) > 4 * len(self._members):
-            self._heap = sorted({entry for entry in heap if self._counts(entry)})
+        self._put(rank, state.builder.index)
+        self._entries += 1
+        if self._entries > 1024 + 8 * len(self._members):
+            self._clean_up()
+
+    def _put(self, rank: float, index: int) -> None:
+        bucket = self._buckets.get(rank)
+        if bucket is None:
+            self._buckets[rank] = [index]
+            heapq.heappush(self._ranks, rank)
+        else:
+            heapq.heappush(bucket, index)
 
     def withdraw(self, state: BuilderState, *, gone: bool = False) -> None:
         """The builder is full or drains; ``gone``: for good."""
@@ -61,26 +75,29 @@ class FreeBuilders:
         if gone:
             self._members.pop(state.builder.index, None)
 
-    def _counts(self, entry: tuple[float, int]) -> bool:
-        state = self._members.get(entry[1])
-        return state is not None and state.rank == entry[0]
-
     def best(self) -> BuilderState | None:
         """Return the best builder with room, or None."""
-        heap, members = self._heap, self._members
-        while heap:
-            rank, index = heap[0]
-            state = members.get(index)
-            if state is not None and state.rank == rank:
-                return state
-            heapq.heappop(heap)
+        ranks, members = self._ranks, self._members
+        while ranks:
+            rank = ranks[0]
+            bucket = self._buckets[rank]
+            while bucket:
+                state = members.get(bucket[0])
+                if state is not None and state.rank == rank:
+                    return state
+                heapq.heappop(bucket)
+            del self._buckets[heapq.heappop(ranks)]
         return None
 
-    def first(self, count: int) -> list[BuilderState]:
-        """Return the best ``count`` builders with room, best first: for explanations."""
-        entries = heapq.nsmallest(count, set(filter(self._counts, self._heap)))
-        return [self._members[index] for _, index in entries]
+    def _clean_up(self) -> None:
+        self._ranks, self._buckets, self._entries = [], {}, 0
+        for state in self.all():
+            self._put(state.rank, state.builder.index)
 
     def all(self) -> list[BuilderState]:
-        """Return every builder with room, in no particular order."""
+        """Return every builder with room, in the order in which they joined."""
         return [state for state in self._members.values() if state.rank is not None]
+
+    def first(self, count: int) -> list[BuilderState]:
+        """Return the best ``count`` builders with room, best first: O(n), for explanations."""
+        return heapq.nsmallest(count, self.all(), key=lambda b: (b.rank, b.builder.index))

@@ -42,21 +42,26 @@ class Dispatcher:
                     lane.queue.slot_free(slot, at)
         return lane
 
-    def arrive(self, state: JobState, lane: Lane, at: float, orders: list[Command]) -> None:
+    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
         """Take in one job: straight to a free builder if nobody waits before it, else queue it."""
-        if not len(lane.queue):
-            builder = lane.best_builder()
-            if builder is not None:
-                slot = lane.queue.place(state, at) if self.watched else None
-                self._dispatch(state, slot or _free_slot(builder), lane, at, orders)
-                return
-        self.wait(state, lane, at)
+        lane: Lane = state.lane
+        if not lane.waiting and (builder := lane.best_builder()) is not None:
+            slot = lane.queue.place(state, at) if self.watched else None
+            self._dispatch(state, slot or _free_slot(builder), lane, at, orders)
+        else:
+            self.wait(state, lane, at)
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Let a job stand in its lane (a requeued one: at its old place)."""
         state.status = _WAITING
         state.slot = None
         lane.queue.add(state, at)
+        lane.waiting += 1
+
+    def unwait(self, state: JobState, lane: Lane, at: float) -> None:
+        """Take a waiting job out of its lane."""
+        lane.queue.remove(state, at)
+        lane.waiting -= 1
 
     def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
         """Dispatch, best job first, until these lanes are empty or their builders full."""
@@ -64,7 +69,7 @@ class Dispatcher:
         while True:
             chosen: tuple[JobState, Slot, Lane] | None = None
             for lane in live:
-                if not len(lane.queue) or (builder := lane.best_builder()) is None:
+                if not lane.waiting or (builder := lane.best_builder()) is None:
                     continue
                 slot = _free_slot(builder)
                 state = lane.queue.choose(slot, at)
@@ -83,7 +88,7 @@ class Dispatcher:
         best_lane: Lane | None = None
         group: BuilderGroup = slot.builder.group
         for lane in group.lanes:
-            if len(lane.queue):
+            if lane.waiting:
                 state = lane.queue.choose(slot, at)
                 if state is not None and (best is None or state.key < best.key):
                     best, best_lane = state, lane
@@ -98,7 +103,11 @@ class Dispatcher:
         """Bind the job to the slot: a new attempt begins."""
         if self.decisions.size:
             self.decisions.add(Decision.of(state, slot, lane, at))
-        lane.queue.dispatched(state, slot, at)
+        if state.status is _WAITING:
+            lane.waiting -= 1
+            lane.queue.dispatched(state, slot, at)
+        elif self.watched:
+            lane.queue.dispatched(state, slot, at)
         builder = slot.builder
         state.status = _DISPATCHED
         state.slot = slot
@@ -121,33 +130,41 @@ class Dispatcher:
     def attempt_over(self, slot: Slot, at: float, orders: list[Command]) -> None:
         """The slot's attempt ended: clean the slot if its builder does, else use it again."""
         slot.running = None
-        if slot.builder.builder.cleans:
+        builder = slot.builder
+        if builder.builder.cleans:
             slot.cleaning = True
         else:
-            self.slot_ready(slot, at, orders)
+            self.slot_ready(slot, builder, at, orders)
 
-    def slot_ready(self, slot: Slot, at: float, orders: list[Command]) -> None:
+    def slot_ready(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
         """A busy slot is free again."""
-        builder = slot.builder
-        builder.busy -= 1
+        builder.busy = busy = builder.busy - 1
         builder.active_at = at
-        builder.pool.busy_slots -= 1
-        if builder.busy == 0 and builder.accepts:
-            builder.pool.idle_builders += 1
+        pool = builder.pool
+        pool.busy_slots -= 1
         if builder.accepts:
-            self.open_slot(slot, at, orders)
+            if not busy:
+                pool.idle_builders += 1
+            self.open_slot(slot, builder, at, orders)
         else:
             self.retire_if_empty(builder, orders)
 
-    def open_slot(self, slot: Slot, at: float, orders: list[Command]) -> None:
+    def open_slot(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
         """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
-        builder = slot.builder
         group: BuilderGroup = builder.group
         if self.watched:
             for lane in group.lanes:
                 lane.queue.slot_free(slot, at)
-        if not self._fill_slot(slot, at, orders):
-            group.free.offer(builder)
+        for lane in group.lanes:
+            if lane.waiting:
+                if self._fill_slot(slot, at, orders):
+                    return
+                break
+        group.free.offer(builder)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """The builder takes no more jobs (``gone``: for good)."""
@@ -164,11 +181,14 @@ class Dispatcher:
         """Order a builder that is to go, and has nothing left to do, to go."""
         if builder.retiring and not builder.busy and not builder.retired:
             builder.retired = True
+            builder.accepts = False
             orders.append(RetireBuilder(builder.builder.id))
 
 
 def _free_slot(builder: BuilderState) -> Slot:
     """Return the lowest free slot of a builder that has room."""
+    if not builder.busy:
+        return builder.slots[0]
     for slot in builder.slots:
         if slot.running is None and not slot.cleaning:
             return slot

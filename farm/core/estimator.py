@@ -10,6 +10,9 @@ from farm.core.model import Builder, Job, Outcome
 class Estimator(Protocol):
     """What the scheduler asks of a runtime estimator (farm.core.runtime_estimators has them)."""
 
+    #: False: learn() does nothing, so it need not be called
+    learns: bool
+
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds."""
 

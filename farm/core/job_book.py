@@ -8,7 +8,6 @@ from __future__ import annotations
 from farm.core.commands import Command, EndJob
 from farm.core.dispatcher import Dispatcher
 from farm.core.estimator import Estimator
-from farm.core.matching import Lane
 from farm.core.model import Job, Outcome
 from farm.core.rules import SchedulingRules
 from farm.core.state import JobState, JobStatus
@@ -23,6 +22,7 @@ class JobBook:
         self.rules = rules
         self.estimator = estimator
         self.dispatcher = dispatcher
+        self.lanes = dispatcher.matching.by_platform
         self.by_id: dict[str, JobState] = {}
         #: jobs ever taken in
         self.serial = 0
@@ -34,10 +34,6 @@ class JobBook:
         """Return the live jobs of a matrix, in the order of their submission."""
         return list(self._matrices.get(matrix, {}).values())
 
-    def lane(self, state: JobState, at: float) -> Lane:
-        """Return the lane that a job waits in."""
-        return self.dispatcher.lane(state.job.platform, at)
-
     def take_in(self, job: Job, at: float) -> JobState | None:
         """Make a submitted job known; None if it is known already (handed in twice)."""
         if job.id in self.by_id:
@@ -46,7 +42,9 @@ class JobBook:
         self.serial = serial = self.serial + 1
         estimate = self.estimator.estimate(job)
         key = (-job.level, rules.policy(job, estimate, at, serial), serial)
-        self.by_id[job.id] = state = JobState(job, serial, key, at, estimate)
+        platform = job.platform
+        lane = self.lanes.get(platform) or self.dispatcher.lane(platform, at)
+        self.by_id[job.id] = state = JobState(job, serial, key, at, estimate, lane)
         if rules.path is not None:
             state.path = rules.path(job)
         if job.matrix is not None:
@@ -63,7 +61,7 @@ class JobBook:
             return
         state.leader = leader
         leader.followers = (*leader.followers, state)
-        self.lane(leader, at).queue.joined(state, at)
+        leader.lane.queue.joined(state, at)
 
     def end_all(
         self, state: JobState, at: float, outcome: Outcome, reason: str, orders: list[Command]
@@ -73,7 +71,8 @@ class JobBook:
             self._forget(state)
         else:
             orders.append(self.end(state, at, outcome, reason))
-        orders.extend(self.end(f, at, outcome, reason, served_by=state) for f in state.followers)
+        if state.followers:
+            orders.extend(self.end(f, at, outcome, reason, state) for f in state.followers)
 
     def end(
         self,
@@ -84,11 +83,15 @@ class JobBook:
         served_by: JobState | None = None,
     ) -> EndJob:
         """Tell the whole story of a job, once, and forget it."""
-        self._forget(state)
+        job = state.job
+        if job.matrix is None and job.action is None:
+            del self.by_id[job.id]
+        else:
+            self._forget(state)
         source = served_by or state
         slot = source.slot
         return EndJob(
-            state.job,
+            job,
             outcome,
             source.attempts,
             state.submitted_at,
@@ -114,7 +117,7 @@ class JobBook:
 
     def leave(self, follower: JobState, leader: JobState, at: float) -> None:
         """A follower no longer wants the execution that serves it."""
-        self.lane(leader, at).queue.left(follower, at)
+        leader.lane.queue.left(follower, at)
         leader.followers = tuple(f for f in leader.followers if f is not follower)
 
     def hand_over(self, leader: JobState, at: float, reason: str, orders: list[Command]) -> None:
@@ -124,8 +127,8 @@ class JobBook:
             leader.abandoned = True
             self.by_id[leader.job.id] = leader  # its attempt still reports under this name
             return
-        queue = self.lane(leader, at).queue
-        queue.remove(leader, at)
+        lane = leader.lane
+        self.dispatcher.unwait(leader, lane, at)
         heir, *rest = leader.followers
         leader.followers = ()
         orders.append(self.end(leader, at, "cancelled", reason))
@@ -134,7 +137,7 @@ class JobBook:
             follower.leader = heir
         if heir.job.action is not None:
             self._leaders[heir.job.action] = heir
-        self.dispatcher.wait(heir, self.lane(heir, at), at)
+        self.dispatcher.wait(heir, lane, at)
 
 
 def _same_need(one: JobState, other: JobState) -> bool:

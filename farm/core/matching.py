@@ -18,11 +18,13 @@ from farm.core.state import BuilderState, Slot
 class Lane:
     """The jobs waiting for one platform, and the groups of builders that may run them."""
 
-    __slots__ = ("groups", "platform", "queue")
+    __slots__ = ("groups", "platform", "queue", "waiting")
 
     def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
         self.platform = platform
         self.queue = queue
+        #: how many jobs wait in the queue
+        self.waiting = 0
         self.groups: list[BuilderGroup] = []
 
     def best_builder(self) -> BuilderState | None:
@@ -57,18 +59,18 @@ class BuilderGroup:
 class Matching:
     """The lanes and groups of a farm, created as platforms and builders appear."""
 
-    __slots__ = ("_groups", "_lanes", "_make_queue", "_ranking")
+    __slots__ = ("_groups", "_make_queue", "_ranking", "by_platform")
 
     def __init__(self, ranking: Ranking, make_queue: Callable[[], PlatformQueue]) -> None:
         self._ranking = ranking
         self._make_queue = make_queue
-        self._lanes: dict[Platform, Lane] = {}
+        self.by_platform: dict[Platform, Lane] = {}
         self._groups: dict[tuple[tuple[str, ...], bool], BuilderGroup] = {}
 
     @property
     def lanes(self) -> list[Lane]:
         """All lanes, in the order in which their platforms appeared."""
-        return list(self._lanes.values())
+        return list(self.by_platform.values())
 
     @property
     def groups(self) -> list[BuilderGroup]:
@@ -77,13 +79,13 @@ class Matching:
 
     def lane(self, platform: Platform) -> Lane:
         """Return the lane of a platform (unspecified virtualization: the virtual one)."""
-        found = self._lanes.get(platform)
+        found = self.by_platform.get(platform)
         if found is not None:
             return found
         normal = platform.normalised()
         if normal != platform:
             return self.lane(normal)
-        found = self._lanes[platform] = Lane(platform, self._make_queue())
+        found = self.by_platform[platform] = Lane(platform, self._make_queue())
         for group in self._groups.values():
             self._connect(found, group)
         return found
@@ -94,7 +96,7 @@ class Matching:
         found = self._groups.get(key)
         if found is None:
             found = self._groups[key] = BuilderGroup(builder, self._ranking)
-            for lane in self._lanes.values():
+            for lane in self.by_platform.values():
                 self._connect(lane, found)
         return found
 

@@ -39,8 +39,7 @@ class Scheduler:
         self.book = JobBook(rules, estimator, self.dispatcher)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
-        #: time of the last fact
-        self.now = 0.0
+        self._learns = estimator.learns
         self._handlers: dict[type, Callable[[Any], Sequence[Command]]] = {
             events.JobsSubmitted: self._on_submitted,
             events.JobStarted: self._on_started,
@@ -66,7 +65,6 @@ class Scheduler:
 
         A fact about something that is over (a late or repeated report) returns ``IGNORED``.
         """
-        self.now = event.at
         return self._handlers[type(event)](event)
 
     # --- jobs -------------------------------------------------------------------------------
@@ -78,7 +76,7 @@ class Scheduler:
             if state is None:
                 return IGNORED
             if state.leader is None:
-                self.dispatcher.arrive(state, self.book.lane(state, at), at, orders)
+                self.dispatcher.arrive(state, at, orders)
             return orders or NO_COMMANDS
         lanes: dict[int, Lane] = {}
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
@@ -86,7 +84,7 @@ class Scheduler:
             return IGNORED
         for state in states:
             if state.leader is None:
-                lane = self.book.lane(state, at)
+                lane = state.lane
                 self.dispatcher.wait(state, lane, at)
                 lanes[id(lane)] = lane
         self.dispatcher.fill_lanes(lanes.values(), at, orders)
@@ -111,14 +109,17 @@ class Scheduler:
         if outcome == "cancelled" and state.status is not _CANCELLING:
             self._void(slot, at, event.reason or "given up by its builder", orders)
             return orders
-        if outcome != "cancelled":
+        if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
         if self.dispatcher.watched:
-            queue = self.book.lane(state, at).queue
+            queue = state.lane.queue
             queue.ended(state, slot, at, completed=outcome != "cancelled")
         reason = event.reason or (state.reason if outcome == "cancelled" else "")
-        self.book.end_all(state, at, outcome, reason, orders)
+        if state.followers or state.abandoned:
+            self.book.end_all(state, at, outcome, reason, orders)
+        else:
+            orders.append(self.book.end(state, at, outcome, reason))
         if outcome == "failed" and self.rules.fail_fast and state.job.matrix is not None:
             rest = self.book.of_matrix(state.job.matrix)
             self._cancel(rest, at, f"fail-fast: {state.job.id} failed", orders)
@@ -145,7 +146,7 @@ class Scheduler:
         state = slot.running
         if state is None:
             return None
-        lane = self.book.lane(state, at)
+        lane: Lane = state.lane
         if self.dispatcher.watched:
             lane.queue.ended(state, slot, at, completed=False)
         if state.status is _CANCELLING:
@@ -184,7 +185,7 @@ class Scheduler:
             elif state.followers:
                 self.book.hand_over(state, at, reason, orders)
             elif state.slot is None:
-                self.book.lane(state, at).queue.remove(state, at)
+                self.dispatcher.unwait(state, state.lane, at)
                 orders.append(self.book.end(state, at, "cancelled", reason))
             else:
                 self._stop(state, reason, orders)
@@ -202,14 +203,14 @@ class Scheduler:
         state = self.jobs.get(event.job)
         if state is None or state.status is not _WAITING:
             return IGNORED
-        queue = self.book.lane(state, event.at).queue
-        queue.remove(state, event.at)
+        lane = state.lane
+        self.dispatcher.unwait(state, lane, event.at)
         wanted = {"level": event.level, "score": event.score, "priority": event.priority}
         changes = {name: value for name, value in wanted.items() if value is not None}
         state.job = job = msgspec.structs.replace(state.job, **changes)
         key = self.rules.policy(job, state.estimated_time, state.submitted_at, state.serial)
         state.key = (-job.level, key, state.serial)
-        queue.add(state, event.at)
+        self.dispatcher.wait(state, lane, event.at)
         return NO_COMMANDS
 
     # --- builders ---------------------------------------------------------------------------
@@ -227,15 +228,15 @@ class Scheduler:
         pool.builders += 1
         pool.slots += builder.slots
         group = self.dispatcher.matching.group(builder)
-        state = BuilderState(builder, at, group, pool, active_at=at)
-        state.slots = [Slot(state, number) for number in range(builder.slots)]
+        state = BuilderState(builder, at, group, pool)
+        group.free.register(state)
         self.builders[builder.id] = state
         if not builder.takes_jobs:
             return NO_COMMANDS
         pool.idle_builders += 1
         orders: list[Command] = []
         for slot in state.slots:
-            self.dispatcher.open_slot(slot, at, orders)
+            self.dispatcher.open_slot(slot, state, at, orders)
         return orders or NO_COMMANDS
 
     def _on_slot_cleaned(self, event: events.SlotCleaned) -> Sequence[Command]:
@@ -245,7 +246,7 @@ class Scheduler:
         slot = state.slots[event.slot]
         slot.cleaning = False
         orders: list[Command] = []
-        self.dispatcher.slot_ready(slot, event.at, orders)
+        self.dispatcher.slot_ready(slot, state, event.at, orders)
         return orders or NO_COMMANDS
 
     def _on_builder_idle(self, event: events.BuilderIdle) -> Sequence[Command]:
@@ -268,6 +269,7 @@ class Scheduler:
             self.dispatcher.close(state, at)
             state.pool.idle_builders -= state.busy == 0
         state.draining = True
+        state.accepts = False
         state.retiring = state.retiring or retire
         self.dispatcher.retire_if_empty(state, orders)
         return orders
@@ -277,12 +279,13 @@ class Scheduler:
         found = [s for s in self._named(event.pattern) if s.draining and not s.retiring]
         for state in found:
             state.draining = False
+            state.accepts = state.builder.takes_jobs
             if not state.accepts:
                 continue
             state.pool.idle_builders += state.busy == 0
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
-                    self.dispatcher.open_slot(slot, event.at, orders)
+                    self.dispatcher.open_slot(slot, state, event.at, orders)
         return orders or (NO_COMMANDS if found else IGNORED)
 
     def _on_builder_retired(self, event: events.BuilderRetired) -> Sequence[Command]:

@@ -37,6 +37,8 @@ class JobState(msgspec.Struct, eq=False):
     submitted_at: float
     #: estimated run time that the policy ordered by, seconds
     estimated_time: float
+    #: the Lane of its platform
+    lane: Any
     #: invocation path, outermost first; () = no fair share
     path: tuple[str, ...] = ()
     status: JobStatus = JobStatus.ARRIVING
@@ -55,54 +57,74 @@ class JobState(msgspec.Struct, eq=False):
     reason: str = ""
 
 
-class Slot(msgspec.Struct, eq=False):
+class Slot:
     """Room for one job on a builder (the fair-share tree's "worker", in Buildbarn's words)."""
 
-    builder: BuilderState
-    number: int
-    running: JobState | None = None
-    #: True between a job's end and SlotCleaned
-    cleaning: bool = False
+    __slots__ = ("builder", "cleaning", "number", "running")
+
+    def __init__(self, builder: BuilderState, number: int) -> None:
+        self.builder = builder
+        self.number = number
+        self.running: JobState | None = None
+        #: True between a job's end and SlotCleaned
+        self.cleaning = False
 
 
-class PoolCounts(msgspec.Struct, eq=False):
+class PoolCounts:
     """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
 
-    name: str
-    #: builders asked for and not yet there, with the instant of the request
-    requested: dict[str, float] = {}
-    #: builders that joined and are not gone
-    builders: int = 0
-    slots: int = 0
-    busy_slots: int = 0
-    #: builders with no busy slot that take jobs
-    idle_builders: int = 0
+    __slots__ = ("builders", "busy_slots", "idle_builders", "name", "requested", "slots")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        #: builders asked for and not yet there, with the instant of the request
+        self.requested: dict[str, float] = {}
+        #: builders that joined and are not gone
+        self.builders = 0
+        self.slots = 0
+        self.busy_slots = 0
+        #: builders with no busy slot that take jobs
+        self.idle_builders = 0
 
 
-class BuilderState(msgspec.Struct, eq=False):
+class BuilderState:
     """A builder that has joined and is not gone."""
 
-    builder: Builder
-    joined_at: float
-    #: the builders of its kind (a BuilderGroup), and the numbers of its pool
-    group: Any
-    pool: PoolCounts
-    slots: list[Slot] = []
-    #: slots that run a job or are being cleaned
-    busy: int = 0
-    #: when it last took or finished a job, or joined
-    active_at: float = 0.0
-    #: its rank among the free builders (smallest is best); None: takes nothing now
-    rank: Any = None
-    draining: bool = False
-    #: told to go when empty
-    retiring: bool = False
-    #: RetireBuilder was ordered
-    retired: bool = False
-    #: last LoadReported said: no room for heavy jobs
-    overloaded: bool = False
+    __slots__ = (
+        "accepts",
+        "active_at",
+        "builder",
+        "busy",
+        "draining",
+        "group",
+        "joined_at",
+        "overloaded",
+        "pool",
+        "rank",
+        "retired",
+        "retiring",
+        "slots",
+    )
 
-    @property
-    def accepts(self) -> bool:
-        """Whether the builder takes jobs at all (it may still be full)."""
-        return self.builder.takes_jobs and not self.draining and not self.retired
+    def __init__(self, builder: Builder, joined_at: float, group: Any, pool: PoolCounts) -> None:
+        self.builder = builder
+        self.joined_at = joined_at
+        #: the builders of its kind (a BuilderGroup), and the numbers of its pool
+        self.group = group
+        self.pool = pool
+        self.slots = [Slot(self, number) for number in range(builder.slots)]
+        #: slots that run a job or are being cleaned
+        self.busy = 0
+        #: takes jobs (it may still be full): neither broken, draining nor retired
+        self.accepts = builder.takes_jobs
+        #: when it last took or finished a job, or joined
+        self.active_at = joined_at
+        #: its rank among the free builders (smallest is best); None: takes nothing now
+        self.rank: Any = None
+        self.draining = False
+        #: told to go when empty
+        self.retiring = False
+        #: RetireBuilder was ordered
+        self.retired = False
+        #: last LoadReported said: no room for heavy jobs
+        self.overloaded = False

@@ -1,0 +1,194 @@
+"""The life of a simulated builder: boot, run jobs, clean, idle, shut down."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from farm.core import events
+from farm.core.commands import CancelJob, StartJob
+from farm.core.contention import Progress
+from farm.core.events import Event
+from farm.core.model import Builder, Outcome
+from farm.sim.agenda import FINISH, LIFE, Agenda
+from farm.sim.pool import SimulatedPool
+
+
+class _Timer:
+    """Something that a builder does by itself when its time comes."""
+
+    __slots__ = ("action",)
+
+    def __init__(self, action: Callable[[float], Event | None]) -> None:
+        self.action = action
+
+    def due(self, serial: int, at: float) -> Event | None:  # noqa: ARG002 - as every entry's
+        """Do it."""
+        return self.action(at)
+
+
+class BuilderLife:
+    """What one builder does; it writes its future into the agenda."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        pool: SimulatedPool,
+        agenda: Agenda,
+        at_once: deque[Event],
+        gone: Callable[[BuilderLife], None],
+    ) -> None:
+        self.builder = builder
+        self.pool = pool
+        self.speed = builder.speed
+        #: finishes of one instant come out by builder, then slot
+        self.place = builder.index << 16
+        self.alive = True
+        #: the attempts that run here, by job
+        self.attempts: dict[str, StartJob] = {}
+        #: how they share the builder; None: they do not slow each other down
+        self.progress: Progress[str] | None = None
+        if pool.contention is not None:
+            self.progress = Progress(pool.contention, builder.speed)
+        self._agenda = agenda
+        self._at_once = at_once
+        self._gone = gone
+        self._cleaning = 0
+        #: neither cleaning nor idleness to think of when a job ends
+        self._simple = not builder.cleans and pool.idle_timeout is None
+        self._idle_since = 0.0
+        self._idle_timer = False
+        #: serial of the agenda's entry for the next finish under contention
+        self._expected = 0
+
+    # --- jobs -------------------------------------------------------------------------------
+
+    def start_shared(self, order: StartJob, at: float) -> None:
+        """Begin an attempt whose end depends on its neighbours."""
+        job = order.job
+        if self.progress is not None:
+            self.progress.start(
+                at,
+                job.id,
+                job.service_time,
+                heavy=job.heavy,
+                memory_heavy=job.memory_heavy,
+                threads=job.threads,
+                slot=order.slot,
+            )
+            self._expect_next()
+
+    def due(self, serial: int, at: float) -> Event | None:
+        """The next finish under contention has come; None if the plan changed since."""
+        if serial != self._expected or self.progress is None:
+            return None
+        finished = self.progress.pop_due(at)
+        self._expect_next()
+        if finished is None:
+            return None
+        start = self.attempts[finished[1]]
+        self.freed(start, at)
+        outcome: Outcome = "failed" if start.job.fails else "succeeded"
+        return events.JobFinished(at, start.job.id, start.attempt, start.builder, outcome)
+
+    def _expect_next(self) -> None:
+        """Write down who ends next under contention; an earlier note is void."""
+        upcoming = None if self.progress is None else self.progress.next_finish()
+        if upcoming is None:
+            self._expected = 0
+        else:
+            place = self.place + self.attempts[upcoming[1]].slot
+            self._expected = self._agenda.put(upcoming[0], FINISH, place, self)
+
+    def cancel(self, order: CancelJob, at: float) -> None:
+        """Stop an attempt at this instant, if it still runs."""
+        start = self.attempts.get(order.job)
+        if start is None or start.attempt != order.attempt:
+            return
+        if self.progress is not None:
+            self.progress.stop(at, order.job)
+            self._expect_next()
+        self.freed(start, at)
+        self._at_once.append(
+            events.JobFinished(
+                at, order.job, order.attempt, order.builder, "cancelled", order.reason
+            )
+        )
+
+    def freed(self, start: StartJob, at: float) -> None:
+        """An attempt is over: the slot is cleaned, then free."""
+        del self.attempts[start.job.id]
+        if self._simple:
+            return
+        if self.builder.cleans:
+            slot = start.slot
+            self._cleaning += 1
+            self._after(self.pool.inter_job_time, at, lambda now: self._cleaned(slot, now), slot)
+        elif not self.attempts:
+            self._watch_idleness(at)
+
+    def _cleaned(self, slot: int, at: float) -> Event | None:
+        if not self.alive:
+            return None
+        self._cleaning -= 1
+        if not self.attempts and not self._cleaning:
+            self._watch_idleness(at)
+        return events.SlotCleaned(at, self.builder.id, slot)
+
+    # --- the builder itself -----------------------------------------------------------------
+
+    def boot(self, at: float) -> None:
+        """Join after the pool's boot time."""
+        self._after(self.pool.boot_time, at, self._joined)
+
+    def _joined(self, at: float) -> Event | None:
+        if not self.alive:
+            return None
+        self._watch_idleness(at)
+        return events.BuilderJoined(at, self.builder)
+
+    def _watch_idleness(self, at: float) -> None:
+        """Arm one timer; when it fires early because of work in between, it is set again."""
+        self._idle_since = at
+        timeout = self.pool.idle_timeout
+        if timeout is not None and not self._idle_timer:
+            self._idle_timer = True
+            self._after(timeout, at, self._idle_expired)
+
+    def _idle_expired(self, at: float) -> Event | None:
+        self._idle_timer = False
+        timeout = self.pool.idle_timeout
+        if not self.alive or self.attempts or self._cleaning or timeout is None:
+            return None  # a later idleness arms it again
+        expires_at = self._idle_since + timeout
+        if expires_at <= at:
+            return events.BuilderIdle(at, self.builder.id)
+        self._idle_timer = True
+        self._agenda.put(expires_at, LIFE, self.place, _Timer(self._idle_expired))
+        return None
+
+    def retire(self, at: float) -> None:
+        """Shut down; the builder is gone after the pool's shutdown time."""
+        self._after(self.pool.shutdown_time, at, self._retired)
+
+    def _retired(self, at: float) -> Event | None:
+        if not self.alive:
+            return None
+        self._die()
+        return events.BuilderRetired(at, self.builder.id)
+
+    def lose(self, at: float, reason: str) -> None:
+        """Vanish with whatever runs here."""
+        self._die()
+        self._at_once.append(events.BuilderLost(at, self.builder.id, reason))
+
+    def _die(self) -> None:
+        self.alive = False
+        self.attempts.clear()
+        self._expected = 0
+        self._gone(self)
+
+    def _after(
+        self, span: float, at: float, action: Callable[[float], Event | None], slot: int = 0
+    ) -> None:
+        self._agenda.put(at + span, LIFE, self.place + slot, _Timer(action))
