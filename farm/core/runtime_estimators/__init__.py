@@ -14,16 +14,22 @@ import difflib
 from collections.abc import Callable
 
 from farm.core.errors import InputError
+from farm.core.runtime_estimators.boinc import Boinc
+from farm.core.runtime_estimators.boinc_2010 import Boinc2010
 from farm.core.runtime_estimators.declared import Declared
 from farm.core.runtime_estimators.interface import EstimatorOptions, RuntimeEstimator
 from farm.core.runtime_estimators.last_three import LastThree
+from farm.core.runtime_estimators.launchpad import Launchpad
 from farm.core.runtime_estimators.oracle import Oracle
 
 __all__ = ["ESTIMATORS", "EstimatorOptions", "RuntimeEstimator", "make_estimator"]
 
 ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
+    "boinc": Boinc,
+    "boinc-2010": Boinc2010,
     "declared": Declared,
     "last-3": LastThree,
+    "launchpad": Launchpad,
     "oracle": Oracle,
 }
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from farm.core.errors import StateError
+from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job, Outcome
 
 JsonValues = dict[str, Any]
@@ -35,6 +35,15 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
     kind_samples: int = 100
     #: ``boinc``: a scale is given only to builders with a streak of ten successes
     host_scale_check: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("default_time", "overdue_time"):
+            if not is_time(getattr(self, name)):
+                raise InputError(f"{name}: found {getattr(self, name)}, seconds from 0 up allowed")
+        if not 0.0 < self.size_rate < math.inf:
+            raise InputError(f"size_rate: found {self.size_rate}, a number above 0 is allowed")
+        if self.host not in ("builder", "pool"):
+            raise InputError(f"host: found {self.host!r}, allowed are builder and pool")
 
 
 class RuntimeEstimator(Protocol):
