@@ -1,1 +1,13 @@
-"""Where jobs come from: arrivals, service times, matrices, traces in."""
+"""Workloads: where jobs come from. Pure but for reading trace files; every draw has a seed.
+
+``build_jobs(scenario)`` gives a scenario's jobs by arrival, ``batches`` those of one instant
+together; ``read_trace`` and ``write_csv`` read recorded jobs and write them.
+"""
+
+from __future__ import annotations
+
+from farm.workload.build import batches, build_jobs
+from farm.workload.streams import stream
+from farm.workload.traces import read_trace, write_csv
+
+__all__ = ["batches", "build_jobs", "read_trace", "stream", "write_csv"]

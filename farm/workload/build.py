@@ -1,0 +1,128 @@
+"""From a scenario to its jobs: all sources, merged by arrival, made as they are asked for."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby, takewhile
+from operator import attrgetter
+from pathlib import Path
+
+from farm.core.errors import ScenarioError, TraceError
+from farm.core.model import Job, Platform
+from farm.scenario import Scenario, Source, Trace
+from farm.scenario.checks import default_platform, refuse_unrunnable
+from farm.scenario.workload import Arrivals
+from farm.workload import generators
+from farm.workload.traces import format_of, read_records, trace_jobs
+from farm.workload.traces.records import Records
+from farm.workload.traits import Streams, source_streams
+
+arrival = attrgetter("arrived_at")
+
+
+def build_jobs(scenario: Scenario) -> Iterator[Job]:
+    """Return the scenario's jobs by (arrival, source's position, serial within the source).
+
+    Generated jobs are made one by one, so a million of them take no memory; traces are read
+    before this returns. With phases nothing arrives after the last one. Ids are unique: they
+    begin with the source's prefix; the jobs of a csv trace that is the only source keep their own.
+
+    Raises ScenarioError (an empty workload, a job that no pool could run) and TraceError.
+    """
+    horizon = scenario.phases.ends_at if scenario.phases else math.inf
+    prefixes = source_prefixes(scenario)
+    sources = [
+        _source_jobs(scenario, index, prefixes[index], horizon)
+        for index in range(len(scenario.workload))
+    ]
+    merged = sources[0] if len(sources) == 1 else heapq.merge(*sources, key=arrival)
+    jobs = takewhile(lambda job: job.arrived_at < horizon, merged)  # type: ignore[operator]
+    first = next(jobs, None)
+    if first is None:
+        raise ScenarioError(
+            f"{scenario.name}: workload: found no job at all; allowed: at least one that arrives "
+            "within the limits of its source and the phases"
+        )
+    return chain((first,), jobs)
+
+
+def batches(jobs: Iterable[Job]) -> Iterator[tuple[float, tuple[Job, ...]]]:
+    """Yield (instant, the jobs that arrive at it): they are submitted together."""
+    for at, together in groupby(jobs, key=arrival):
+        yield at or 0.0, tuple(together)
+
+
+def source_prefixes(scenario: Scenario) -> list[str]:
+    """Return what each source's job ids begin with: its name, or what it is made of."""
+    wanted = [_plain(_wanted_prefix(scenario, source)) for source in scenario.workload]
+    named = {source.options.name for source in scenario.workload}
+    prefixes: list[str] = []
+    for source, prefix in zip(scenario.workload, wanted, strict=True):
+        free, number = prefix, 2
+        while free in prefixes or (source.options.name is None and free in named):
+            free, number = f"{prefix}.{number}", number + 1
+        prefixes.append(free)
+    return prefixes
+
+
+def _plain(text: str) -> str:
+    """Return the text with all but letters, digits, dots, dashes and underscores replaced."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)
+
+
+def _wanted_prefix(scenario: Scenario, source: Source) -> str:
+    options = source.options
+    if options.name is not None:
+        return options.name
+    if isinstance(options, Trace):
+        return Path(options.path).name.split(".")[0] or "trace"
+    given = {one.processor for one in options.platform or ()}
+    default = scenario.default_platform
+    processors = given or {default.processor if default else None}
+    return (processors.pop() if len(processors) == 1 else None) or "job"
+
+
+def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) -> Iterator[Job]:
+    source = scenario.workload[index]
+    options = source.options
+    streams = source_streams(scenario.seed, options.name or index)
+    where = f"{scenario.name}: workload.{index}.{source.sort}"
+    if isinstance(options, Trace):
+        return _recorded(scenario, options, prefix, where, streams)
+    platform = default_platform(scenario, where) if options.platform is None else None
+    if isinstance(options, Arrivals):
+        return generators.arrivals(options, prefix, platform, streams, horizon)
+    return generators.matrices(options, prefix, platform, streams, horizon)
+
+
+def _recorded(
+    scenario: Scenario, options: Trace, prefix: str, where: str, streams: Streams
+) -> Iterator[Job]:
+    path = Path(options.path)
+    records = read_records(path, options.format, options)
+    if not len(records.arrived):
+        raise TraceError(f"{path}: found no job in the window that {where} asks for")
+    platform = _check_platforms(scenario, options, records, where)
+    own = records.ids
+    if own is not None and len(scenario.workload) == 1 and format_of(path, options.format) == "csv":
+        ids = own
+    elif own is not None:
+        ids = [f"{prefix}-{name:>06}" for name in own]
+    else:
+        ids = [f"{prefix}-{number:06d}" for number in range(1, len(records.arrived) + 1)]
+    return trace_jobs(records, options, ids, platform, streams)
+
+
+def _check_platforms(
+    scenario: Scenario, options: Trace, records: Records, where: str
+) -> Platform | None:
+    """Refuse platforms of the trace that no pool has; return that of jobs that name none."""
+    if options.platform is not None:
+        return options.platform.platform
+    found: set[Platform | None] = {one.get("platform") for one in records.details or [{}]}
+    for platform in sorted((one for one in found if one is not None), key=str):
+        refuse_unrunnable(scenario, platform, where)
+    return default_platform(scenario, where) if None in found else None

@@ -1,0 +1,98 @@
+"""Quantile functions: from a uniform number in [0, 1) to a value of a distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+
+from farm.scenario.distributions import Distribution, Empirical, Lognormal, Pareto, Uniform
+
+Quantile = Callable[[float], float]
+"""Inverse of a cumulative distribution function: u in [0, 1) -> value (mostly seconds)."""
+
+SMALLEST = 2.0**-54
+"""Stands for u = 0 where the quantile would be minus infinity (u has 53 bits)."""
+
+
+def quantile_function(distribution: Distribution) -> Quantile:
+    """Return the distribution's quantile function (``by_kind`` has one for each kind instead).
+
+    Raises ValueError for ``by_kind``.
+    """
+    if distribution.constant is not None:
+        value = distribution.constant
+        plain: Quantile = lambda u: value  # noqa: ARG005, E731
+    elif distribution.exponential is not None:
+        mean = distribution.exponential.mean
+        plain = lambda u: -mean * math.log1p(-u)  # noqa: E731
+    elif distribution.lognormal is not None:
+        plain = _lognormal(distribution.lognormal)
+    elif distribution.pareto is not None:
+        plain = _pareto(distribution.pareto)
+    elif distribution.uniform is not None:
+        plain = _uniform(distribution.uniform)
+    elif distribution.empirical is not None:
+        plain = _empirical(distribution.empirical)
+    else:
+        raise ValueError("by_kind has a quantile function for each kind only")
+    return _capped(plain, distribution.max)
+
+
+def quantiles_by_kind(distribution: Distribution, kinds: Sequence[str]) -> dict[str, Quantile]:
+    """Return a quantile function for each kind of job."""
+    if distribution.by_kind is None:
+        same = quantile_function(distribution)
+        return dict.fromkeys(kinds, same)
+    inner = distribution.by_kind
+    return {kind: _capped(quantile_function(inner[kind]), distribution.max) for kind in kinds}
+
+
+def _capped(plain: Quantile, most: float | None) -> Quantile:
+    return plain if most is None else lambda u: min(plain(u), most)
+
+
+def _lognormal(given: Lognormal) -> Quantile:
+    """exp(mu + sigma z); by mean and std sigma² = ln(1 + (std/mean)²), mu = ln mean - sigma²/2."""
+    if given.median is not None and given.sigma is not None:
+        mu, sigma = math.log(given.median), given.sigma
+    else:
+        mean, std = given.mean or 1.0, given.std or 0.0
+        variance = math.log1p((std / mean) ** 2)
+        mu, sigma = math.log(mean) - variance / 2, math.sqrt(variance)
+    standard = NormalDist().inv_cdf
+    return lambda u: math.exp(mu + sigma * standard(u or SMALLEST))
+
+
+def _pareto(given: Pareto) -> Quantile:
+    """Scale / (1 - u)^(1/alpha)."""
+    scale, power = given.scale, -1.0 / given.alpha
+    return lambda u: scale * (1.0 - u) ** power
+
+
+def _uniform(given: Uniform) -> Quantile:
+    low, width = given.min, given.max - given.min
+    return lambda u: low + width * u
+
+
+def _empirical(given: Empirical) -> Quantile:
+    if given.quantiles is not None:
+        return _interpolated(given.quantiles)
+    values = tuple(sorted(given.values or ()))
+    if given.interpolate and len(values) > 1:
+        return _interpolated(values)
+    count = len(values)
+    return lambda u: values[int(u * count)]
+
+
+def _interpolated(quantiles: Sequence[float]) -> Quantile:
+    points = tuple(quantiles)
+    steps = len(points) - 1
+
+    def quantile(u: float) -> float:
+        place = u * steps
+        index = int(place)
+        low = points[index]
+        return low + (points[index + 1] - low) * (place - index)
+
+    return quantile

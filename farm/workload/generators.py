@@ -1,0 +1,73 @@
+"""Jobs out of nothing: arrivals one by one, and matrices released together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+from farm.core.model import Job, Platform
+from farm.scenario.workload import Arrivals, Matrices, Releases
+from farm.workload.arrivals import instants
+from farm.workload.choices import chooser
+from farm.workload.distributions import quantiles_by_kind
+from farm.workload.heavy import mark_longest
+from farm.workload.traits import Fields, Streams, job_maker
+
+
+def arrivals(
+    source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
+) -> Iterator[Job]:
+    """Yield jobs that arrive one by one, made as they are asked for."""
+    make = _drawn(source, platform, streams)
+    for number, at in enumerate(instants(source, streams("arrivals"), horizon), start=1):
+        yield make(f"{prefix}-{number:06d}", at, None)
+
+
+def matrices(
+    source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
+) -> Iterator[Job]:
+    """Yield the jobs of matrices, matrix by matrix; matrix 2's third job is ``name-0002-003``."""
+    make = _drawn(source, platform, streams)
+    size = chooser(source.size, streams("size"))
+    released = enumerate(instants(source, streams("arrivals"), horizon), start=1)
+    for at, together in groupby(released, key=lambda pair: pair[1]):
+        batch: list[Job] = []
+        for number, _ in together:
+            name = f"{prefix}-{number:04d}"
+            jobs = [make(f"{name}-{place:03d}", at, name) for place in range(1, size() + 1)]
+            batch.extend(mark_longest(jobs, source, "matrix"))
+        yield from mark_longest(batch, source, "batch")
+
+
+def _drawn(
+    source: Releases, default: Platform | None, streams: Streams
+) -> Callable[[str, float, str | None], Job]:
+    """Return what draws one job; the kind comes first, as the service time may depend on it."""
+    make = job_maker(source.model_copy(update={"kind": None}), streams)
+    kind_of = chooser(source.kind or {"job": 1.0}, streams("kind"))
+    quantiles = quantiles_by_kind(source.service_time, list(source.kind or {"job": 1.0}))
+    uniform = streams("service_time").random
+    platform_of = chooser(_platforms(source, default), streams("platform"))
+
+    def draw(job_id: str, at: float, matrix: str | None) -> Job:
+        kind = kind_of()
+        fields: Fields = {
+            "id": job_id,
+            "service_time": quantiles[kind](uniform()),
+            "platform": platform_of(),
+            "arrived_at": at,
+            "kind": kind,
+            "matrix": matrix,
+        }
+        return make(fields)
+
+    return draw
+
+
+def _platforms(source: Releases, default: Platform | None) -> dict[Platform, float]:
+    if source.platform is None:
+        return {default or Platform(): 1.0}
+    weights: dict[Platform, float] = {}
+    for demand in source.platform:
+        weights[demand.platform] = weights.get(demand.platform, 0.0) + demand.weight
+    return weights

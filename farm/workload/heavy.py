@@ -1,0 +1,36 @@
+"""The longest share of a group of jobs is heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from farm.core.model import Job
+from farm.scenario.traits import Traits
+
+
+def longest(service_times: Sequence[float], share: float) -> set[int]:
+    """Return the positions of the longest ``share`` of the jobs (rounded; ties: earlier first)."""
+    most = round(share * len(service_times))
+    order = sorted(range(len(service_times)), key=lambda place: (-service_times[place], place))
+    return set(order[:most])
+
+
+def mark_longest(jobs: list[Job], traits: Traits, among: str) -> list[Job]:
+    """Return the jobs with ``heavy`` and ``memory_heavy`` set where ``longest`` rules over them."""
+    rules = {
+        name: rule.longest
+        for name in ("heavy", "memory_heavy")
+        if (rule := getattr(traits, name)) is not None
+        and rule.longest is not None
+        and rule.among == among
+    }
+    if not rules:
+        return jobs
+    times = [job.service_time for job in jobs]
+    chosen = {name: longest(times, share) for name, share in rules.items()}
+    return [
+        msgspec.structs.replace(job, **{name: place in chosen[name] for name in chosen})
+        for place, job in enumerate(jobs)
+    ]

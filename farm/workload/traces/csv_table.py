@@ -1,0 +1,228 @@
+"""``csv``: our own table of jobs, and what ``farm import`` writes. A run's jobs.csv is one too.
+
+The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are required; the
+others may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``,
+``platform`` (``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``,
+``priority``, ``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false),
+``mode``, ``threads``, ``attributes`` (a JSON object of texts). Where there is no ``fails``,
+``outcome`` says who failed; cancelled jobs that never ran are left out. Columns unknown to us are
+passed over, unless they look like a known one misspelt.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from farm.core.errors import TraceError
+from farm.core.model import Job, Platform
+from farm.scenario.section import nearest
+from farm.scenario.workload import TraceOptions
+from farm.workload.traces.content import read_text
+from farm.workload.traces.records import Records
+
+COLUMNS = (
+    "job_id", "submitted_at_s", "service_time_s", "declared_time_s", "platform", "kind", "matrix",
+    "level", "score", "priority", "size", "action", "heavy", "memory_heavy", "fails", "mode",
+    "threads", "attributes",
+)  # fmt: skip
+REQUIRED = ("submitted_at_s", "service_time_s")
+OF_A_RUN = (
+    "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
+    "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
+)  # fmt: skip
+
+
+def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+    """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
+    rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    arrived: list[float] = []
+    service: list[float] = []
+    ids: list[str] = []
+    details: list[dict[str, Any]] = []
+    try:
+        header = _header(next(rows, []), f"{path}:1")
+        for row in rows:
+            where = f"{path}:{rows.line_num}"
+            fields = _fields(header, row, where) if row else None
+            if fields is not None:
+                arrived.append(fields.pop("arrived_at"))
+                service.append(fields.pop("service_time"))
+                ids.append(fields.pop("id", ""))
+                details.append(fields)
+    except csv.Error as error:
+        raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
+    if not arrived:
+        raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
+    return Records(np.array(arrived), np.array(service), _unique(ids, path), details)
+
+
+def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
+    """Write jobs as a table that reads back as the same jobs; return how many they are.
+
+    Numbers are written so that nothing is lost. An arrival that is not known counts as 0.
+    """
+    count = 0
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for job in jobs:
+            table.writerow(_row(job))
+            count += 1
+    return count
+
+
+def _row(job: Job) -> list[object]:
+    attributes = msgspec.json.encode(job.attributes).decode() if job.attributes else ""
+    flags = ["true" if flag else "" for flag in (job.heavy, job.memory_heavy, job.fails)]
+    return [
+        job.id, repr(job.arrived_at or 0.0), repr(job.service_time), _blank(job.declared_time),
+        str(job.platform), job.kind, _blank(job.matrix), job.level or "", job.score or "",
+        job.priority or "", _blank(job.size), _blank(job.action), *flags,
+        "" if job.mode == "timed" else job.mode, "" if job.threads == 1 else job.threads,
+        attributes,
+    ]  # fmt: skip
+
+
+def _blank(value: object) -> object:
+    return "" if value is None else value
+
+
+def _header(row: list[str], where: str) -> list[str | None]:
+    """Return the column names, None for those that are passed over."""
+    names = [name.strip() for name in row]
+    for name in names:
+        near = nearest(name, list(COLUMNS))
+        if name not in COLUMNS and name not in OF_A_RUN and near:
+            raise TraceError(f"{where}: column {name!r:.60}: did you mean {near}?")
+    for name in REQUIRED:
+        if name not in names:
+            raise TraceError(f"{where}: found no column {name}; required: {', '.join(REQUIRED)}")
+    for place, name in enumerate(names):
+        if name in COLUMNS and name in names[:place]:
+            raise TraceError(f"{where}: found column {name} twice")
+    known = (*COLUMNS, *(() if "fails" in names else ("outcome",)))
+    return [name if name in known else None for name in names]
+
+
+def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, Any] | None:
+    """Return one row as a job's fields; None for a job that was cancelled before it ran."""
+    if len(row) != len(header):
+        raise TraceError(f"{where}: found {len(row)} values; the header has {len(header)} columns")
+    given = {name: value for name, value in zip(header, row, strict=True) if name and value}
+    if given.pop("outcome", "") == "failed":
+        given["fails"] = "true"
+    elif "service_time_s" not in given and "outcome" in header:
+        return None
+    fields: dict[str, Any] = {}
+    for name in REQUIRED:
+        if name not in given:
+            raise TraceError(f"{where}: {name}: found nothing; this value is required")
+    for name, text in given.items():
+        field, convert = _CONVERSIONS[name]
+        try:
+            fields[field] = convert(text)
+        except ValueError as error:
+            raise TraceError(f"{where}: {name}: found {text!r:.60}; allowed: {error}") from None
+    return fields
+
+
+def _unique(ids: list[str], path: Path) -> list[str] | None:
+    if not any(ids):
+        return None
+    seen: set[str] = set()
+    for name in ids:
+        if not name or name in seen:
+            found = f"{name!r:.60} twice" if name else "a job without one"
+            raise TraceError(f"{path}: job_id: found {found}; allowed: distinct ids, or no ids")
+        seen.add(name)
+    return ids
+
+
+def _amount(text: str) -> float:
+    number = _finite(text)
+    if number < 0:
+        raise ValueError("0 or more")
+    return number
+
+
+def _finite(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("a finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    number = _finite(text)
+    if number != int(number):
+        raise ValueError("a whole number")
+    return int(number)
+
+
+def _threads(text: str) -> int:
+    number = _whole(text)
+    if number < 1:
+        raise ValueError("1 or more")
+    return number
+
+
+def _flag(text: str) -> bool:
+    flags = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in flags:
+        raise ValueError("true or false")
+    return flags[text.lower()]
+
+
+def _mode(text: str) -> str:
+    if text not in ("timed", "stress", "memory", "mixed"):
+        raise ValueError("timed, stress, memory or mixed")
+    return text
+
+
+def _attributes(text: str) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise ValueError("a JSON object of texts") from None
+
+
+def _platform(text: str) -> Platform:
+    processor, slash, sort = text.rpartition("/")
+    if not slash:
+        return Platform(text)
+    if sort not in ("virtual", "native"):
+        raise ValueError("processor/virtual or processor/native, any for no processor")
+    return Platform(None if processor == "any" else processor, sort == "virtual")
+
+
+_CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "job_id": ("id", str),
+    "submitted_at_s": ("arrived_at", _amount),
+    "service_time_s": ("service_time", _amount),
+    "declared_time_s": ("declared_time", _amount),
+    "platform": ("platform", _platform),
+    "kind": ("kind", str),
+    "matrix": ("matrix", str),
+    "level": ("level", _whole),
+    "score": ("score", _finite),
+    "priority": ("priority", _whole),
+    "size": ("size", _amount),
+    "action": ("action", str),
+    "heavy": ("heavy", _flag),
+    "memory_heavy": ("memory_heavy", _flag),
+    "fails": ("fails", _flag),
+    "mode": ("mode", _mode),
+    "threads": ("threads", _threads),
+    "attributes": ("attributes", _attributes),
+}
