@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.dispatch_estimator import (
@@ -17,6 +17,9 @@ from farm.core.dispatch_estimator import (
 from farm.core.model import Platform
 
 each_rule_set = pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
+
+#: no deadline: a slow machine is not a wrong estimate
+on_random_farms = settings(deadline=None, max_examples=60)
 
 PROCESSORS = ("a", "b", "c")
 BEHIND_ALL = 10_000
@@ -66,6 +69,7 @@ def a_job(draw, job_id, builders):
 
 
 @each_rule_set
+@on_random_farms
 @given(view=farms())
 def test_whole_queue_equals_one_by_one(rules, view):
     """The one pass gives every job, to the last bit, what asking for it alone gives."""
@@ -86,6 +90,7 @@ def test_whole_queue_equals_one_by_one(rules, view):
 
 
 @each_rule_set
+@on_random_farms
 @given(view=farms())
 def test_estimates_are_never_below_the_floor(rules, view):
     """A number is at least the rule set's floor, a lead time never negative."""
@@ -98,6 +103,7 @@ def test_estimates_are_never_below_the_floor(rules, view):
 
 
 @each_rule_set
+@on_random_farms
 @given(view=farms(), data=st.data())
 def test_disabling_a_builder_never_makes_an_estimate(rules, view, data):
     """Fewer builders never turn "no estimate" into a number."""
@@ -112,6 +118,7 @@ def test_disabling_a_builder_never_makes_an_estimate(rules, view, data):
 
 
 @each_rule_set
+@on_random_farms
 @given(view=farms(), data=st.data())
 def test_a_job_that_has_yet_to_come(rules, view, data):
     """`new_job` says of a job what the formula says once it stands in the queue."""
@@ -131,6 +138,7 @@ def test_a_job_that_has_yet_to_come(rules, view, data):
     assert place < len(waiting) or found.new_job(platform) == there
 
 
+@on_random_farms
 @given(view=farms(max_slots=4))
 def test_a_slot_is_a_builder(view):
     """Splitting every builder into builders of one slot changes no estimate."""
@@ -156,6 +164,7 @@ def test_a_slot_is_a_builder(view):
             assert one.free_for_head == other.free_for_head
 
 
+@on_random_farms
 @given(view=farms(max_processors=1))
 def test_our_rules_are_launchpads_on_launchpads_farm(view):
     """With one processor per builder, ours are the code's groups and head job, untruncated.
@@ -174,6 +183,7 @@ def test_our_rules_are_launchpads_on_launchpads_farm(view):
 
 
 @each_rule_set
+@on_random_farms
 @given(view=farms())
 def test_jobs_behind_do_not_matter(rules, view):
     """Removing the jobs behind a job leaves its estimate as it was."""
