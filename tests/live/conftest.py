@@ -1,0 +1,215 @@
+"""What the tests of the live world share: servers of their own, a cuttable wire, a whole farm."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.core.commands import Command, EndJob
+from farm.core.events import Event
+from farm.core.model import Builder, Job, Outcome, Platform
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.live.connection import connect
+from farm.live.keys import Keys
+from farm.live.pool import LivePool
+from farm.live.run import LiveOptions, LiveRun, run_live
+from farm.live.server import EmbeddedServer, Server, choose_server
+
+AMD64 = Platform("amd64", True)
+_serial = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A real server, shared by the tests of one process; each test has keys of its own."""
+    with choose_server(None) as running:
+        assert isinstance(running, EmbeddedServer)
+        yield running
+
+
+@pytest.fixture
+def keys() -> Keys:
+    """Keys that no other test uses."""
+    return Keys(f"test{os.getpid()}-{next(_serial)}:")
+
+
+@pytest.fixture
+def client(server: Server):
+    """A connection to the real server."""
+    with contextlib.closing(connect(server.url, "test")) as connection:
+        yield connection
+
+
+class Wire:
+    """A TCP proxy before a server; ``cut`` breaks every connection and refuses new ones."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._is_cut = False
+        self._lock = threading.Lock()
+        self._ends: set[socket.socket] = set()
+        self._closing = False
+        self.threads = [threading.Thread(target=self._accept, daemon=True)]
+        self.threads[0].start()
+
+    def cut(self) -> None:
+        with self._lock:
+            self._is_cut = True
+            for end in self._ends:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        with self._lock:
+            self._is_cut = False
+
+    def close(self) -> None:
+        self._closing = True
+        self.cut()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self.threads:
+            thread.join(5)
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                if self._is_cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(("127.0.0.1", self._target))
+                self._ends |= {near, far}
+            for source, sink in ((near, far), (far, near)):
+                thread = threading.Thread(target=self._pump, args=(source, sink), daemon=True)
+                thread.start()
+                self.threads.append(thread)
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with self._lock:
+            for end in (source, sink):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+        # each end is closed by the pump that reads it
+        with self._lock:
+            self._ends.discard(source)
+            source.close()
+
+
+@pytest.fixture
+def wire(server: EmbeddedServer) -> Iterator[Wire]:
+    """A cuttable wire to the shared server."""
+    proxy = Wire(int(server.url.rsplit(":", 1)[1].split("/")[0]))
+    yield proxy
+    proxy.close()
+
+
+class TruthKnown:
+    """An estimator that knows the service time."""
+
+    learns = False
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        return job.service_time
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """It knows already."""
+
+
+class Farm:
+    """A live farm for a test: run it, then look at what the observers saw."""
+
+    def __init__(self, keys: Keys, log_folder: Path) -> None:
+        self.rules = SchedulingRules()
+        self.scheduler = Scheduler(self.rules, TruthKnown())
+        self.keys = keys
+        self.log_folder = log_folder
+        self.story: list[tuple[Event, list[Command]]] = []
+
+    def run(
+        self,
+        jobs: list[Job],
+        *,
+        builders: int = 8,
+        url: str | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_up=None,
+        pool: dict[str, object] | None = None,
+        **options: object,
+    ) -> LiveRun:
+        def observe(event: Event, commands) -> None:
+            self.story.append((event, list(commands)))
+            if on_event is not None:
+                on_event(event)
+
+        pools = [
+            LivePool(name="linux", processors=("amd64",), builders=builders, **(pool or {}))
+        ]
+        arrivals = [(job.arrived_at or 0.0, (job,)) for job in jobs]
+        settings = LiveOptions(
+            redis_url=url,
+            prefix=self.keys.prefix,
+            log_folder=self.log_folder,
+            **{"beat_interval": 0.25, **options},
+        )
+        return run_live(
+            self.scheduler, pools, arrivals, settings, observe=observe, on_up=on_up
+        )
+
+    @property
+    def ends(self) -> list[EndJob]:
+        return [c for _, commands in self.story for c in commands if isinstance(c, EndJob)]
+
+    def events(self, kind: type) -> list[Event]:
+        return [event for event, _ in self.story if isinstance(event, kind)]
+
+    def assert_each_job_ended_once(self, jobs: list[Job], outcome: Outcome = "succeeded") -> None:
+        ended = [(end.job.id, end.outcome) for end in self.ends]
+        assert sorted(ended) == sorted((job.id, outcome) for job in jobs)
+
+    def assert_replayable(self) -> None:
+        """The same facts lead a fresh scheduler to the same orders."""
+        fresh = Scheduler(self.rules, TruthKnown())
+        for event, commands in self.story:
+            assert list(fresh.handle(event)) == commands
+
+
+@pytest.fixture
+def farm(keys: Keys, tmp_path: Path) -> Farm:
+    return Farm(keys, tmp_path)
+
+
+@pytest.fixture
+def jobs_like() -> Callable[..., list[Job]]:
+    """Make jobs that arrive at a steady pace."""
+
+    def make(count: int, service_time: float, every: float = 0.0, **more: object) -> list[Job]:
+        return [
+            Job(
+                id=f"job-{number}",
+                service_time=service_time,
+                platform=AMD64,
+                arrived_at=number * every,
+                **more,
+            )
+            for number in range(count)
+        ]
+
+    return make

@@ -1,0 +1,206 @@
+"""Whole live farms: real server, real Celery workers, everything from submission to the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from farm.core import events
+from farm.core.commands import RequeueJob
+from farm.live.roster import Patience
+from farm.live.run import choose_server
+
+pytestmark = pytest.mark.live
+
+
+def alive(pid: int) -> bool:
+    from pathlib import Path
+
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_two_hundred_jobs_from_submission_to_the_end(farm, jobs_like):
+    """The happy path: every job ends once, in time, replayable, and nothing is left running."""
+    jobs = jobs_like(200, service_time=60.0, every=4.0)
+    pids = []
+    run = farm.run(jobs, builders=40, speed=600.0, on_up=lambda _, h: pids.extend(p.pid for p in h.alive))
+    farm.assert_each_job_ended_once(jobs)
+    farm.assert_replayable()
+    assert not run.interrupted
+    assert run.status.ended == {"succeeded": 200}
+    for end in farm.ends:
+        assert end.attempts == 1
+        assert end.submitted_at <= end.dispatched_at <= end.started_at
+        # the emulated time is never shorter than what was asked for (less a clock's grain)
+        assert end.finished_at - end.dispatched_at >= 60.0 * (1 - 1e-6)
+    joined = farm.events(events.BuilderJoined)
+    assert [event.at for event in joined] == [0.0] * 40
+    assert len({event.builder.id for event in joined}) == 40
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_failing_jobs_slots_cleaning_and_speed(farm, jobs_like):
+    """What builders emulate: failing jobs, cleaning between jobs, several slots, a fast machine."""
+    jobs = jobs_like(24, service_time=20.0, fails=True)
+    farm.run(jobs, builders=2, speed=200.0, pool={"slots": 3, "inter_job_time": 10.0, "speed": 2.0})
+    farm.assert_each_job_ended_once(jobs, "failed")
+    assert len(farm.events(events.SlotCleaned)) >= 18
+    for end in farm.ends:
+        assert end.finished_at - end.dispatched_at >= 10.0 * (1 - 1e-6)
+    # four rounds of work and three of cleaning, on six slots
+    assert max(end.finished_at for end in farm.ends) >= 4 * 10.0 + 3 * 10.0
+
+
+def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_like):
+    """An idle time-out is seen by the live world; the successor takes the late job."""
+    jobs = jobs_like(2, service_time=1.0, every=300.0)
+    farm.run(jobs, builders=1, speed=200.0, pool={"idle_timeout": 60.0, "shutdown_time": 5.0})
+    farm.assert_each_job_ended_once(jobs)
+    assert farm.events(events.BuilderIdle)
+    assert farm.events(events.BuilderRetired)
+    assert farm.ends[1].builder != "linux-1"
+
+
+def test_a_killed_host_loses_no_job(farm, jobs_like):
+    """A host that is killed without notice: its jobs run elsewhere and each ends exactly once."""
+    jobs = jobs_like(200, service_time=60.0, every=2.0)
+    hosts = []
+    started = 0
+
+    def kill_in_the_middle(event):
+        nonlocal started
+        started += isinstance(event, events.JobStarted)
+        if started == 60 and len(hosts) == 2:
+            hosts.pop().kill()
+
+    farm.run(
+        jobs,
+        builders=10,
+        speed=200.0,
+        hosts=2,
+        patience=Patience(silence=1.5),
+        on_event=kill_in_the_middle,
+        on_up=lambda _, h: hosts.extend(h.alive),
+    )
+    farm.assert_each_job_ended_once(jobs)
+    farm.assert_replayable()
+    assert len(hosts) == 1
+    assert farm.events(events.BuilderLost)
+    assert any(isinstance(c, RequeueJob) for _, commands in farm.story for c in commands)
+
+
+def test_a_cut_wire_loses_no_job(farm, jobs_like, wire):
+    """Every connection broken for two seconds, mid-run: each job still ends exactly once."""
+    jobs = jobs_like(200, service_time=60.0, every=2.0)
+    started = 0
+    cutters = []
+
+    def cut_for_two_seconds():
+        wire.cut()
+        time.sleep(2.0)
+        wire.mend()
+
+    def cut_in_the_middle(event):
+        nonlocal started
+        started += isinstance(event, events.JobStarted)
+        if started == 60 and not cutters:
+            cutters.append(threading.Thread(target=cut_for_two_seconds))
+            cutters[0].start()
+
+    farm.run(
+        jobs,
+        builders=10,
+        speed=200.0,
+        hosts=2,
+        url=f"redis://127.0.0.1:{wire.port}/0",
+        on_event=cut_in_the_middle,
+    )
+    cutters[0].join()
+    farm.assert_each_job_ended_once(jobs)
+    farm.assert_replayable()
+
+
+def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
+    """Stopped longer than patience lasts, then continued: its old attempts are void, it plays on."""
+    import os
+    import signal
+
+    jobs = jobs_like(120, service_time=60.0, every=4.0)
+    host = []
+    started = 0
+
+    def pause(event):
+        nonlocal started
+        started += isinstance(event, events.JobStarted)
+        if started == 30 and host:
+            pid = host.pop()
+            os.kill(pid, signal.SIGSTOP)
+            timer = threading.Timer(2.5, os.kill, (pid, signal.SIGCONT))
+            timer.start()
+
+    farm.run(
+        jobs,
+        builders=6,
+        speed=200.0,
+        hosts=1,
+        patience=Patience(silence=1.0),
+        on_event=pause,
+        on_up=lambda _, h: host.append(h.alive[0].pid),
+    )
+    farm.assert_each_job_ended_once(jobs)
+    farm.assert_replayable()
+    assert farm.events(events.BuilderLost)
+
+
+def test_a_stop_lets_running_jobs_end(farm, jobs_like):
+    """The first stop: no more load, waiting jobs are cancelled, running ones end."""
+    jobs = jobs_like(60, service_time=100.0, every=1.0)
+    worlds = []
+    started = 0
+
+    def stop(event):
+        nonlocal started
+        started += isinstance(event, events.JobStarted)
+        if started == 4 and worlds:
+            worlds.pop().stop()
+
+    run = farm.run(jobs, builders=4, speed=50.0, on_event=stop, on_up=lambda w, _: worlds.append(w))
+    assert run.interrupted
+    outcomes = [end.outcome for end in farm.ends]
+    assert outcomes.count("succeeded") == 4
+    assert set(outcomes) <= {"succeeded", "cancelled"}
+    assert len(farm.ends) == run.status.submitted < 60
+
+
+def test_a_second_stop_cancels_running_jobs(farm, jobs_like):
+    """Twice: the running jobs are cancelled too, and the run ends soon."""
+    jobs = jobs_like(8, service_time=1e6)
+    worlds = []
+
+    def stop(event):
+        if isinstance(event, events.JobStarted) and worlds:
+            world = worlds.pop()
+            world.stop()
+            world.stop()
+
+    run = farm.run(jobs, builders=4, speed=1.0, on_event=stop, on_up=lambda w, _: worlds.append(w))
+    assert run.interrupted
+    assert {end.outcome for end in farm.ends} == {"cancelled"}
+    assert len(farm.ends) == 8
+
+
+def test_a_job_that_no_builder_can_run_is_given_up(farm, jobs_like):
+    """A live run does not wait for ever for a builder that will never come."""
+    from farm.core.model import Job, Platform
+
+    jobs = [*jobs_like(2, service_time=1.0), Job(id="alien", service_time=1.0, platform=Platform("z80", True))]
+    farm.run(jobs, builders=1, speed=100.0)
+    assert {end.job.id: end.outcome for end in farm.ends} == {
+        "job-0": "succeeded",
+        "job-1": "succeeded",
+        "alien": "cancelled",
+    }
+    assert choose_server
