@@ -1,0 +1,108 @@
+"""Looking at the tree: orders, pages, and that looking disturbs nothing."""
+
+from __future__ import annotations
+
+
+def names(rows):
+    """Return the children's own keys."""
+    return [row.path[-1] for row in rows]
+
+
+def fill(yard):
+    """Three builds: c runs two, a one, b nothing; all wait; d only idles; e only runs."""
+    for name, count in (("c", 5), ("b", 3), ("a", 4)):
+        for n in range(count):
+            yard.wait(f"{name}{n}", f"{name}/x" if name == "a" else name)
+    for n, name in enumerate("cca"):
+        yard.dispatch(next(s for s in yard.waiting.values() if s.job.id[0] == name), f"s{n}", n)
+    yard.wait("d", "d", priority=-2000)
+    yard.wait("e", "e", priority=-2000)
+    assert [yard.take("t", 5), yard.take("u", 6)] == ["d", "e"]
+    yard.end("t", 7)
+
+
+def test_children_by_filter(yard):
+    """Queued: in order of dispatch; active and all: by key."""
+    fill(yard)
+    listing = yard.queue.listing
+    assert names(listing.children((), "queued")) == ["b", "a", "c"]
+    assert names(listing.children((), "active")) == ["a", "b", "c", "e"]
+    assert names(listing.children((), "all")) == ["a", "b", "c", "d", "e"]
+    assert listing.children(("nobody",)) == []
+
+
+def test_a_child_tells_its_counts(yard):
+    """Counts are over the subtree, own ones are named so."""
+    fill(yard)
+    a, _, c, d, e = yard.queue.listing.children()
+    assert (a.waiting, a.own_waiting, a.children, a.waiting_children) == (3, 0, 1, 1)
+    assert (c.waiting, c.own_waiting, c.executing, c.priority) == (3, 3, 2, 0)
+    assert (d.idle, d.free, d.executing, d.priority, d.completed_at) == (1, 0, 0, None, 7.0)
+    assert (e.executing, e.started_at, a.active_children) == (1, 6.0, 1)
+
+
+def test_pages_cover_everything_once(yard):
+    """Page by page the same as at once, also when the last row seen has gone meanwhile."""
+    for n in range(100):
+        yard.wait(f"j{n}", f"n{n:02}", priority=n % 7)
+        yard.wait(f"k{n}", "q", priority=n % 5)
+    listing = yard.queue.listing
+    for show in ("queued", "all"):
+        whole, seen, after = listing.children((), show), [], None
+        while rows := listing.children((), show, limit=9, after=after):
+            seen += rows
+            after = rows[-1].place
+        assert seen == whole
+    whole, seen, last = listing.queue(("q",)), [], None
+    while page := listing.queue(("q",), limit=7, after=last):
+        seen += page
+        last = page[-1]
+        yard.queue.remove(last, 1.0)
+    assert seen == whole
+
+
+def test_queue_order_is_the_order_of_leaving(yard):
+    """The listed queue of a node and the dispatches from it agree."""
+    for n in range(20):
+        yard.wait(f"j{n}", "q", priority=(n * 7) % 10)
+    listed = [state.job.id for state in yard.queue.listing.queue(("q",))]
+    assert listed == yard.drain(20)
+
+
+def test_the_order_of_dispatch_is_foretold(yard):
+    """in_order() names the jobs as single new slots would take them, from a tree in motion."""
+    fill(yard)
+    yard.wait("x", "b", priority=300)
+    yard.follow("y", "x", "a/x", priority=-10)
+    foretold = [state.job.id for state in yard.queue.in_order()]
+    assert foretold[:1] == ["b0"] or "x" in foretold
+    assert foretold == yard.drain(20)
+    assert list(yard.queue.in_order()) == []
+
+
+def test_looking_disturbs_nothing(yard):
+    """Half a look, then a dispatch: as if nobody had looked."""
+    fill(yard)
+    ahead = yard.queue.in_order()
+    next(ahead)
+    next(ahead)
+    memory = yard.queue.memory()
+    yard.queue.listing.children((), "queued", limit=1)
+    assert yard.queue.memory() == memory
+    yard.check()
+    assert yard.drain(2) == ["b0", "b1"]
+
+
+def test_jobs_of_an_invocation(yard):
+    """What waits and what runs below a node, to cancel it whole."""
+    fill(yard)
+    yard.follow("shared", "a0", "c")
+    listing = yard.queue.listing
+    assert [s.job.id for s in listing.waiting_in(("a",))] == ["a1", "a2", "a3"]
+    assert [s.job.id for s in listing.running_in(("a",))] == ["a0"]
+    assert [s.job.id for s in listing.running_in(("c",))] == ["c0", "c1", "shared"]
+    assert len(listing.waiting_in()) == 9
+    assert listing.waiting_in(("z",)) == listing.running_in(("z",)) == []
+    for state in listing.waiting_in(("a",)):
+        yard.queue.remove(state, 9.0)
+    assert yard.node("a").waiting == 0

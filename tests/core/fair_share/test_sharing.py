@@ -1,0 +1,155 @@
+"""One execution for several jobs: joining, leaving, and where the slot belongs afterwards."""
+
+from __future__ import annotations
+
+
+def test_a_common_ancestor_counts_one_slot(yard):
+    """Both builds count the slot, their user counts it once."""
+    yard.wait("x", "u/i")
+    yard.follow("y", "x", "u/j")
+    assert len(yard.queue) == 1
+    assert yard.take("s", 1) == "x"
+    assert [yard.executing(path) for path in ("u/i", "u/j", "u", "")] == [1, 1, 1, 1]
+    yard.end("s", 2)
+    assert yard.home("s") == "u", "lowest common ancestor"
+
+
+def test_a_shared_job_runs_at_the_best_place_of_any_of_its_nodes(yard):
+    """An urgent follower pulls the execution forward, and all its entries leave."""
+    yard.wait("a", "u")
+    yard.wait("x", "v", priority=500)
+    yard.follow("y", "x", "w", priority=-500)
+    assert yard.take("s0", 1) == "x"
+    assert [yard.take("s1", 2), yard.take("s2", 3)] == ["a", None]
+
+
+def test_same_node_joins_without_an_entry(yard):
+    """A second job of the same node rides along; its priority is not asked."""
+    yard.wait("a", "u")
+    yard.wait("x", "u", priority=5)
+    yard.follow("y", "x", "u", priority=-5)
+    assert yard.node("u").waiting == 2
+    assert [yard.take("s0", 1), yard.take("s1", 2), yard.take("s2", 3)] == ["a", "x", None]
+    yard.end("s1", 4)
+    assert yard.home("s1") == "u"
+
+
+def test_the_entry_stays_while_anybody_of_its_node_wants_it(yard):
+    """When the first leaves, the place is kept for the second."""
+    yard.wait("x", "u")
+    yard.wait("a", "u")
+    y = yard.follow("y", "x", "u")
+    x = yard.jobs["x"]
+    yard.queue.remove(x, 1.0)
+    y.leader, x.followers = None, ()
+    yard.queue.add(y, 1.0)
+    assert [yard.take("s0", 2), yard.take("s1", 3), yard.take("s2", 4)] == ["y", "a", None]
+
+
+def test_joining_what_runs_counts_at_once(yard):
+    """A follower's node gets its executing slot in the middle of the run, and its turn passes."""
+    yard.wait("x", "u/i")
+    assert yard.take("s0", 1) == "x"
+    yard.follow("y", "x", "v/j", at=2)
+    assert [yard.executing(path) for path in ("u", "v/j", "v", "")] == [1, 1, 1, 1]
+    yard.wait("a", "u", at=3)
+    yard.wait("b", "v", at=3)
+    yard.wait("c", "w", at=3)
+    assert yard.take("s1", 4) == "c"
+    yard.end("s0", 5)
+    assert yard.home("s0") == ""
+    assert yard.executing("v") == 0
+
+
+def test_leaving_what_runs_counts_at_once(yard):
+    """A cancelled follower's node gives its slot back; the rest decides the slot's home."""
+    yard.wait("x", "u/i")
+    y = yard.follow("y", "x", "v/j")
+    z = yard.follow("z", "x", "u/k")
+    assert yard.take("s", 1) == "x"
+    yard.queue.left(y, 2.0)
+    assert yard.node("v") is None
+    yard.queue.left(z, 3.0)
+    assert [yard.executing(path) for path in ("u/k", "u/i", "u")] == [0, 1, 1]
+    yard.end("s", 4)
+    assert yard.home("s") == "u/i"
+
+
+def test_a_leader_may_leave_what_it_started(yard):
+    """The execution goes on for the follower, whose node is the slot's home."""
+    x = yard.wait("x", "u/i")
+    yard.follow("y", "x", "v/j")
+    assert yard.take("s", 1) == "x"
+    yard.queue.left(x, 2.0)
+    x.abandoned = True
+    yard.follow("z", "x", "v/k", at=3)
+    assert yard.node("u") is None
+    assert yard.executing("v/k") == 1
+    yard.end("s", 4)
+    assert yard.home("s") == "v"
+
+
+def test_the_last_to_leave_frees_nothing_before_the_end(yard):
+    """Unwanted work occupies its slot until the slot says that it stopped."""
+    x = yard.wait("x", "u")
+    assert yard.take("s", 1) == "x"
+    yard.queue.left(x, 2.0)
+    assert yard.executing("u") == 1
+    yard.queue.ended(x, yard.slot("s"), 3.0, completed=False)
+    yard.running.clear()
+    assert yard.home("s") == ""
+
+
+def test_a_lost_execution_waits_again_as_a_whole(yard):
+    """Requeueing the leader brings its followers back to their own places."""
+    yard.wait("x", "u")
+    yard.follow("y", "x", "v")
+    yard.wait("a", "u", at=1)
+    assert yard.take("s", 1) == "x"
+    x = yard.end("s", 2, completed=False)
+    yard.queue.slot_unavailable(yard.slot("s"), 2.0, gone=True)
+    yard.queue.add(x, 2.0)
+    assert (yard.node("u").waiting, yard.node("v").waiting, len(yard.queue)) == (2, 1, 2)
+    assert [yard.take("t0", 3), yard.take("t1", 4), yard.take("t2", 5)] == ["x", "a", None]
+
+
+def test_a_follower_may_come_before_its_leader(yard):
+    """Jobs handed in together know each other before any of them waits."""
+    leader, follower = yard.job("x", "u"), yard.job("y", "v")
+    follower.leader, leader.followers = leader, (follower,)
+    yard.queue.joined(follower, 0.0)
+    assert len(yard.queue) == 0
+    yard.queue.add(leader, 0.0)
+    assert (len(yard.queue), yard.node("v").waiting) == (1, 1)
+    assert yard.take("s", 1) == "x"
+
+
+def test_placing_a_leader_starts_its_followers_too(yard):
+    """A hand-over to a free slot counts in every node that wants the job."""
+    yard.take("s", 0)
+    leader, follower = yard.job("x", "u"), yard.job("y", "v")
+    follower.leader, leader.followers = leader, (follower,)
+    yard.dispatch(leader, "s", 1)
+    assert (yard.executing("u"), yard.executing("v"), yard.executing("")) == (1, 1, 1)
+
+
+def test_a_slot_gone_while_it_runs_leaves_nothing_behind(yard):
+    """Whichever is told first, the end or the loss."""
+    yard.wait("x", "u")
+    assert yard.take("s", 1) == "x"
+    yard.queue.slot_unavailable(yard.slot("s"), 2.0, gone=True)
+    assert yard.executing("u") == 1
+    yard.end("s", 2, completed=False)
+    assert yard.node("u") is None
+
+
+def test_stickiness_follows_the_node_through_which_a_shared_job_was_chosen(make_yard):
+    """A slot of u that takes a job shared with u stays in u when u offered it."""
+    yard = make_yard([10])
+    yard.wait("a", "u")
+    assert yard.take("s", 1) == "a"
+    yard.wait("x", "v", at=2)
+    yard.follow("y", "x", "u", at=2)
+    yard.wait("b", "v", at=3)
+    assert yard.turn("s", 4) == "x"
+    assert yard.queue.counters.retained == {0: 1, 1: 1}
