@@ -1,0 +1,192 @@
+"""Runs side by side: differences, verdicts and agreement, on runs made by hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from farm.core.commands import EndJob
+from farm.core.errors import InputError
+from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
+from farm.core.model import Job
+from farm.results.comparison import MetricComparison, PairComparison, compare
+from farm.results.comparison_table import render_comparison
+from farm.results.paired_statistics import inverted_share, paired_interval, welch_interval
+from farm.results.records import Recorder
+from farm.results.run_directory import Run, RunDirectory, load_run
+from farm.results.summary import RunInfo, summarise
+
+
+def leave(
+    path: Path,
+    waits: list[float],
+    *,
+    world: Any = "simulated",
+    prefix: str = "j",
+    cancelled: int = 0,
+) -> Run:
+    """Leave a run whose i-th job arrives at 10·i, waits so long, and runs 10 s."""
+    recorder = Recorder()
+    for number, wait in enumerate(waits):
+        job = Job(id=f"{prefix}{number}", service_time=10.0)
+        at = 10.0 * number
+        recorder(JobsSubmitted(at, (job,)), [])
+        end = EndJob(job, "succeeded", 1, at, at + wait + 10, at + wait, at + wait, "b", 0)
+        if number < cancelled:
+            end = EndJob(job, "cancelled", 0, at, at + 1)
+            recorder(CancelRequested(at + 1, (job.id,)), [end])
+        else:
+            recorder(JobFinished(end.finished_at, job.id, 1, "b", "succeeded"), [end])
+    directory = RunDirectory.create(path, scenario="{}\n", world=world, started="then")
+    directory.events_path.touch()
+    info = RunInfo(name="x", world=world, engine="general", seed=1, policy="fifo")
+    directory.finish(recorder.records(), summarise(recorder.records(), info, 1.0), ended="now")
+    return load_run(path)
+
+
+def pair(one: Run, two: Run) -> PairComparison:
+    """Compare two runs with a fixed seed."""
+    return compare([one, two], np.random.default_rng(1)).pairs[0]
+
+
+def metric(pair: PairComparison, name: str) -> MetricComparison:
+    """Return one metric's comparison."""
+    return next(m for m in pair.metrics if m.metric == name)
+
+
+def test_a_run_agrees_with_itself(tmp_path: Path) -> None:
+    """No difference may be found where there is none."""
+    waits = [float(n % 7) for n in range(40)]
+    one, two = leave(tmp_path / "a", waits), leave(tmp_path / "b", waits, world="live")
+    found = pair(one, two)
+    assert {m.verdict for m in found.metrics} <= {"same", None}
+    assert found.jobs is not None
+    assert (found.jobs.common, found.jobs.inverted_dispatch_pairs) == (40, 0.0)
+    assert found.agreement.mean_response_relative == 0.0
+    assert found.agreement.same_outcomes
+    assert found.worlds == ("simulated", "live")
+
+
+def test_shorter_waits_are_better(tmp_path: Path) -> None:
+    """Every job waits 4 s less: the difference is certain, and its direction known."""
+    one = leave(tmp_path / "a", [5.0] * 40)
+    found = pair(one, leave(tmp_path / "b", [1.0] * 40))
+    waiting = metric(found, "waiting_time mean")
+    assert (waiting.base, waiting.other, waiting.difference) == (5.0, 1.0, -4.0)
+    assert waiting.relative == pytest.approx(-0.8)
+    assert waiting.verdict == "better"
+    assert waiting.interval is not None
+    assert waiting.interval.low == pytest.approx(-4.0)
+    assert metric(found, "response_time mean").verdict == "better"
+    assert found.jobs is not None
+    assert found.jobs.median_response_difference_time == pytest.approx(-4.0)
+    assert found.agreement.median_absolute_relative == pytest.approx(4 / 15)
+
+
+def test_a_difference_within_the_interval_is_noise(tmp_path: Path) -> None:
+    """Differences that go both ways say nothing about which run is better."""
+    rng = np.random.default_rng(7)
+    waits = rng.exponential(20.0, (2, 200)).tolist()
+    one, two = (leave(tmp_path / str(n), waits[n]) for n in (0, 1))
+    assert metric(pair(one, two), "waiting_time mean").verdict == "noise"
+
+
+def test_runs_without_common_jobs_say_so(tmp_path: Path) -> None:
+    """Different workloads are compared as samples, never job by job."""
+    one = leave(tmp_path / "a", [1.0, 2.0] * 20)
+    found = pair(one, leave(tmp_path / "b", [8.0, 9.0] * 20, prefix="k"))
+    assert found.jobs is None
+    assert "no job in common" in found.note
+    waiting = metric(found, "waiting_time mean")
+    assert waiting.verdict == "worse"
+    assert waiting.interval is not None
+    assert waiting.interval.method == "Welch"
+
+
+def test_jobs_that_ended_otherwise_are_counted(tmp_path: Path) -> None:
+    """Agreement includes how jobs ended; a cancelled job has no response time to compare."""
+    one = leave(tmp_path / "a", [1.0] * 20)
+    found = pair(one, leave(tmp_path / "b", [1.0] * 22, cancelled=3))
+    assert found.jobs is not None
+    assert (found.jobs.ended_differently, found.jobs.only_other) == (3, 2)
+    assert not found.agreement.same_outcomes
+    assert metric(found, "jobs cancelled").verdict == "differs"
+    assert metric(found, "response_time mean").verdict == "same"
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    """The bootstrap's dice are the caller's."""
+    one = leave(tmp_path / "a", [float(n % 5) for n in range(50)])
+    two = leave(tmp_path / "b", [float(n % 3) for n in range(50)])
+    told = [compare([one, two, one], np.random.default_rng(3)).to_json() for _ in range(2)]
+    assert told[0] == told[1]
+    assert len(json.loads(told[0])["pairs"]) == 2
+
+
+def test_one_run_cannot_be_compared(tmp_path: Path) -> None:
+    """One clear message instead of an empty table."""
+    with pytest.raises(InputError, match="two or more"):
+        compare([leave(tmp_path / "a", [1.0])], np.random.default_rng(1))
+
+
+def test_empty_runs_can_be_compared(tmp_path: Path) -> None:
+    """Nothing against nothing is no crash."""
+    found = pair(leave(tmp_path / "a", []), leave(tmp_path / "b", []))
+    assert metric(found, "waiting_time mean").verdict is None
+
+
+def test_a_comparison_is_readable(tmp_path: Path) -> None:
+    """People see both numbers, the verdict and the agreement."""
+    one = leave(tmp_path / "a", [5.0] * 40)
+    console = Console(width=160)
+    with console.capture() as shown:
+        runs = [one, leave(tmp_path / "b", [1.0] * 40)]
+        console.print(render_comparison(compare(runs, np.random.default_rng(1))))
+    text = shown.get()
+    assert "better" in text
+    assert "40 jobs in common" in text
+    assert "agreement: mean response time -26.7 %" in text
+
+
+@given(st.permutations(list(range(12))))
+def test_inverted_pairs_are_counted_exactly(ranks: list[int]) -> None:
+    """The bitwise count equals looking at every pair."""
+    inverted = sum(x > y for x, y in itertools.combinations(ranks, 2))
+    assert inverted_share(np.array(ranks)) == pytest.approx(inverted / 66)
+
+
+def test_order_of_nothing() -> None:
+    """No pair, no inversion."""
+    assert inverted_share(np.array([], dtype=np.int64)) == 0.0
+    assert inverted_share(np.array([0])) == 0.0
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    """Neighbouring jobs go together; the interval must not take them for independent."""
+    rng = np.random.default_rng(11)
+    covered = 0
+    for _ in range(200):
+        noise = rng.normal(size=600)
+        together = np.convolve(noise, np.ones(10), mode="valid")
+        interval = paired_interval(together, rng)
+        assert interval is not None
+        covered += interval.holds_zero
+    assert covered >= 170
+
+
+def test_few_values_are_not_judged() -> None:
+    """Ten jobs are the least that an interval is given for."""
+    few, many = np.ones(9), np.ones(10)
+    assert paired_interval(few, np.random.default_rng(1)) is None
+    assert welch_interval(few, many) is None
+    certain = welch_interval(many, many * 3)
+    assert certain is not None
+    assert (certain.low, certain.high) == (2.0, 2.0)

@@ -1,0 +1,183 @@
+"""jobs.csv and the run directory: whole, readable back, and refused clearly where damaged."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.core.commands import NO_COMMANDS
+from farm.core.errors import InputError
+from farm.core.events import JobsSubmitted
+from farm.core.model import Job
+from farm.results.event_log import EventLogWriter
+from farm.results.jobs_table import COLUMNS, job_rows, read_jobs, write_jobs
+from farm.results.records import Recorder
+from farm.results.run_directory import RunDirectory, load_run
+from farm.results.summary import RunInfo, summarise
+
+PROMISED = (
+    "job_id, matrix, invocation, platform, kind, submitted_at_s, dispatched_at_s, started_at_s, "
+    "finished_at_s, outcome, attempts, builder, waiting_time_s, service_time_s, response_time_s, "
+    "stretch, declared_time_s, estimated_dispatch_at_s"
+)
+INFO = RunInfo(name="hand-made", world="simulated", engine="general", seed=1, policy="fifo")
+
+
+def begin(path: Path) -> RunDirectory:
+    """Create a run directory."""
+    return RunDirectory.create(
+        path, scenario="name: hand-made\n", world="simulated", started="2026-01-01T00:00:00+00:00"
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, history: Any, tell: Any) -> Path:
+    """Leave a whole run of the history."""
+    directory = begin(tmp_path / "run")
+    with EventLogWriter(directory.events_path) as writer:
+        tell(writer, history)
+    records = tell(Recorder(), history).records()
+    summary = summarise(records, INFO, 1.0)
+    directory.finish(records, summary, ended="2026-01-01T00:00:01+00:00")
+    return directory.path
+
+
+def test_the_columns_are_the_promised_ones(run: Path) -> None:
+    """Spreadsheets and notebooks rely on these names, in this order."""
+    assert ", ".join(COLUMNS) == PROMISED
+    with (run / "jobs.csv").open(newline="") as file:
+        rows = {row["job_id"]: row for row in csv.DictReader(file)}
+    assert rows["c"] == {
+        "job_id": "c",
+        "matrix": "m1",
+        "invocation": "red",
+        "platform": "amd64/virtual",
+        "kind": "job",
+        "submitted_at_s": "6.0",
+        "dispatched_at_s": "30.0",
+        "started_at_s": "30.0",
+        "finished_at_s": "40.0",
+        "outcome": "failed",
+        "attempts": "1",
+        "builder": "b1",
+        "waiting_time_s": "25.0",
+        "service_time_s": "10.0",
+        "response_time_s": "35.0",
+        "stretch": "3.5",
+        "declared_time_s": "",
+        "estimated_dispatch_at_s": "",
+    }
+    assert rows["d"]["started_at_s"] == rows["d"]["waiting_time_s"] == ""
+
+
+def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None:
+    """Nothing is rounded on the way through the file; awkward names survive."""
+    odd = Job(id='a,"b"\nc', service_time=0.0, attributes={"user": "ü", "build": "7"})
+    history.append((JobsSubmitted(41.0, (odd,)), NO_COMMANDS))
+    rows = list(job_rows(tell(Recorder(), history).records(), ("user", "build")))
+    assert write_jobs(tmp_path / "jobs.csv", rows) == 5
+    assert list(read_jobs(tmp_path / "jobs.csv")) == rows
+    assert (rows[-1].outcome, rows[-1].invocation, rows[-1].stretch) == ("lost", "ü/7", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("job_id,matrix\n", "line 1: the columns are job_id, matrix"),
+        ("", "columns are missing"),
+        (",".join(COLUMNS) + "\na,b\n", "line 2: 2 cells; expected 18"),
+        (",".join(COLUMNS) + "\na,,,,,soon,,,,failed,1,,,,,,,\n", "line 2: .*submitted_at"),
+    ],
+)
+def test_garbled_jobs_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    """A damaged table is refused with its line."""
+    (tmp_path / "jobs.csv").write_text(text)
+    with pytest.raises(InputError, match=says):
+        list(read_jobs(tmp_path / "jobs.csv"))
+
+
+def test_a_run_reads_back(run: Path, history: Any) -> None:
+    """Everything a run left can be had again from its directory."""
+    back = load_run(run)
+    assert back.finished
+    assert back.name == "run"
+    assert back.scenario_text == "name: hand-made\n"
+    assert back.summary.jobs.submitted == len(back.jobs) == 4
+    assert [entry.event for entry in back.entries()] == [event for event, _ in history]
+    assert back.meta.machine.processors >= 1
+    assert "msgspec" in back.meta.packages
+    assert sorted(path.name for path in run.iterdir()) == [
+        *("events.jsonl", "jobs.csv", "meta.json", "scenario.yaml", "summary.json")
+    ]
+
+
+def test_an_existing_directory_is_refused(run: Path) -> None:
+    """A run never writes over another."""
+    with pytest.raises(InputError, match="exists already"):
+        begin(run)
+
+
+def test_a_place_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    """A file in the way is one clear message."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot make the run directory"):
+        begin(tmp_path / "file" / "run")
+
+
+def test_a_killed_run_is_recognised(tmp_path: Path, history: Any, tell: Any) -> None:
+    """A run without its last words has no results, but its log can be read on request."""
+    directory = begin(tmp_path / "run")
+    with EventLogWriter(directory.events_path) as writer:
+        tell(writer, history)
+    with pytest.raises(InputError, match="did not finish"):
+        load_run(directory.path)
+    killed = load_run(directory.path, unfinished=True)
+    assert not killed.finished
+    assert len(list(killed.entries())) == len(history)
+    with pytest.raises(InputError, match="did not finish"):
+        killed.summary  # noqa: B018
+
+
+def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
+    """A wrong path is told apart from a wrong directory."""
+    with pytest.raises(InputError, match="no such directory"):
+        load_run(tmp_path / "none")
+    with pytest.raises(InputError, match=r"not a run: it has no meta\.json"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["scenario.yaml", "events.jsonl", "jobs.csv", "summary.json"])
+def test_a_missing_file_is_named(run: Path, name: str) -> None:
+    """A run that lost a file is not a whole run."""
+    (run / name).unlink()
+    with pytest.raises(InputError, match=f"{name} is missing"):
+        load_run(run)
+
+
+def change(path: Path, **values: Any) -> None:
+    """Change keys of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_files_that_do_not_belong_together_are_refused(run: Path) -> None:
+    """Mixed-up files must not be compared as if they were one run."""
+    change(run / "meta.json", jobs=5)
+    with pytest.raises(InputError, match=r"4 jobs; meta\.json says 5"):
+        load_run(run).jobs  # noqa: B018
+    change(run / "summary.json", world="live")
+    with pytest.raises(InputError, match="do not belong together"):
+        load_run(run)
+
+
+def test_another_format_and_garbage_are_refused(run: Path) -> None:
+    """A directory of a later version says so; a damaged file is named."""
+    change(run / "meta.json", format=99)
+    with pytest.raises(InputError, match="format 99"):
+        load_run(run)
+    (run / "meta.json").write_text("{")
+    with pytest.raises(InputError, match=r"meta\.json: garbled"):
+        load_run(run)

@@ -1,0 +1,202 @@
+"""Records, the summary and its numbers, checked against a history worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from farm.core.commands import EndJob, StartJob
+from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobsSubmitted
+from farm.core.model import Builder, Job
+from farm.results.builder_time import Window, busy_time_by_builder
+from farm.results.event_log import EventLogWriter
+from farm.results.fairness import fairness_index, jain_index
+from farm.results.log_reader import read_log
+from farm.results.percentiles import quantile, spread_of
+from farm.results.records import Recorder, records_of
+from farm.results.summary import RunInfo, Summary, summarise
+from farm.results.summary_table import render_summary
+
+INFO = RunInfo(name="hand-made", world="simulated", engine="general", seed=1, policy="fifo")
+
+
+@pytest.fixture
+def summary(history: Any, tell: Any) -> Summary:
+    """Summarise the whole history."""
+    return summarise(tell(Recorder(), history).records(), INFO, wall_time=0.5)
+
+
+def test_jobs_and_attempts(summary: Summary) -> None:
+    """Each submitted job is counted once, under its end."""
+    jobs = summary.jobs
+    assert (jobs.submitted, jobs.succeeded, jobs.failed, jobs.cancelled, jobs.lost) == (
+        4,
+        2,
+        1,
+        1,
+        0,
+    )
+    assert summary.attempts == 4
+    assert summary.makespan == 40.0
+
+
+def test_times_count_from_the_intended_arrival(summary: Summary) -> None:
+    """C arrived at 5, though it was taken in at 6: its response time is 35, not 34."""
+    assert summary.waiting_time.count == 3
+    assert summary.waiting_time.mean == pytest.approx((0 + 10 + 25) / 3)
+    assert summary.response_time.mean == pytest.approx((10 + 30 + 35) / 3)
+    assert summary.response_time.max == 35.0
+    assert summary.stretch.mean == pytest.approx((1 + 1.5 + 3.5) / 3)
+
+
+def test_matrix_response_time(summary: Summary) -> None:
+    """A matrix lasts from its first arrival to its last end."""
+    assert summary.matrix_response_time.count == 1
+    assert summary.matrix_response_time.max == 40.0
+
+
+def test_builders_and_their_time(summary: Summary) -> None:
+    """Time is counted from joining until gone; slots are busy from dispatch to end."""
+    builders = summary.builders
+    assert (builders.requested, builders.joined, builders.retired, builders.lost) == (1, 3, 1, 1)
+    assert builders.max_running == 2
+    assert (builders.over_provisioned, builders.over_provisioned_time) == (1, 32.0)
+    assert summary.builder_time == 40 + 6 + 32
+    assert summary.utilization == pytest.approx((40 + 6) / 78)
+
+
+def test_busy_time_includes_attempts_that_came_to_nothing(history: Any, tell: Any) -> None:
+    """A lost builder was busy until it was lost."""
+    records = tell(Recorder(), history).records()
+    assert busy_time_by_builder(records) == {"b2": 6.0, "b1": 40.0, "b3": 0.0}
+
+
+def test_an_execution_that_serves_several_jobs_is_busy_once() -> None:
+    """Jobs deduplicated into one execution must not make a builder busier than it is."""
+    lead, other = (Job(id=name, service_time=10.0, action="x") for name in ("a", "b"))
+    recorder = Recorder()
+    recorder(BuilderJoined(0.0, Builder(id="b", pool="p", index=0)), [])
+    recorder(JobsSubmitted(0.0, (lead, other)), [StartJob(lead, 1, "b", 0)])
+    ends = [
+        EndJob(lead, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "b", 0),
+        EndJob(other, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "b", 0, served_by="a"),
+    ]
+    recorder(JobFinished(10.0, "a", 1, "b", "succeeded"), ends)
+    summary = summarise(recorder.records(), INFO, 0.0)
+    assert (summary.utilization, summary.attempts) == (1.0, 1)
+
+
+def test_fairness_is_over_the_teams_mean_stretch(summary: Summary) -> None:
+    """Red's mean stretch is 2.25, blue's 1.5."""
+    assert summary.fairness_index == pytest.approx(jain_index([2.25, 1.5]))
+
+
+def test_only_the_run_phase_counts(history: Any, tell: Any) -> None:
+    """Ramp-up and ramp-down warm the farm up; they must not colour its numbers."""
+    records = tell(Recorder(), history).records()
+    info = msgspec.structs.replace(INFO, window=Window(5.0, 35.0))
+    summary = summarise(records, info, 0.0)
+    assert (summary.jobs.submitted, summary.jobs.failed, summary.jobs.cancelled) == (2, 1, 1)
+    assert summary.builder_time == 30 + 1 + 27
+    assert summary.utilization == pytest.approx((30 + 1) / 58)
+    assert (summary.builders.joined, summary.builders.max_running) == (1, 2)
+    assert summary.builders.over_provisioned_time == 27.0
+    assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary).window == info.window
+
+
+def test_nothing_at_all_can_be_summarised() -> None:
+    """A run without jobs and builders ends with a summary, not with a crash."""
+    summary = summarise(Recorder().records(), INFO, 0.0)
+    assert summary.jobs.submitted == 0
+    assert summary.makespan is None
+    assert summary.waiting_time.mean is None
+    assert summary.utilization is None
+    assert summary.fairness_index == 1.0
+    Console(file=None, quiet=True).print(render_summary(summary))
+
+
+def test_jobs_without_an_end_are_lost(history: Any, tell: Any) -> None:
+    """A run cut short says how many jobs it never ended, and a matrix with one has no time."""
+    summary = summarise(tell(Recorder(), history[:14]).records(), INFO, 0.0)
+    assert (summary.jobs.submitted, summary.jobs.lost) == (4, 2)
+    assert summary.matrix_response_time.count == 0
+
+
+def test_summary_json_has_the_promised_keys(summary: Summary) -> None:
+    """These names are a promise to other programs."""
+    told = json.loads(msgspec.json.encode(summary))
+    spreads = ("waiting_time_s", "response_time_s", "stretch", "matrix_response_time_s")
+    assert set(told) >= {
+        *("name", "world", "engine", "seed", "policy", "jobs", "attempts", "makespan_s"),
+        *spreads,
+        *("builders", "builder_time_s", "utilization", "fairness_index", "events", "wall_time_s"),
+    }
+    assert set(told["jobs"]) == {"submitted", "succeeded", "failed", "cancelled", "lost"}
+    assert all(set(told[x]) >= {"mean", "std", "p50", "p95", "p99", "max"} for x in spreads)
+    assert set(told["builders"]) == {
+        *("requested", "joined", "retired", "lost", "max_running"),
+        *("over_provisioned", "over_provisioned_time_s"),
+    }
+
+
+def test_a_summary_is_readable(summary: Summary) -> None:
+    """People get units and few digits."""
+    console = Console(width=100, record=True, quiet=False, file=None, force_terminal=False)
+    with console.capture() as shown:
+        console.print(render_summary(summary))
+    text = shown.get()
+    assert "4 submitted, 2 succeeded, 1 failed, 1 cancelled" in text
+    assert "25.0 s" in text
+
+
+def test_records_can_be_made_from_the_log(tmp_path: Path, history: Any, tell: Any) -> None:
+    """A finished run can be summarised again from its log alone."""
+    with EventLogWriter(tmp_path / "log") as writer:
+        tell(writer, history)
+    records = records_of(read_log(tmp_path / "log"))
+    assert records == tell(Recorder(), history).records()
+
+
+def test_the_first_estimate_counts(tell: Any) -> None:
+    """An estimate is judged as it was given at first; later ones know more."""
+    facts = [(EstimateMade(at, "a", "page", at + 5), []) for at in (0.0, 3.0)]
+    assert tell(Recorder(), facts).records().estimates == {"a": 5.0}
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=50))
+def test_percentiles_are_type_seven(values: list[float]) -> None:
+    """The stated rule is the one that is computed: Python's inclusive quantiles are type 7."""
+    spread = spread_of(values)
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    assert spread.p50 == pytest.approx(cuts[49])
+    assert spread.p95 == pytest.approx(cuts[94])
+    assert spread.p99 == pytest.approx(cuts[98])
+    assert spread.std == pytest.approx(statistics.pstdev(values), abs=1e-6)
+
+
+def test_quantiles_of_nothing() -> None:
+    """No values have no quantile; a spread of nothing is empty."""
+    with pytest.raises(ValueError, match="no quantile"):
+        quantile([], 0.5)
+    assert quantile([1.0, 2.0], 0.25) == 1.25
+    assert spread_of([]).max is None
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=20))
+def test_jain_index_lies_between_one_nth_and_one(shares: list[float]) -> None:
+    """1/n is all to one, 1 is even."""
+    assert 1 / len(shares) - 1e-9 <= jain_index(shares) <= 1 + 1e-9
+
+
+def test_fairness_weighs_parties_not_jobs() -> None:
+    """A team with many jobs counts as much as one with few."""
+    assert fairness_index([("a", 2.0), ("a", 4.0), ("b", 3.0)]) == pytest.approx(1.0)
+    assert fairness_index([]) == 1.0
