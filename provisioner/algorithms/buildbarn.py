@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
-
-import msgspec
 
 from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import Count, Seconds, Share, Sizing
+from provisioner.algorithms.sizing import Count, PositiveSeconds, Seconds, Share, Sizing
 
 
 class Demand(Memory, frozen=True):
@@ -31,7 +28,7 @@ class Buildbarn(Sizing[Demand], frozen=True, kw_only=True):
 
     max: Count
     quantile: Share = 0.95
-    window: Annotated[Seconds, msgspec.Meta(gt=0)] = 14400.0
+    window: PositiveSeconds = 14400.0
     interval: Seconds = 60.0
 
     def start(self) -> Demand:

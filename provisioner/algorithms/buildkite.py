@@ -21,12 +21,16 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
 
     required = scheduled + running
     desired  = ceil(required ÷ slots)
-    if required > 0, fewer than ``availability_threshold`` of the expected agents are there, and the
-        group has all its instances: desired = max(desired, group + 1), for instances without agents
+    if required > 0 and fewer than ``availability_threshold`` of the group's agents are there:
+        desired = max(desired, group + 1), one more for an instance whose agent never comes
     if there are jobs: desired += min(ceil(required ÷ slots), instance_buffer)
     clamped to [min, max]; then growing by ceil(change * out_factor) or shrinking by
     floor(change * in_factor), each direction with its cooldown (with
     ``scale_only_after_all_events`` either event holds up both directions).
+
+    The extra instance needs a group that has converged. The original asks the cloud; here it has
+    when all its builders exist (booting included) and it did not grow for ``settle_time``; till then
+    it does not shrink for being unavailable.
 
     Jobs that wait for other jobs (``waiting`` in the original) do not exist here: a job is
     submitted when it can run. Factors and cooldowns default to immediate, full steps.
@@ -34,6 +38,7 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
 
     max: Count
     availability_threshold: Share = 0.5
+    settle_time: Seconds = 120.0
     instance_buffer: Count = 0
     out_factor: Factor = 1.0
     in_factor: Factor = 1.0
@@ -53,18 +58,20 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
         """Take one step towards the wanted size, unless a cooldown forbids it."""
         group = memory.desired if memory.desired is not None else snapshot.present
         group = limited(group, self.min, self.max)
-        wanted = limited(self._wanted(snapshot, group), self.min, self.max)
+        wanted = limited(self._wanted(snapshot, group, memory), self.min, self.max)
         step, memory = self._step(snapshot.at, wanted - group, memory)
         desired = limited(group + step, self.min, self.max)
         memory = BuildkiteMemory(desired, memory.out_at, memory.in_at)
         return self.towards(snapshot, desired, f"{wanted} wanted, {step:+d} now"), memory
 
-    def _wanted(self, snapshot: PoolSnapshot, group: int) -> int:
+    def _wanted(self, snapshot: PoolSnapshot, group: int, memory: BuildkiteMemory) -> int:
         required = snapshot.waiting_jobs + snapshot.running_jobs
         instances = builders_for(required, snapshot)
-        converged = snapshot.present >= group
-        if required and converged and snapshot.joined < self.availability_threshold * group:
-            return max(instances, group + 1) + min(instances, self.instance_buffer)
+        if required and snapshot.joined < self.availability_threshold * group:
+            grew_at = memory.out_at
+            settled = grew_at is None or snapshot.at - grew_at >= self.settle_time
+            converged = settled and snapshot.present >= group
+            return max(instances, group + converged) + min(instances, self.instance_buffer)
         return instances + min(instances, self.instance_buffer)
 
     def _step(self, at: float, change: int, memory: BuildkiteMemory) -> tuple[int, BuildkiteMemory]:

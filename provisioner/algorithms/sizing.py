@@ -14,6 +14,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]
 #: an option in seconds; in a scenario also written 90s, 5m, 1h30m
 Seconds = Annotated[float, msgspec.Meta(ge=0, extra={"unit": "s"})]
+PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, extra={"unit": "s"})]
 
 Stop = Literal["nobody", "idle", "anybody"]
 

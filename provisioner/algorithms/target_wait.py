@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import Count, Seconds, Sizing, builders_for
+from provisioner.algorithms.sizing import Count, PositiveSeconds, Seconds, Sizing, builders_for
 
 
 class Surplus(Memory, frozen=True):
@@ -41,7 +41,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     """
 
     max: Count
-    objective: Annotated[Seconds, msgspec.Meta(gt=0)]
+    objective: PositiveSeconds
     release: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
     hold: Seconds = 300.0
     interval: Seconds = 15.0

@@ -1,0 +1,111 @@
+"""Runners, agents and machines: three rules from demand to size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from provisioner.algorithms.arc import Arc
+from provisioner.algorithms.buildkite import Buildkite
+from provisioner.algorithms.gitlab import Gitlab
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({}, (2, 2, 0)),
+        ({"waiting_jobs": 3, "idle": 2}, (5, 3, 0)),
+        ({"waiting_jobs": 3, "busy": 2, "running_jobs": 2}, (7, 5, 0)),
+        ({"waiting_jobs": 30}, (10, 10, 0)),
+        ({"waiting_jobs": 9, "slots": 4}, (5, 5, 0)),
+        ({"idle": 4, "busy": 1, "running_jobs": 1}, (3, 0, 2)),
+        ({"busy": 6, "running_jobs": 2, "slots": 4}, (3, 0, 0)),
+    ],
+)
+def test_arc(plan: Any, counts: dict[str, int], expected: tuple[int, int, int]) -> None:
+    """Protects min(min + assigned, max): min is the idle buffer; no job loses its runner."""
+    assert plan(Arc(min=2, max=10), **counts) == expected
+
+
+@pytest.mark.parametrize(
+    ("in_use", "options", "idle"),
+    [
+        (200, {"scale_factor": 0.2}, 40),
+        (200, {"scale_factor": 0.2, "scale_factor_limit": 30}, 30),
+        (10, {"scale_factor": 0.2, "idle_count": 5}, 5),
+        (10, {"idle_count": 5}, 5),
+        (0, {"scale_factor": 0.5}, 0),
+    ],
+)
+def test_gitlab_idle_builders(in_use: int, options: dict[str, Any], idle: int) -> None:
+    """Protects the idle share: a floor, a factor, a limit."""
+    assert Gitlab(max=500, **options).idle_wanted(in_use) == idle
+
+
+def test_gitlab_plan(plan: Any) -> None:
+    """Protects the sum of use and idle, with and without a look at the queue."""
+    work = {"busy": 4, "running_jobs": 4, "waiting_jobs": 6}
+    assert plan(Gitlab(max=50, idle_count=2), **work) == (12, 8, 0)
+    assert plan(Gitlab(max=50, idle_count=2, preemptive_mode=True), **work) == (6, 2, 0)
+
+
+def test_gitlab_throttle(plans: Any) -> None:
+    """Protects the throttle: a burst, then so many a second."""
+    slow = Gitlab(max=50, idle_count=20, throttle_limit=0.1, throttle_burst=3)
+    made = plans(slow, *({"at": at} for at in (0.0, 5.0, 10.0, 70.0)))
+    assert [plan.start for plan in made] == [3, 0, 1, 3]
+
+
+def test_gitlab_idle_time(plans: Any) -> None:
+    """Protects idle builders for idle_time, counted anew after each use."""
+    patient = Gitlab(max=50, idle_time=100.0)
+    idle, used = {"idle": 3}, {"busy": 3, "running_jobs": 3}
+    pools = [(0.0, idle), (60.0, used), (120.0, idle), (180.0, idle), (220.0, idle)]
+    made = plans(patient, *({"at": at, **counts} for at, counts in pools))
+    assert [plan.stop for plan in made] == [0, 0, 0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("counts", "options", "expected"),
+    [
+        ({"waiting_jobs": 10}, {}, (10, 10, 0)),
+        ({"waiting_jobs": 10, "slots": 4}, {}, (3, 3, 0)),
+        ({"waiting_jobs": 10, "slots": 4}, {"instance_buffer": 2}, (5, 5, 0)),
+        ({"waiting_jobs": 1}, {"instance_buffer": 2}, (2, 2, 0)),
+        ({}, {"instance_buffer": 2}, (0, 0, 0)),
+        ({"waiting_jobs": 10, "busy": 4, "running_jobs": 4}, {"out_factor": 0.5}, (9, 5, 0)),
+        ({"waiting_jobs": 10, "busy": 4, "running_jobs": 4}, {"out_factor": 2.0}, (20, 16, 0)),
+        ({"idle": 9}, {}, (0, 0, 9)),
+        ({"idle": 9}, {"in_factor": 0.5}, (4, 0, 5)),
+        ({"idle": 9}, {"disable_scale_in": True}, (9, 0, 0)),
+    ],
+)
+def test_buildkite(plan: Any, counts: Any, options: dict[str, Any], expected: Any) -> None:
+    """Protects agents per instance, the buffer and the factors of each direction."""
+    assert plan(Buildkite(max=20, **options), **counts) == expected
+
+
+def test_buildkite_adds_an_instance_when_agents_do_not_come(plans: Any) -> None:
+    """Protects against machines without agents: below the threshold one more is asked for."""
+    dangling = {"waiting_jobs": 4, "idle": 1}
+    made = plans(
+        Buildkite(max=20),
+        *({"at": at, **dangling, "booting": n} for at, n in ((0, 3), (60, 4), (120, 4), (180, 5))),
+    )
+    assert [plan.desired for plan in made] == [5, 5, 6, 6]
+    assert plans(Buildkite(max=20), {"waiting_jobs": 4, "idle": 2, "booting": 2})[0].desired == 4
+
+
+def test_buildkite_cooldowns(plans: Any) -> None:
+    """Protects cooldowns: each direction has its own, unless both are tied together."""
+    pools = [
+        {"at": 0.0, "waiting_jobs": 4},
+        {"at": 10.0, "waiting_jobs": 8, "idle": 4},
+        {"at": 40.0, "waiting_jobs": 8, "idle": 4},
+        {"at": 50.0, "idle": 8},
+    ]
+    apart = Buildkite(max=20, out_cooldown=30.0, in_cooldown=30.0)
+    tied = Buildkite(max=20, out_cooldown=30.0, in_cooldown=30.0, scale_only_after_all_events=True)
+    assert [plan.desired for plan in plans(apart, *pools)] == [4, 4, 8, 0]
+    assert [plan.desired for plan in plans(tied, *pools)] == [4, 4, 8, 8]
