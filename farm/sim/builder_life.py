@@ -10,8 +10,8 @@ from farm.core.commands import CancelJob, StartJob
 from farm.core.contention import Progress
 from farm.core.events import Event
 from farm.core.model import Builder, Outcome
+from farm.core.pool_spec import PoolSpec
 from farm.sim.agenda import FINISH, LIFE, Agenda
-from farm.sim.pool import SimulatedPool
 
 
 class _Timer:
@@ -33,7 +33,7 @@ class BuilderLife:
     def __init__(
         self,
         builder: Builder,
-        pool: SimulatedPool,
+        pool: PoolSpec,
         agenda: Agenda,
         at_once: deque[Event],
         gone: Callable[[BuilderLife], None],
@@ -48,8 +48,8 @@ class BuilderLife:
         self.attempts: dict[str, StartJob] = {}
         #: how they share the builder; None: they do not slow each other down
         self.progress: Progress[str] | None = None
-        if pool.contention is not None:
-            self.progress = Progress(pool.contention, builder.speed)
+        if (law := pool.law) is not None:
+            self.progress = Progress(law, builder.speed)
         self._agenda = agenda
         self._at_once = at_once
         self._gone = gone

@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 from farm.core import events
 from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, StartJob
 from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
-from farm.core.model import Builder, Job, Outcome
+from farm.core.model import Job, Outcome
+from farm.core.pool_spec import PoolSpec
 from farm.sim.agenda import FINISH, Agenda
 from farm.sim.builder_life import BuilderLife
-from farm.sim.pool import SimulatedPool
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 
@@ -30,7 +30,7 @@ class SimulatedWorld:
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing.
     """
 
-    def __init__(self, pools: Sequence[SimulatedPool], arrivals: Arrivals) -> None:
+    def __init__(self, pools: Sequence[PoolSpec], arrivals: Arrivals) -> None:
         self.now = 0.0
         self._pools = {pool.name: pool for pool in pools}
         self._arrivals = arrivals
@@ -119,19 +119,7 @@ class SimulatedWorld:
         pool = self._pools[pool_name]
         self._builders_made += 1
         number = self._made_by_pool[pool_name] = self._made_by_pool[pool_name] + 1
-        broken = pool.fails_to_boot is not None and pool.fails_to_boot(number)
-        builder = Builder(
-            id=f"{pool_name}-{number}",
-            pool=pool_name,
-            index=self._builders_made,
-            processors=pool.processors,
-            virtualized=pool.virtualized,
-            slots=pool.slots,
-            speed=pool.speed,
-            takes_jobs=not broken,
-            cleans=pool.inter_job_time > 0,
-            labels=pool.labels,
-        )
+        builder = pool.builder(number, self._builders_made)
         life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
         self._at_once.append(events.BuilderRequested(self.now, builder.id, pool_name))
         self._lives[builder.id] = life

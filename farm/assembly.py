@@ -1,0 +1,130 @@
+"""From a scenario's words to the objects that act: rules, scheduler, pools.
+
+Both worlds are built from what this module returns, so neither can read a scenario in a way of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from farm.core.balancer import RANKINGS
+from farm.core.errors import ScenarioError
+from farm.core.fair_share.keys import path_extractor
+from farm.core.fair_share.queue import FairShareQueue
+from farm.core.platform_queue import PlainQueue, PlatformQueue
+from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
+from farm.core.pool_spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.runtime_estimators import RuntimeEstimator, make_estimator
+from farm.core.scheduler import Scheduler
+from farm.plugins import named
+from farm.results.builder_time import Window
+from farm.results.summary import RunInfo, WorldName
+from farm.scenario.model import Scenario
+from farm.scenario.pools import Pool
+from farm.workload.streams import stream
+
+
+def make_scheduler(scenario: Scenario, *, explain_last: int = 0) -> Scheduler:
+    """Return the scheduler that the scenario describes, knowing nothing yet.
+
+    Raises ScenarioError for a policy, balancer, key or estimator that does not exist.
+    """
+    return Scheduler(make_rules(scenario, explain_last=explain_last), estimator_of(scenario))
+
+
+def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:
+    """Resolve the ``scheduling`` section into the functions that the scheduler calls."""
+    words = scenario.scheduling
+    return SchedulingRules(
+        policy=policy_of(scenario),
+        ranking=named(words.balancer, RANKINGS, "scheduling.balancer", "farm.balancers"),
+        make_queue=_queue_maker(scenario),
+        path=path_extractor(words.fair_share) if words.fair_share else None,
+        retries=words.retries,
+        fail_fast=words.fail_fast,
+        dedup=words.dedup,
+        explain_last=explain_last,
+    )
+
+
+def policy_of(scenario: Scenario) -> KeyFunction:
+    """Return the scenario's policy as a key function."""
+    words = scenario.scheduling
+    options = PolicyOptions(words.aging_factor, words.aging, scenario.seed)
+    found = named(words.policy, POLICIES, "scheduling.policy", "farm.policies")
+    key: KeyFunction = found(options) if words.policy in POLICIES else found
+    return key
+
+
+def estimator_of(scenario: Scenario) -> RuntimeEstimator:
+    """Return the scenario's runtime estimator, with nothing learned."""
+    return make_estimator(scenario.scheduling.runtime_estimates)
+
+
+def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:
+    words = scenario.scheduling
+    if not words.fair_share:
+        return PlainQueue
+    compatibility: Literal["buildbarn"] | None = None
+    if words.compatibility == "buildbarn":
+        compatibility = "buildbarn"
+    elif words.compatibility not in (None, "taskcluster"):
+        raise ScenarioError(
+            f"scheduling.compatibility: found {words.compatibility!r}; "
+            "allowed: buildbarn, taskcluster"
+        )
+    return lambda: FairShareQueue(words.stickiness, compatibility=compatibility)
+
+
+def pool_specs(scenario: Scenario) -> list[PoolSpec]:
+    """Return the pools as a world sets them up; raises InputError for a contention law."""
+    specs = [_pool_spec(pool, scenario.seed) for pool in scenario.pools]
+    for spec in specs:
+        _ = spec.law  # complain now about what could not be run later
+    return specs
+
+
+def _pool_spec(pool: Pool, seed: int) -> PoolSpec:
+    rate = pool.failure_rate
+    initial = pool.provisioner.min if pool.provisioner is not None else pool.builders or 0
+    return PoolSpec(
+        name=pool.name,
+        processors=pool.platform.processors,
+        virtualized=pool.platform.virtualized,
+        slots=pool.slots,
+        builders=initial,
+        boot_time=pool.boot_time,
+        idle_timeout=pool.idle_timeout,
+        inter_job_time=pool.inter_job_time,
+        shutdown_time=pool.shutdown_time,
+        speed=pool.speed,
+        fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,
+        contention=None if pool.contention is None else pool.contention.model_dump(mode="json"),
+        provisioned=pool.provisioner is not None,
+        labels=dict(pool.labels),
+    )
+
+
+def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
+    """Return whether the n-th builder of a pool never takes a job: one draw a builder."""
+    return lambda number: stream(seed, "boot", pool, number).random() < rate
+
+
+def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
+    """Return what a summary says about the run beside what happened in it."""
+    phases = scenario.phases
+    window = Window()
+    if phases is not None:
+        window = Window(phases.ramp_up, phases.ramp_up + phases.run)
+    return RunInfo(
+        name=scenario.name,
+        world=world,
+        engine=engine,
+        seed=scenario.seed,
+        policy=scenario.scheduling.policy,
+        window=window,
+        fair_share=scenario.scheduling.fair_share,
+    )

@@ -1,0 +1,27 @@
+"""Options that several commands share, and how a run tells where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ScenarioFile = Annotated[
+    Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML); see examples/.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key of the scenario, such as scheduling.policy=sjf or "
+        "pools.linux.builders=+3; may be given again.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]

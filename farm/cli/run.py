@@ -1,0 +1,163 @@
+"""``farm run``: the live farm, all in one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from farm.assembly import make_scheduler, pool_specs
+from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
+from farm.cli.recording import Recording, exit_code, show, suggest
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.live.run import LiveOptions, run_live
+from farm.live.world import LiveStatus
+from farm.scenario import Scenario, load_scenario
+from farm.sim.simulation import together
+from farm.units import format_duration, parse_duration
+from farm.workload import batches, build_jobs
+
+Batch = tuple[float, tuple[Job, ...]]
+
+
+def run(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    out: Out = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(help="Farm seconds in a real second; absent: as the scenario says."),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(help="Stop the load after so much farm time, such as 2h; then drain."),
+    ] = None,
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FARM_REDIS_URL",
+            help="Use this server; absent: one of our own, stopped at the end.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario on a live farm: a real server, real Celery builders, real time.
+
+    Ctrl-C stops the load and lets running jobs end; twice ends them at once. Either way the run
+    is reported.
+    """
+    overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
+    wanted = load_scenario(scenario, overrides)
+    scheduler = make_scheduler(wanted, explain_last=1000)
+    pools = pool_specs(wanted)
+    load = _until(batches(build_jobs(wanted)), duration)
+    if any(pool.provisioned for pool in pools):
+        raise InputError("pools: a live run needs fixed pools for now; simulate runs all")
+    recording = Recording(wanted, "live", out)
+    try:
+        with _display(quiet=quiet or as_json) as progress:
+            ended = run_live(
+                scheduler,
+                pools,
+                load,
+                _options(wanted, redis),
+                observe=together(recording.observers),
+                progress=progress,
+            )
+    finally:
+        recording.abandon()
+    summary = recording.finish(
+        ended.engine, state="interrupted" if ended.interrupted else "finished"
+    )
+    show(summary, as_json=as_json)
+    if not (quiet or as_json):
+        _what_next(scenario, recording.path)
+    raise typer.Exit(130 if ended.interrupted else exit_code(summary))
+
+
+def _options(scenario: Scenario, redis: str | None) -> LiveOptions:
+    live = scenario.live
+    return LiveOptions(speed=live.speed, redis_url=redis, hosts=live.hosts)
+
+
+def _until(load: Iterator[Batch], duration: str | None) -> Iterable[Batch]:
+    if duration is None:
+        return load
+    try:
+        end = parse_duration(duration)
+    except ValueError as error:
+        raise InputError(f"--duration: {error}") from None
+    return takewhile(lambda batch: batch[0] < end, load)
+
+
+def _what_next(scenario: Path, out: Path | None) -> None:
+    suggest(
+        "",
+        "What next:",
+        f"  farm simulate {scenario} --out runs/simulated   the same farm in virtual time",
+        f"  farm compare {out or 'runs/live'} runs/simulated   how well the two agree",
+        f"  farm run {scenario} --set scheduling.policy=score --out runs/other   change something",
+    )
+
+
+class _display:  # noqa: N801 - used like a function, in a with statement
+    """Live progress on a terminal; a line now and then where there is none."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True)
+        self._quiet = quiet
+        self._live: Live | None = None
+        self._told = -1
+
+    def __enter__(self) -> Callable[[LiveStatus], None] | None:
+        if self._quiet:
+            return None
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, transient=True, auto_refresh=False)
+            self._live.start()
+        return self.show
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, status: LiveStatus) -> None:
+        """Show where the run is."""
+        if self._live is not None:
+            self._live.update(_table(status), refresh=True)
+            return
+        done = sum(status.ended.values())
+        step = done * 10 // max(1, status.submitted)
+        if step != self._told:
+            self._told = step
+            sys.stderr.write(
+                f"{format_duration(round(status.at))}: {status.waiting} waiting, "
+                f"{status.running} running, {done} done\n"
+            )
+
+
+def _table(status: LiveStatus) -> Table:
+    done = sum(status.ended.values())
+    table = Table.grid(padding=(0, 2))
+    title = "stopping: running jobs end" if status.stopping else "live farm"
+    table.add_row("[bold]" + title, f"farm time {format_duration(round(status.at))}")
+    share = done / status.submitted if status.submitted else 0.0
+    table.add_row("jobs", f"{status.waiting} waiting · {status.running} running · {done} done")
+    table.add_row("", _bar(share))
+    states = " · ".join(f"{count} {state}" for state, count in sorted(status.builders.items()))
+    table.add_row("builders", f"{states or 'coming up'} on {status.hosts} Celery hosts")
+    return table
+
+
+def _bar(share: float, width: int = 40) -> str:
+    full = round(share * width)
+    return f"[green]{'━' * full}[/][dim]{'━' * (width - full)}[/] {share:.0%} of those submitted"

@@ -1,0 +1,33 @@
+"""``farm import``: recorded jobs in, as a table that a scenario can use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from farm.cli.options import Quiet
+from farm.core.errors import InputError
+from farm.scenario import TraceOptions
+from farm.workload import read_trace, write_csv
+from farm.workload.traces import FORMATS
+
+
+def import_trace(
+    trace_format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
+    ],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The trace.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")],
+    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Read a trace and write it as csv, the table that scenarios take (docs/scenario.md)."""
+    if out.exists():
+        raise InputError(f"{out}: exists already; allowed: a new file")
+    options = TraceOptions(jobs=jobs)
+    count = write_csv(read_trace(source, trace_format, options), out)
+    if not quiet:
+        Console(stderr=True).print(f"{out}: {count:,} jobs", highlight=False)

@@ -1,0 +1,53 @@
+"""Things that a scenario names: the project's own, an installed entry point, or the user's own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from farm.core.errors import ScenarioError
+
+
+def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
+    """Return what a name stands for.
+
+    ``known`` holds the project's own things; ``module:attribute`` is imported (the working
+    directory is looked in too); else an entry point of the group is loaded. Raises ScenarioError
+    that names the scenario key ``where``, with the nearest name there is.
+    """
+    if name in known:
+        return known[name]
+    if ":" in name:
+        return _imported(name, where)
+    installed = {entry.name: entry for entry in entry_points(group=group)}
+    if name in installed:
+        try:
+            return installed[name].load()
+        except Exception as error:
+            raise ScenarioError(f"{where}: entry point {name!r} failed: {error}") from error
+    allowed = sorted({*known, *installed})
+    near = get_close_matches(name, allowed, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise ScenarioError(
+        f"{where}: unknown {name!r}{hint}; allowed: {', '.join(allowed)}, or module:function"
+    )
+
+
+def _imported(name: str, where: str) -> Any:
+    module_name, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        raise ScenarioError(f"{where}: cannot load {name!r}: {message}") from error
+    if not callable(found):
+        raise ScenarioError(f"{where}: {name!r} is a {type(found).__name__}, not a function")
+    return found
