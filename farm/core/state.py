@@ -56,6 +56,10 @@ class JobState(msgspec.Struct, eq=False):
     #: why it is being cancelled, if it is
     reason: str = ""
 
+    def __lt__(self, other: JobState) -> bool:
+        """Void and live heap entries of one job have equal keys; any fixed order will do."""
+        return self.serial < other.serial
+
 
 class Slot:
     """Room for one job on a builder (the fair-share tree's "worker", in Buildbarn's words)."""
