@@ -29,8 +29,8 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
     ``scale_only_after_all_events`` either event holds up both directions).
 
     The extra instance needs a group that has converged. The original asks the cloud; here it has
-    when all its builders exist (booting included) and it did not grow for ``settle_time``; till then
-    it does not shrink for being unavailable.
+    when all its builders exist (booting included) and it did not grow for ``settle_time``; till
+    then it does not shrink for being unavailable.
 
     Jobs that wait for other jobs (``waiting`` in the original) do not exist here: a job is
     submitted when it can run. Factors and cooldowns default to immediate, full steps.
