@@ -21,8 +21,17 @@ from farm.core.runtime_estimators.interface import EstimatorOptions, RuntimeEsti
 from farm.core.runtime_estimators.last_three import LastThree
 from farm.core.runtime_estimators.launchpad import Launchpad
 from farm.core.runtime_estimators.oracle import Oracle
+from farm.core.runtime_estimators.past_runs import learn_from
+from farm.core.runtime_estimators.quantiles import RuntimeDistribution
 
-__all__ = ["ESTIMATORS", "EstimatorOptions", "RuntimeEstimator", "make_estimator"]
+__all__ = [
+    "ESTIMATORS",
+    "EstimatorOptions",
+    "RuntimeDistribution",
+    "RuntimeEstimator",
+    "learn_from",
+    "make_estimator",
+]
 
 ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
     "boinc": Boinc,

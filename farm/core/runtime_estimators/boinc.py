@@ -52,6 +52,7 @@ class Boinc:
     """Runtime estimation as BOINC's server does it today."""
 
     name = "boinc"
+    learns = True
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         self.options = options or EstimatorOptions()

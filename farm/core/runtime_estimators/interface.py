@@ -50,6 +50,8 @@ class RuntimeEstimator(Protocol):
     """Says how long a job will take, and learns from what it took."""
 
     name: str
+    #: False: ``learn`` does nothing, so it need not be called
+    learns: bool
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds.
@@ -120,6 +122,7 @@ class Stateless:
     """Base of the estimators that learn nothing: subclasses give ``name`` and ``estimate``."""
 
     name = ""
+    learns = False
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         self.options = options or EstimatorOptions()

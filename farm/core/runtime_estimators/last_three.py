@@ -28,6 +28,7 @@ class LastThree(Stateless):
     """
 
     name = "last-3"
+    learns = True
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         super().__init__(options)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import msgspec
 
 from farm.core.errors import StateError
+from farm.core.launchpad.duration import DEFAULTS_S, HISTORY, estimate_duration
 from farm.core.model import Builder, Job, Outcome
 from farm.core.runtime_estimators.interface import (
     EstimatorOptions,
@@ -19,43 +19,7 @@ from farm.core.runtime_estimators.interface import (
     speed_of,
 )
 
-_MEDIAN_OF = 9
-_MINUTE = 60
-_BINARY_DEFAULT = 5 * _MINUTE
-
-#: what a job of a family without a history is given, seconds
-FAMILY_DEFAULTS: dict[str, int] = {
-    "recipe": 10 * _MINUTE,
-    "charm": 10 * _MINUTE,
-    "craft": 10 * _MINUTE,
-    "rock": 10 * _MINUTE,
-    "ci": 10 * _MINUTE,
-    "snap": 30 * _MINUTE,
-    "livefs": 30 * _MINUTE,
-    "oci": 30 * _MINUTE,
-    "translationtemplates": 10,
-}
-
-
-def estimate_duration(
-    family: str, newest_first: Sequence[float] = (), package_kb: float | None = None
-) -> float:
-    """Return Launchpad's estimate in seconds from the successes of the same thing, newest first.
-
-    ``binary`` (and any unknown family): the newest; else a minute and 6 KB a second, in whole
-    minutes; else five minutes. ``translationtemplates``: always 10 s. The others: the upper median
-    of the last nine, the lower one for recipes; else the family's default.
-    """
-    if family == "translationtemplates":
-        return FAMILY_DEFAULTS[family]
-    if family not in FAMILY_DEFAULTS:
-        if newest_first:
-            return newest_first[0]
-        if package_kb is not None and 0 <= package_kb < math.inf:
-            return int(package_kb / 6 / 60 + 1) * _MINUTE
-        return _BINARY_DEFAULT
-    runs = sorted(newest_first[:_MEDIAN_OF], reverse=family == "recipe")
-    return runs[len(runs) // 2] if runs else FAMILY_DEFAULTS[family]
+_FAMILIES = {*DEFAULTS_S, "translationtemplates"}
 
 
 class Launchpad(Stateless):
@@ -67,6 +31,7 @@ class Launchpad(Stateless):
     """
 
     name = "launchpad"
+    learns = True
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         super().__init__(options)
@@ -75,7 +40,8 @@ class Launchpad(Stateless):
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the estimate on this builder, in seconds."""
         runs = self._runs.get(job.kind, {}).get(_processor(job), [])
-        work = estimate_duration(_family(job.kind), runs[::-1], job.size)
+        size = job.size if job.size is not None and 0 < job.size < math.inf else None
+        work = estimate_duration(_family(job.kind), runs[::-1], size)
         return on_builder(work, builder, self.options.default_time)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
@@ -84,7 +50,7 @@ class Launchpad(Stateless):
         if outcome == "succeeded" and is_time(work):
             runs = self._runs.setdefault(job.kind, {}).setdefault(_processor(job), [])
             runs.append(work)
-            del runs[:-_MEDIAN_OF]
+            del runs[:-HISTORY]
 
     def dump(self) -> JsonValues:
         """Return the last successes by kind and processor, oldest first."""
@@ -103,7 +69,7 @@ class Launchpad(Stateless):
             raise StateError(f"runs: {error}") from None
         self._runs = {
             kind: {
-                processor: [run for run in kept if is_time(run)][-_MEDIAN_OF:]
+                processor: [run for run in kept if is_time(run)][-HISTORY:]
                 for processor, kept in by_processor.items()
             }
             for kind, by_processor in found.items()
@@ -111,7 +77,8 @@ class Launchpad(Stateless):
 
 
 def _family(kind: str) -> str:
-    return kind.partition(":")[0]
+    family = kind.partition(":")[0]
+    return family if family in _FAMILIES else "binary"
 
 
 def _processor(job: Job) -> str:
