@@ -44,20 +44,30 @@ class JobBook:
         key = (-job.level, rules.policy(job, estimate, at, serial), serial)
         platform = job.platform
         lane = self.lanes.get(platform) or self.dispatcher.lane(platform, at)
-        self.by_id[job.id] = state = JobState(job, serial, key, at, estimate, lane)
+        state = JobState(job, serial, key, at, estimate, lane)
         if rules.path is not None:
             state.path = rules.path(job)
-        if job.matrix is not None:
-            self._matrices.setdefault(job.matrix, {})[job.id] = state
         if rules.dedup and job.action is not None:
             self._share(state, job.action, at)
+        if job.matrix is None and job.action is None:
+            self.by_id[job.id] = state
+        else:
+            self.enter(state)
         return state
+
+    def enter(self, state: JobState) -> None:
+        """Write a job into the book."""
+        job = state.job
+        self.by_id[job.id] = state
+        if job.matrix is not None:
+            self._matrices.setdefault(job.matrix, {})[job.id] = state
+        if self.rules.dedup and job.action is not None and state.leader is None:
+            self._leaders[job.action] = state
 
     def _share(self, state: JobState, action: str, at: float) -> None:
         """Let a job whose action is in flight be served by that execution, else lead it itself."""
         leader = self._leaders.get(action)
         if leader is None or leader.status is JobStatus.CANCELLING or not _same_need(leader, state):
-            self._leaders[action] = state
             return
         state.leader = leader
         leader.followers = (*leader.followers, state)
@@ -68,7 +78,7 @@ class JobBook:
     ) -> None:
         """End a job and those that its execution served."""
         if state.abandoned:
-            self._forget(state)
+            self.forget(state)
         else:
             orders.append(self.end(state, at, outcome, reason))
         if state.followers:
@@ -87,7 +97,7 @@ class JobBook:
         if job.matrix is None and job.action is None:
             del self.by_id[job.id]
         else:
-            self._forget(state)
+            self.forget(state)
         source = served_by or state
         slot = source.slot
         return EndJob(
@@ -105,7 +115,8 @@ class JobBook:
             None if served_by is None else served_by.job.id,
         )
 
-    def _forget(self, state: JobState) -> None:
+    def forget(self, state: JobState) -> None:
+        """Take a job out of the book; whoever it was for has been told."""
         job = state.job
         self.by_id.pop(job.id, None)
         if job.matrix is not None and (members := self._matrices.get(job.matrix)) is not None:

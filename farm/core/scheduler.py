@@ -20,6 +20,7 @@ from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.job_book import JobBook
 from farm.core.matching import Lane
+from farm.core.model import Builder
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts, Slot
 
@@ -177,11 +178,13 @@ class Scheduler:
         for state in states:
             if state.job.id not in self.jobs or state.status is _CANCELLING:
                 continue
+            if state.abandoned:
+                continue  # cancelled before; its execution goes on for others
             if (leader := state.leader) is not None:
                 self.book.leave(state, leader, at)
                 orders.append(self.book.end(state, at, "cancelled", reason))
                 if leader.abandoned and not leader.followers:
-                    self._stop(leader, "nobody wants it any more", orders)
+                    self._drop(leader, at, orders)
             elif state.followers:
                 self.book.hand_over(state, at, reason, orders)
             elif state.slot is None:
@@ -189,6 +192,14 @@ class Scheduler:
                 orders.append(self.book.end(state, at, "cancelled", reason))
             else:
                 self._stop(state, reason, orders)
+
+    def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
+        """Give up an execution that serves nobody any more, running or waiting to be tried again."""
+        if leader.slot is None:
+            self.dispatcher.unwait(leader, leader.lane, at)
+            self.book.forget(leader)
+        else:
+            self._stop(leader, "nobody wants it any more", orders)
 
     @staticmethod
     def _stop(state: JobState, reason: str, orders: list[Command]) -> None:
@@ -216,28 +227,32 @@ class Scheduler:
     # --- builders ---------------------------------------------------------------------------
 
     def _on_builder_requested(self, event: events.BuilderRequested) -> Sequence[Command]:
-        self._pool(event.pool).requested[event.builder] = event.at
+        self.pool(event.pool).requested[event.builder] = event.at
         return NO_COMMANDS
 
     def _on_builder_joined(self, event: events.BuilderJoined) -> Sequence[Command]:
         builder, at = event.builder, event.at
         if builder.id in self.builders:
             return IGNORED
-        pool = self._pool(builder.pool)
-        pool.requested.pop(builder.id, None)
-        pool.builders += 1
-        pool.slots += builder.slots
-        group = self.dispatcher.matching.group(builder)
-        state = BuilderState(builder, at, group, pool)
-        group.free.register(state)
-        self.builders[builder.id] = state
+        self.pool(builder.pool).requested.pop(builder.id, None)
+        state = self.add_builder(builder, at)
         if not builder.takes_jobs:
             return NO_COMMANDS
-        pool.idle_builders += 1
+        state.pool.idle_builders += 1
         orders: list[Command] = []
         for slot in state.slots:
             self.dispatcher.open_slot(slot, state, at, orders)
         return orders or NO_COMMANDS
+
+    def add_builder(self, builder: Builder, at: float) -> BuilderState:
+        """Get to know a builder, without offering its slots yet."""
+        pool = self.pool(builder.pool)
+        pool.builders += 1
+        pool.slots += builder.slots
+        group = self.dispatcher.matching.group(builder)
+        state = self.builders[builder.id] = BuilderState(builder, at, group, pool)
+        group.free.register(state)
+        return state
 
     def _on_slot_cleaned(self, event: events.SlotCleaned) -> Sequence[Command]:
         state = self.builders.get(event.builder)
@@ -337,7 +352,8 @@ class Scheduler:
             return None
         return state if slot.builder.builder.id == event.builder else None
 
-    def _pool(self, name: str) -> PoolCounts:
+    def pool(self, name: str) -> PoolCounts:
+        """Return the counts of a pool, made when it is first named."""
         found = self.pools.get(name)
         if found is None:
             found = self.pools[name] = PoolCounts(name)
