@@ -153,6 +153,8 @@ class Auditor:
         job = self._known(order.job.id, order)
         if job.place != "waiting":
             self._fail("dispatched while not waiting", order.job.id)
+        if job.ended and not self._serves_others(job):
+            self._fail("dispatched though it has ended and serves nobody", order.job.id)
         if order.attempt != job.attempts + 1:
             self._fail(f"attempt {order.attempt} follows attempt {job.attempts}", order.job.id)
         builder = self.builders.get(order.builder)
@@ -223,6 +225,11 @@ class Auditor:
         if instants != sorted(instants):
             return f"instants out of order: {instants}"
         return None
+
+    def _serves_others(self, job: AuditedJob) -> bool:
+        action = job.job.action
+        others = self.jobs.values()
+        return action is not None and any(o.job.action == action and not o.ended for o in others)
 
     def _known(self, name: str, order: Command) -> AuditedJob:
         if (job := self.jobs.get(name)) is None:
