@@ -94,6 +94,10 @@ class FreeBuilders:
         for state in self.all():
             self._put(state.rank, state.builder.index)
 
+    def members(self) -> list[BuilderState]:
+        """Return every builder of the kind, with room or not, in order of joining."""
+        return list(self._members.values())
+
     def all(self) -> list[BuilderState]:
         """Return every builder with room, in the order in which they joined."""
         return [state for state in self._members.values() if state.rank is not None]

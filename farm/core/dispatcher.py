@@ -166,6 +166,14 @@ class Dispatcher:
                 break
         group.free.offer(builder)
 
+    @staticmethod
+    def reoffer(builder: BuilderState) -> None:
+        """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
+        if builder.accepts:
+            builder.pool.idle_builders += builder.busy == 0
+            if builder.busy < len(builder.slots):
+                builder.group.free.offer(builder)
+
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """The builder takes no more jobs (``gone``: for good)."""
         group: BuilderGroup = builder.group

@@ -50,6 +50,10 @@ class BuilderGroup:
         self.lanes: list[Lane] = []
         self.free = FreeBuilders(ranking)
 
+    def all_slots(self) -> list[Slot]:
+        """Return every slot of the group's builders, in order of joining."""
+        return [slot for state in self.free.members() for slot in state.slots]
+
     def open_slots(self) -> list[Slot]:
         """Return the slots that wait for a job, the longest active builder's first."""
         with_room = sorted(self.free.all(), key=lambda b: (b.active_at, b.builder.index))
