@@ -194,7 +194,7 @@ class Scheduler:
                 self._stop(state, reason, orders)
 
     def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
-        """Give up an execution that serves nobody any more, running or waiting to be tried again."""
+        """Give up an execution that serves nobody any more, running or waiting."""
         if leader.slot is None:
             self.dispatcher.unwait(leader, leader.lane, at)
             self.book.forget(leader)
