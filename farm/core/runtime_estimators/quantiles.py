@@ -153,14 +153,17 @@ class RuntimeDistribution:
         }
 
     def load(self, state: JsonValues) -> None:
-        """Take both back; StateError if they are not such a dump."""
+        """Take both back; StateError if they are not such a dump.
+
+        A dump of the wrapped estimator alone will do: then no ratios are known.
+        """
         check_owner(state, self.name)
         try:
             every = msgspec.convert(state.get("ratios", []), list[float])
             by_kind = msgspec.convert(state.get("ratios_by_kind", {}), dict[str, list[float]])
         except msgspec.ValidationError as error:
             raise StateError(f"ratios: {error}") from None
-        self.estimator.load(state.get("statistics", {}))
+        self.estimator.load(state.get("statistics", state))
         self._all = Quantiles(self._keep, _usable(every))
         self._kinds = {k: Quantiles(self._keep, _usable(kept)) for k, kept in by_kind.items()}
 

@@ -86,6 +86,9 @@ def test_statistics_survive_a_restart() -> None:
     again.load(json.loads(json.dumps(distribution.dump())))
     assert again.dump() == distribution.dump()
     assert again.draw(job(), 0.3) == distribution.draw(job(), 0.3)
+    again.load(distribution.estimator.dump())
+    assert again.estimate(job()) == distribution.estimate(job())
+    assert again.draw(job(), 0.3) == again.estimate(job()), "no ratios came with it"
     with pytest.raises(StateError):
         again.load({"estimator": "last-3", "statistics": {"estimator": "last-3"}, "ratios": "x"})
 
