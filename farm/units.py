@@ -18,6 +18,9 @@ _PLAIN = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ms|s|m|h|d|w)")
 _RATE = re.compile(r"(.+?) */ *(ms|s|m|h|d|w)\Z")
 
+LARGEST_EXACT = 2.0**53
+"""Up to here whole seconds add up without rounding."""
+
 ALLOWED_DURATION = "seconds, or numbers with units (ms s m h d w) such as 90s 5m 1h30m 2d"
 ALLOWED_RATE = "a number per second, or with its unit such as 0.5/s 30/m 2/h"
 
@@ -48,7 +51,7 @@ def parse_rate(value: object) -> float:
 
 def format_duration(seconds: float) -> str:
     """Return the shortest text that ``parse_duration`` turns into exactly these seconds."""
-    if seconds < 60 or seconds != int(seconds):
+    if seconds < 60 or seconds != int(seconds) or seconds > LARGEST_EXACT:
         return f"{_number(seconds)}s"
     left, text = int(seconds), ""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):

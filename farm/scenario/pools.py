@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from farm.core.model import Platform
+from farm.core.slowdown import THESIS_TABLE
 from farm.scenario.quantities import (
     Count,
     Duration,
     Flag,
     Name,
     NonNegative,
+    Number,
     Positive,
     PositiveDuration,
     PositiveNumber,
@@ -101,23 +113,50 @@ class LinearSlowdown(Section):
 
 
 class ThreadSlowdown(Section):
-    """Slowdown (threads of running heavy jobs) ÷ cores, never below 1."""
+    """Slowdown (threads of all running jobs) ÷ cores, never below 1."""
 
     cores: PositiveNumber
     """Processor cores of a builder."""
+    heavy_threads: Count = 0
+    """A heavy job counts for at least so many threads."""
+
+
+def _never_falling(table: tuple[float, ...]) -> tuple[float, ...]:
+    if not table:
+        raise ValueError("found an empty table; allowed: factors for 0, 1, 2, … heavy jobs")
+    for low, high in pairwise((1.0, *table)):
+        if high < low:
+            raise ValueError(f"found {high:g} after {low:g}; allowed: from 1 on, never falling")
+    return table
+
+
+def _thesis_table(given: Any) -> Any:
+    return THESIS_TABLE.factors if given == "thesis" else given
+
+
+SlowdownTable = Annotated[tuple[Number, ...], AfterValidator(_never_falling)]
+"""Factors for 0, 1, 2, … heavy jobs: from 1 on, never falling; the last step goes on."""
+
+MemoryLaw = Annotated[
+    Annotated[SlowdownTable, Tag("table")] | Annotated[LinearSlowdown, Tag("line")],
+    Discriminator(lambda given: "line" if isinstance(given, dict | LinearSlowdown) else "table"),
+]
 
 
 class Contention(Section):
     """How jobs on one builder slow each other down: a running job advances at 1 ÷ slowdown."""
 
-    slowdown: tuple[PositiveNumber, ...] | None = None
-    """CPU slowdown for 0, 1, 2, … heavy jobs; beyond the table it goes on at its last step."""
+    slowdown: Annotated[SlowdownTable, BeforeValidator(_thesis_table)] | None = None
+    """CPU slowdown for 0, 1, 2, … heavy jobs; beyond the table it goes on at its last step.
+    `thesis` is short for [1, 1, 1.4, 1.8, 2.2]."""
     linear: LinearSlowdown | None = None
     """CPU slowdown by a straight line."""
     threads: ThreadSlowdown | None = None
     """CPU slowdown by threads against cores."""
-    memory: tuple[PositiveNumber, ...] | None = None
-    """Slowdown for 0, 1, 2, … memory-heavy jobs, independent of the CPU's; both multiply."""
+    memory: MemoryLaw | None = None
+    """Slowdown of the memory bus by memory-heavy jobs: a table, or threshold and slope."""
+    combine: Literal["product", "max"] = "product"
+    """The two resources multiply, or the worse one counts."""
 
     @model_validator(mode="after")
     def _one_cpu_law(self) -> Contention:
@@ -129,13 +168,6 @@ class Contention(Section):
         if not laws and self.memory is None:
             raise ValueError("found nothing; allowed: slowdown, linear or threads, and memory")
         return self
-
-    @field_validator("slowdown", "memory")
-    @classmethod
-    def _not_empty(cls, table: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if table is not None and not table:
-            raise ValueError("found an empty table; allowed: factors for 0, 1, 2, … heavy jobs")
-        return table
 
 
 class Pool(Section):

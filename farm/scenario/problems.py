@@ -50,9 +50,13 @@ def describe(error: ValidationError, data: Any, source: str) -> str:
 def _path(problem: ErrorDetails) -> Path:
     path = tuple(problem["loc"])
     if problem["type"] == "unknown_key":
-        return (*path, problem["ctx"]["key"])
-    # where the key of a mapping is wrong, pydantic adds a marker of its own
-    return tuple(step for step in path if step != "[key]")
+        path = (*path, problem["ctx"]["key"])
+    # pydantic adds markers of its own: for a mapping's key, and for the form of a memory law
+    return tuple(
+        step
+        for before, step in zip(("", *path), path, strict=False)
+        if step != "[key]" and not (before == "memory" and step in ("table", "line"))
+    )
 
 
 def _readable(path: Path, data: Any) -> list[str]:

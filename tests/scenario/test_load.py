@@ -1,0 +1,115 @@
+"""Scenario files that are right: what they mean, extends, --set, and back to YAML."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from farm.core.model import Platform
+from farm.scenario import load_scenario, parse_scenario, scenario_schema
+from farm.scenario.section import Section
+
+Write = Callable[..., Path]
+
+
+def test_what_a_file_says(write: Write) -> None:
+    """Keys arrive with their values in seconds, defaults where nothing is said."""
+    scenario = load_scenario(write())
+    linux, old = scenario.pools
+    assert (linux.slots, linux.builders, linux.boot_time) == (2, 4, 30.0)
+    assert old.provisioner is not None
+    assert old.provisioner.options == {"list_length": 5}
+    assert old.provisioner.interval == 1.0
+    assert scenario.scheduling.policy == "sjf"
+    assert scenario.scheduling.retries == 2
+    assert scenario.workload[0].arrivals is not None
+    assert scenario.pools_for(Platform("i386", False)) == (old,)
+    assert scenario.pools_for(Platform(None)) == (linux,)
+    assert scenario.default_platform is None
+
+
+def test_it_is_written_as_resolved_and_reads_back_the_same(write: Write) -> None:
+    """A run's scenario.yaml is the scenario that ran."""
+    text = "workload:\n  - trace: {path: a.dat, window: [1d, 2d], platform: {processor: amd64}}\n"
+    write(text + "extends: farm.yaml\n", "over.yaml")
+    for path in (write(), write().with_name("over.yaml")):
+        scenario = load_scenario(path)
+        assert parse_scenario(yaml.safe_load(scenario.to_yaml())) == scenario
+
+
+def test_extends_merges_mappings_and_pools_and_replaces_lists(write: Write) -> None:
+    """This file's keys win, the base's others stay; pools are merged by name."""
+    write(name="base/farm.yaml")
+    over = write(
+        "extends: base/farm.yaml\n"
+        "pools:\n  - {name: linux, slots: 8}\n  - {name: more, builders: 1}\n"
+        "scheduling: {policy: ljf, fair_share: [user]}\n"
+    )
+    scenario = load_scenario(over)
+    assert [pool.name for pool in scenario.pools] == ["linux", "old", "more"]
+    assert (scenario.pools[0].slots, scenario.pools[0].builders) == (8, 4)
+    assert scenario.scheduling.policy == "ljf"
+    assert scenario.scheduling.fair_share == ("user",)
+    assert scenario.name == "small"
+
+
+def test_trace_paths_are_relative_to_the_file_that_names_them(write: Write, tmp_path: Path) -> None:
+    """A base scenario in another folder still finds its trace."""
+    write("pools: [{name: a, builders: 1}]\nworkload: [{trace: {path: t.dat}}]\n", "base/farm.yaml")
+    scenario = load_scenario(write("extends: base/farm.yaml\n"))
+    assert scenario.workload[0].trace is not None
+    assert scenario.workload[0].trace.path == str((tmp_path / "base" / "t.dat").resolve())
+
+
+@pytest.mark.parametrize(
+    ("override", "look", "value"),
+    [
+        ("scheduling.policy=ljf", "scheduling.policy", "ljf"),
+        ("pools.linux.builders=7", "pools.0.builders", 7),
+        ("pools.0.builders=7", "pools.0.builders", 7),
+        ("pool.linux.builders=+3", "pools.0.builders", 7),
+        ("pool.linux.builders=-1", "pools.0.builders", 3),
+        ("pools.linux.boot_time=+1m", "pools.0.boot_time", 90.0),
+        ("pools.linux.speed=2", "pools.0.speed", 2.0),
+        ("pools.old.provisioner.max=+2", "pools.1.provisioner.max", 5),
+        ("workload.0.arrivals.count=5", "workload.0.arrivals.count", 5),
+        ("workload.people.count=5", "workload.0.arrivals.count", 5),
+        ("workload.0.service_time.exponential.mean=2m",
+         "workload.0.arrivals.service_time.exponential.mean", 120.0),
+        ("workload.0.service_time=5s", "workload.0.arrivals.service_time.constant", 5.0),
+        ("scheduling.fair_share=[image]", "scheduling.fair_share", ("image",)),
+        ("phases.run=5d", "phases.run", 432000.0),
+        ("seed=1e1", "seed", None),
+        ("seed=-5", "seed", -5),
+        ("live.speed=600", "live.speed", 600.0),
+    ],
+)  # fmt: skip
+def test_overrides(write: Write, override: str, look: str, value: object) -> None:
+    """--set reaches every key, pools and sources by name or index, and adds where asked."""
+    if value is None:
+        with pytest.raises(Exception, match=r"seed: found 10\.0; allowed: a whole number"):
+            load_scenario(write(), [override])
+        return
+    found: object = load_scenario(write(), [override])
+    for step in look.split("."):
+        found = found[int(step)] if isinstance(found, tuple) else getattr(found, step)
+    assert found == value
+
+
+def test_yaml_is_read_by_the_rules_of_1_2(write: Write) -> None:
+    """Names like `no` and times like 1:30 stay text, 1e3 is a number."""
+    text = write().read_text().replace("count: 10", "count: 10\n      attributes: {user: [no, on]}")
+    scenario = load_scenario(write(text.replace("boot_time: 30s", "boot_time: 1e3")))
+    assert scenario.workload[0].options.attributes == {"user": {"no": 1.0, "on": 1.0}}
+    assert scenario.pools[0].boot_time == 1000.0
+
+
+def test_schema_knows_every_key() -> None:
+    """`farm schema` describes what the reader accepts."""
+    schema = scenario_schema()
+    assert {"extends", "pools", "workload", "scheduling", "live"} <= set(schema["properties"])
+    assert schema["required"] == ["pools", "workload"]
+    known = {name for section in Section.__subclasses__() for name in section.model_fields}
+    text = str(schema)
+    assert not [name for name in known if f"'{name}'" not in text]
