@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import astuple
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
-from farm.core.model import Job
+from farm.core.model import Job, Platform
 from farm.results.keys import door_name
 from farm.results.records import RunRecords, arrival_of
 
@@ -75,9 +77,11 @@ def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[Jo
 
 def invocation_of(job: Job, fair_share: Sequence[str]) -> str:
     """Return whom a job is charged to: its fair-share path, or its team and user if none is set."""
-    keys = fair_share or ("team", "user")
     attributes = job.attributes
-    return "/".join(attributes[key] for key in keys if key in attributes)
+    if not attributes:
+        return ""
+    keys = fair_share or ("team", "user")
+    return "/".join([attributes[key] for key in keys if key in attributes])
 
 
 def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
@@ -86,9 +90,8 @@ def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for row in rows:
-            writer.writerow(msgspec.structs.astuple(row))
-            count += 1
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the count
+            writer.writerow(astuple(row))
     return count
 
 
@@ -124,6 +127,11 @@ def _row(path: Path, line: int, cells: list[str]) -> JobRow:
         raise InputError(f"{path}, line {line}: {error}") from None
 
 
+@lru_cache(maxsize=1024)
+def _platform_name(platform: Platform) -> str:
+    return str(platform)
+
+
 def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -> JobRow:
     job, started_at, finished_at = end.job, end.started_at, end.finished_at
     arrived_at = arrival_of(job, end.submitted_at)
@@ -132,7 +140,7 @@ def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -
         job_id=job.id,
         matrix=job.matrix or "",
         invocation=invocation_of(job, fair_share),
-        platform=str(job.platform),
+        platform=_platform_name(job.platform),
         kind=job.kind,
         submitted_at=end.submitted_at,
         dispatched_at=end.dispatched_at,
@@ -157,7 +165,7 @@ def _lost_row(
         job_id=job.id,
         matrix=job.matrix or "",
         invocation=invocation_of(job, fair_share),
-        platform=str(job.platform),
+        platform=_platform_name(job.platform),
         kind=job.kind,
         submitted_at=submitted_at,
         dispatched_at=None,

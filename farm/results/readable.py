@@ -15,6 +15,8 @@ def readable_span(seconds: float | None) -> str:
         return "-" + readable_span(-seconds)
     if seconds == 0:
         return "0 s"
+    if seconds < 1e-6:
+        return "< 1 µs"
     if seconds < 0.001:
         return f"{seconds * 1e6:.3g} µs"
     if seconds < 1:
