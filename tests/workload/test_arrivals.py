@@ -1,0 +1,86 @@
+"""Arrival instants: rates, limits, the daily cycle."""
+
+import statistics
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.scenario.workload import Arrivals
+from farm.workload.arrivals import instants
+from farm.workload.streams import stream
+
+HOUR = 3600.0
+
+
+def made(horizon: float = 1e9, **keys: Any) -> list[float]:
+    """Return the instants of a source with these keys."""
+    releases = Arrivals.model_validate({"service_time": 1, **keys})
+    return list(instants(releases, stream(1, "arrivals"), horizon))
+
+
+def test_poisson_gaps_are_exponential() -> None:
+    """The gaps' mean and spread are one over the rate."""
+    times = made(poisson={"rate": "2/s"}, count=100_000)
+    gaps = [after - before for before, after in pairwise([0.0, *times])]
+    assert statistics.fmean(gaps) == pytest.approx(0.5, rel=0.01)
+    assert statistics.pstdev(gaps) == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("keys", "times"),
+    [
+        ({"every": "10s", "count": 3}, [0.0, 10.0, 20.0]),
+        ({"every": "10s", "duration": "30s"}, [0.0, 10.0, 20.0]),
+        ({"every": "10s", "start": "5s", "duration": "21s"}, [5.0, 15.0, 25.0]),
+        ({"every": "10s", "start": "5s", "horizon": 25.0}, [5.0, 15.0]),
+        ({"every": 0, "count": 3, "start": 2}, [2.0, 2.0, 2.0]),
+        ({"every": 0.1, "duration": 0.35}, [0.0, 0.1, 0.2, pytest.approx(0.3)]),
+    ],
+)
+def test_fixed_intervals(keys: dict[str, Any], times: list[float]) -> None:
+    """The first at `start`, none at the end itself; count, duration and horizon limit."""
+    assert made(**keys) == times
+
+
+def test_the_daily_cycle_shapes_the_rate() -> None:
+    """Arrivals by hour of day follow the 24 factors, shifted by the time of day at the start."""
+    factors = [0, 1, 2, 3, *[1] * 20]
+    times = made(poisson={"rate": "100/h"}, duration="200d", daily_cycle=factors, cycle_start="1h")
+    hours = [0] * 24
+    for at in times:
+        hours[int((at + HOUR) // HOUR) % 24] += 1
+    assert hours[0] == 0
+    for hour in (1, 2, 3, 12, 23):
+        assert hours[hour] == pytest.approx(100 * 200 * factors[hour], rel=0.03)
+
+
+def test_a_flat_cycle_changes_nothing() -> None:
+    """Factors of 1 give the arrivals of no cycle (same stream, same instants)."""
+    plain = made(poisson={"rate": "30/m"}, count=5000)
+    cycled = made(poisson={"rate": "30/m"}, count=5000, daily_cycle=[1] * 24)
+    assert cycled == pytest.approx(plain, rel=1e-9)
+
+
+def test_a_cycle_with_fixed_intervals() -> None:
+    """Twice the rate: half the interval; none in an hour with factor 0."""
+    times = made(every="30m", duration="3h", daily_cycle=[1, 0, 2, *[1] * 21])
+    assert times == pytest.approx([0.0, 1800.0, 3600.0, 8100.0, 9000.0, 9900.0])
+
+
+@given(
+    st.lists(st.floats(0, 5), min_size=24, max_size=24).filter(lambda f: sum(f) > 0.1),
+    st.floats(0, 1e6),
+    st.floats(0, 86400),
+)
+def test_instants_ascend(factors: list[float], start: float, cycle_start: float) -> None:
+    """Whatever the cycle, instants never go back and never come before the start."""
+    times = made(
+        poisson={"rate": "10/h"}, count=50, daily_cycle=factors, start=start,
+        cycle_start=cycle_start,
+    )  # fmt: skip
+    assert len(times) == 50
+    assert times[0] >= start
+    assert times == sorted(times)

@@ -1,0 +1,331 @@
+"""Traces: what is read, selected, refused; and our own table there and back."""
+
+import gzip
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from farm.core.errors import FarmError, ScenarioError, TraceError
+from farm.core.model import Job, Platform
+from farm.scenario import TraceOptions
+from farm.workload import build_jobs, read_trace, write_csv
+from farm.workload.traces import FORMATS
+
+from .conftest import ScenarioOf
+
+DAT = [(0, 1500), (1000, 20), (1000, 30), (60000, 5000), (90000, 1)]
+
+SWF = """\
+; Version: 2.2
+; MaxJobs: 7
+; Note: one
+; Note: two
+
+ 1    0 -1   10.5  4 -1 -1  4   60 -1  1  3  1  7  0  2 -1 -1
+ 2    5 -1    0    1 -1 -1 -1   -1 -1  0 -1 -1 -1 -1 -1 -1 -1
+ 3    7 -1   -1    1 -1 -1 -1   -1 -1  1  3  1  7  1  2 -1 -1
+ 4   -1 -1    9    1 -1 -1 -1   -1 -1  1  3  1  7  1  2 -1 -1
+ 5    8 -1    0    0 -1 -1 -1   -1 -1  5  3  1  7  1  2 -1 -1
+ 6   20  3   30    1 -1 -1 -1   -1 -1 -1  4  2  8  1  1  1 10
+"""
+
+Write = Callable[[str, bytes | str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a trace file."""
+
+    def write_file(name: str, content: bytes | str) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
+
+
+def dat(*pairs: tuple[int, int]) -> bytes:
+    """Return the bytes of a firefox-ci trace."""
+    return b"".join(struct.pack(">II", *pair) for pair in pairs)
+
+
+def read(path: Path, format: str | None = None, **options: Any) -> list[Job]:  # noqa: A002
+    """Read a trace with these options."""
+    return list(read_trace(path, format, TraceOptions.model_validate(options)))
+
+
+def test_firefox_ci(write: Write) -> None:
+    """Milliseconds become seconds, records are numbered."""
+    jobs = read(write("pool.dat", dat(*DAT)))
+    assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
+        ("000001", 0.0, 1.5),
+        ("000002", 1.0, 0.02),
+        ("000003", 1.0, 0.03),
+        ("000004", 60.0, 5.0),
+        ("000005", 90.0, 0.001),
+    ]
+    assert jobs[0].declared_time == 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "arrivals"),
+    [
+        ({"jobs": 2}, [0.0, 1.0]),
+        ({"window": ["1s", "90s"]}, [0.0, 0.0, 59.0]),
+        ({"window": ["1s", "90s"], "jobs": 2, "time_scale": 2}, [0.0, 0.0]),
+        ({"window": ["30s", "2d"], "time_scale": 0.5}, [15.0, 30.0]),
+        ({"time_scale": 3}, [0.0, 3.0, 3.0, 180.0, 270.0]),
+        ({"window": ["2m", "2d"]}, []),
+    ],
+)
+def test_what_is_selected(write: Write, options: dict[str, Any], arrivals: list[float]) -> None:
+    """First the window, moved to 0; then the first jobs; then arrivals are stretched."""
+    assert [job.arrived_at for job in read(write("a.dat", dat(*DAT)), **options)] == arrivals
+
+
+def test_swf(write: Write) -> None:
+    """Every -1 is unknown; jobs without submit or run time, or that never ran, are left out."""
+    jobs = read(write("log.swf", SWF))
+    assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
+        ("1", 0.0, 10.5),
+        ("2", 5.0, 0.0),
+        ("6", 20.0, 30.0),
+    ]
+    first, second, last = jobs
+    assert (first.declared_time, first.kind, first.fails) == (60.0, "executable-7", False)
+    assert first.attributes == {
+        "user": "user-3", "group": "group-1", "project": "executable-7", "queue": "queue-0",
+        "partition": "partition-2",
+    }  # fmt: skip
+    assert (second.declared_time, second.kind, second.fails) == (0.0, "job", True)
+    assert second.attributes == {}
+    assert (last.declared_time, last.platform) == (30.0, Platform())
+
+
+def test_swf_fields_are_mapped_as_asked(write: Write) -> None:
+    """A scenario says which field becomes which part of the job."""
+    fields = {
+        "platform": "partition", "level": "queue", "threads": "processors", "team": "group",
+        "kind": "none", "project": "none", "matrix": "user",
+    }  # fmt: skip
+    first, second, _ = read(write("log.swf", SWF), fields=fields)
+    assert (first.platform, first.level, first.threads) == (Platform("partition-2"), 0, 4)
+    assert (first.kind, first.matrix) == ("job", "user-3")
+    assert first.attributes["team"] == "group-1"
+    assert "project" not in first.attributes
+    assert second.platform == Platform()
+    forced = read(write("log.swf", SWF), fields=fields, platform={"processor": "x"})
+    assert {job.platform for job in forced} == {Platform("x")}
+
+
+def test_swf_may_be_packed_and_unsorted(write: Write) -> None:
+    """Gzip is told by its first bytes; jobs come by arrival, the file's order among equals."""
+    lines = [f"{n} {at} -1 1 1" + " -1" * 13 for n, at in ((1, 50), (2, 3), (3, 3))]
+    packed = gzip.compress("\r\n".join(lines).encode())
+    for name, format_ in (("log.swf.gz", None), ("log", "swf")):
+        assert [job.id for job in read(write(name, packed), format_)] == ["2", "3", "1"]
+
+
+def test_swapped_jobs_count_once(write: Write) -> None:
+    """With a summary the parts are left out; without one they are added up."""
+    tail = " -1" * 7
+    line = "{} {} -1 {} 1 -1 -1 -1 -1 -1 {}" + tail
+    parts = [line.format(1, 0, 10, 2), line.format(1, -1, 5, 3), line.format(2, 4, 7, 1)]
+    summary = ["; Preemption: Double", line.format(1, 0, 15, 1)]
+    found = [(job.id, job.service_time) for job in read(write("a.swf", "\n".join(parts)))]
+    doubled = [
+        (job.id, job.service_time) for job in read(write("b.swf", "\n".join(summary + parts)))
+    ]
+    assert found == doubled == [("1", 15.0), ("2", 7.0)]
+
+
+JOBS = [
+    Job(id="a", service_time=1 / 3, arrived_at=0.1, declared_time=2.0, platform=Platform("x", True),
+        kind="test", level=2, score=-1.5, priority=-7, matrix="m", action="act", heavy=True,
+        memory_heavy=True, size=1e12, fails=True, mode="stress", threads=4,
+        attributes={"user": "Ada, \"the\" 1st\né", "team": ""}),
+    Job(id="b/2", service_time=0.0, arrived_at=0.1, declared_time=0.0,
+        platform=Platform(None, False)),
+]  # fmt: skip
+
+
+def test_our_table_there_and_back(tmp_path: Path) -> None:
+    """What is written reads back as the same jobs, to the last bit."""
+    assert write_csv(JOBS, tmp_path / "t.csv") == 2
+    assert list(read_trace(tmp_path / "t.csv")) == JOBS
+
+
+@given(
+    st.lists(
+        st.builds(
+            Job,
+            id=st.uuids().map(str),
+            service_time=st.floats(0, 1e300),
+            declared_time=st.floats(0, 1e300),
+            arrived_at=st.floats(0, 1e300),
+            platform=st.builds(Platform, st.sampled_from(["amd64", "a/b"]), st.booleans()),
+            kind=st.text(min_size=1).filter(lambda t: "\0" not in t and t.isprintable()),
+            score=st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: x != 0),
+            attributes=st.dictionaries(st.text(), st.text()),
+            heavy=st.booleans(),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_jobs_survive_our_table(tmp_path: Path, jobs: list[Job]) -> None:
+    """Whatever texts and numbers jobs carry, the table keeps them."""
+    write_csv(jobs, tmp_path / "t.csv")
+    assert list(read_trace(tmp_path / "t.csv")) == sorted(jobs, key=lambda job: job.arrived_at or 0)
+
+
+def test_a_runs_jobs_are_a_trace(write: Write) -> None:
+    """jobs.csv of a run can be played again; cancelled jobs that never ran are left out."""
+    path = write(
+        "jobs.csv",
+        "job_id,matrix,invocation,platform,submitted_at_s,outcome,builder,service_time_s,new\n"
+        "a,m,u,amd64/virtual,3,failed,x,5,?\n"
+        "b,,u,amd64/virtual,4,cancelled,,,?\n"
+        "c,,u,any/native,1,succeeded,x,2,?\n",
+    )
+    first, second = read(path)
+    assert (first.id, first.platform, first.fails) == ("c", Platform(None, False), False)
+    assert (second.id, second.matrix, second.fails) == ("a", "m", True)
+
+
+BAD = [
+    ("a.dat", b"", "a.dat: found no records"),
+    ("a.dat", dat(*DAT) + b"abc", "a.dat: record 6: found 3 of its 8 bytes; the file is truncated"),
+    ("a.dat", dat((5, 1), (9, 1), (7, 1)), "a.dat: record 3: created at 7 ms, before the record"),
+    ("a.swf", "1 2 3", "a.swf:1: found 3 fields; allowed: 18"),
+    ("a.swf", SWF + "7 " * 17 + "x", "a.swf:12: think_time (field 18): found 'x'; allowed: a num"),
+    ("a.swf", SWF + "nan " * 18, "a.swf:12: job (field 1): found 'nan'; allowed: a number"),
+    ("a.swf", "; only: header", "a.swf: found no job with a known submit and run time"),
+    ("a.swf.gz", gzip.compress(SWF.encode())[:-9], "a.swf.gz: damaged or truncated gzip"),
+    ("a.csv", "", "a.csv:1: found no column submitted_at_s; required: submitted_at_s, service"),
+    ("a.csv", "submitted_at_s,service_time_s\n", "a.csv: found no jobs"),
+    ("a.csv", "submitted_at_s,service_time\n1,2", "a.csv:1: column 'service_time': did you mean s"),
+    ("a.csv", "submitted_at_s,service_time_s\n1,2\n1", "a.csv:3: found 1 values; the header has 2"),
+    ("a.csv", "submitted_at_s,service_time_s\n1,x", "a.csv:2: service_time_s: found 'x'; allowed"),
+    ("a.csv", "submitted_at_s,service_time_s\n-1,2", "a.csv:2: submitted_at_s: found '-1'; allowe"),
+    ("a.csv", "submitted_at_s,service_time_s\n1,inf", "a.csv:2: service_time_s: found 'inf'"),
+    ("a.csv", "submitted_at_s,service_time_s\n1,", "a.csv:2: service_time_s: found nothing; this"),
+    ("a.csv", "submitted_at_s,service_time_s,job_id\n1,2,a\n1,2,a", "a.csv: job_id: found 'a' twi"),
+    ("a.csv", "submitted_at_s,service_time_s,heavy\n1,2,maybe", "a.csv:2: heavy: found 'maybe'; a"),
+    ("a.csv", "submitted_at_s,service_time_s,level\n1,2,1.5", "a.csv:2: level: found '1.5'; allow"),
+    ("a.csv", "submitted_at_s,service_time_s,attributes\n1,2,{", "a.csv:2: attributes: found '{'"),
+    ("a.csv", "submitted_at_s,service_time_s,platform\n1,2,a/b", "a.csv:2: platform: found 'a/b'"),
+    ("a.csv", b"\xff", "a.csv: byte 0 is not UTF-8 text"),
+    ("a.xyz", "", "a.xyz: format: cannot be guessed; allowed: firefox-ci, swf, csv"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD)
+def test_garbled_traces_name_record_or_line(
+    write: Write, name: str, content: bytes | str, message: str
+) -> None:
+    """One clear message: the file, its record or line, what was found, what is allowed."""
+    path = write(name, content)
+    with pytest.raises(TraceError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path.parent}/{message}")
+
+
+def test_what_cannot_be_opened(tmp_path: Path, write: Write) -> None:
+    """No such file, a folder, an unknown format, an unknown field."""
+    with pytest.raises(TraceError, match=r"no\.dat: no such file"):
+        read(tmp_path / "no.dat")
+    with pytest.raises(TraceError, match="cannot be read"):
+        read(tmp_path, "swf")
+    with pytest.raises(TraceError, match="format: found 'sfw'; did you mean swf"):
+        read(tmp_path / "no.dat", "sfw")
+    with pytest.raises(TraceError, match=r"fields\.team: found 'grup'; did you mean group"):
+        read(write("a.swf", SWF), fields={"team": "grup"})
+
+
+@given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+def test_any_bytes_are_a_trace_or_a_clear_error(
+    tmp_path: Path, format_: str, content: bytes
+) -> None:
+    """No bytes make a reader raise anything but the project's own errors."""
+    (tmp_path / "any").write_bytes(content)
+    with suppress(FarmError):
+        list(read_trace(tmp_path / "any", format_))
+
+
+@given(
+    st.sampled_from(["swf", "csv"]),
+    st.text(alphabet='0123456789 -.,;:\n\t"eEinfaNx{}/', max_size=200),
+    st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=500)
+def test_any_text_is_a_trace_or_a_clear_error(
+    tmp_path: Path, format_: str, text: str, headed: bool
+) -> None:
+    """Nearly right text neither."""
+    head = {"csv": "submitted_at_s,service_time_s,level,platform\n", "swf": SWF}[format_]
+    (tmp_path / "any").write_text(head * headed + text)
+    with suppress(FarmError):
+        list(read_trace(tmp_path / "any", format_))
+
+
+def test_trace_sources_of_a_scenario(scenario_of: ScenarioOf, write: Write) -> None:
+    """Ids get the file's name and the trace's own numbers; the only pool's platform is theirs."""
+    write("log.swf", SWF)
+    write("pool.dat", dat(*DAT))
+    jobs = list(build_jobs(scenario_of({"trace": {"path": "log.swf", "fails": 1.0}},
+                                       {"trace": {"path": "pool.dat", "jobs": 1}})))  # fmt: skip
+    assert [job.id for job in jobs] == ["log-000001", "pool-000001", "log-000002", "log-000006"]
+    assert {job.platform for job in jobs} == {Platform("amd64", True)}
+    assert [job.fails for job in jobs] == [True, False, True, True]
+
+
+def test_traces_take_traits_too(scenario_of: ScenarioOf, write: Write) -> None:
+    """A trace without users gets some; the longest share of it is heavy."""
+    write("pool.dat", dat(*DAT))
+    trace = {"path": "pool.dat", "attributes": {"user": "ada"}, "heavy": {"longest": 0.4}}
+    jobs = list(build_jobs(scenario_of({"trace": trace})))
+    assert {job.attributes["user"] for job in jobs} == {"ada"}
+    assert [job.heavy for job in jobs] == [True, False, False, True, False]
+
+
+def test_the_only_table_keeps_its_ids(scenario_of: ScenarioOf, write: Write) -> None:
+    """An imported trace names its jobs as before."""
+    write("t.csv", "job_id,submitted_at_s,service_time_s\nalpha,1,2\n")
+    assert [job.id for job in build_jobs(scenario_of({"trace": {"path": "t.csv"}}))] == ["alpha"]
+
+
+def test_platforms_in_a_trace_are_checked(scenario_of: ScenarioOf, write: Write) -> None:
+    """A job that no pool could run is said before the run starts, also when a trace asks for it."""
+    write("t.csv", "submitted_at_s,service_time_s,platform\n1,2,sparc/virtual\n")
+    with pytest.raises(ScenarioError, match="found jobs for sparc/virtual that no pool could ever"):
+        build_jobs(scenario_of({"trace": {"path": "t.csv"}}))
+    allowed = scenario_of({"trace": {"path": "t.csv"}}, allow_unrunnable=True)
+    assert len(list(build_jobs(allowed))) == 1
+    with pytest.raises(TraceError, match="found no job in the window"):
+        build_jobs(scenario_of({"trace": {"path": "t.csv", "window": [5, 6]}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "mean"),
+    [
+        ("firefox-ci/gecko-t-t-linux-large.dat", 106233, 1221.4907),
+        ("firefox-ci/gecko-t-t-win10-64.dat", 34698, 1331.4239),
+        ("firefox-ci/mobile-3-decision.dat", 295, 92.3055),
+        ("NASA-iPSC-1993-3.1-cln.swf.gz", 18239, None),
+    ],
+)
+def test_recorded_traces(traces: Path, name: str, count: int, mean: float | None) -> None:
+    """The real traces are read whole."""
+    jobs = list(read_trace(traces / name))
+    assert len(jobs) == len({job.id for job in jobs}) == count
+    if mean is not None:
+        assert sum(job.service_time for job in jobs) / count == pytest.approx(mean, rel=1e-6)
