@@ -26,16 +26,16 @@ from typing import Any, NoReturn, TypeVar, get_args
 from farm.core.dispatch_estimator import BuilderView, FarmView, JobStatus, JobView
 from farm.core.errors import StateError
 
-_FARM_KEYS = ("builders", "jobs", "order")
-_BUILDER_KEYS = ("name", "processors", "virtualized", "ok", "manual", "slots")
-_JOB_KEYS = (
-    *("id", "name", "processor", "virtualized", "score", "duration_s", "status"),
-    *("builder", "elapsed_s"),
-)
+_FARM_KEYS = frozenset(("builders", "jobs", "order"))
+_BUILDER_KEYS = frozenset(("name", "processors", "virtualized", "ok", "manual", "slots"))
+_JOB_KEYS = frozenset(
+    ("id", "name", "processor", "virtualized", "score", "duration_s", "status", "builder")
+) | {"elapsed_s"}
 _STATUSES: tuple[str, ...] = get_args(JobStatus)
 _HOLDS_A_BUILDER = ("running", "cancelling")
 #: beyond this a sum of a million durations is no longer exact to the second
 _LONGEST_S = 1e9
+_SECONDS = f"a number of seconds from 0 to {_LONGEST_S:.0e}, or null"
 _ID_LIMIT = 2**63
 
 T = TypeVar("T")
@@ -44,14 +44,14 @@ T = TypeVar("T")
 class _Record:
     """One JSON object of the file, read key by key; every complaint says where."""
 
-    def __init__(self, found: object, where: str, known: tuple[str, ...]) -> None:
+    def __init__(self, found: object, where: str, known: frozenset[str]) -> None:
         self.where = where
         if not isinstance(found, dict):
             raise StateError(f"{where}: found {_show(found)}; allowed: an object")
         self._found = found
-        for key in found:
+        for key in sorted(found.keys() - known):
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-            if key not in known and near:
+            if near:
                 raise StateError(f"{where}: unknown key {key!r}; did you mean {near[0]!r}?")
 
     def refuse(self, key: str, found: object, allowed: str) -> NoReturn:
@@ -134,7 +134,6 @@ def _builder(found: object, where: str) -> BuilderView:
 
 def _job(found: object, where: str, builders: set[str]) -> JobView:
     record = _Record(found, where, _JOB_KEYS)
-    seconds = f"a number of seconds from 0 to {_LONGEST_S:.0e}, or null"
     job = JobView(
         id=record.read("id", _is_id, "a whole number"),
         name=record.read("name", _is_name, "a name (text)"),
@@ -145,10 +144,10 @@ def _job(found: object, where: str, builders: set[str]) -> JobView:
             "virtualized", lambda v: v is None or _is_bool(v), "true, false or null"
         ),
         score=float(record.read("score", _is_number, "a finite number")),
-        duration_s=record.read("duration_s", _is_seconds_or_none, seconds),
+        duration_s=record.read("duration_s", _is_seconds_or_none, _SECONDS),
         status=record.read("status", lambda v: v in _STATUSES, ", ".join(_STATUSES)),
         builder=record.read("builder", _is_name_or_none, "the name of a builder", None),
-        elapsed_s=record.read("elapsed_s", _is_seconds_or_none, seconds, None),
+        elapsed_s=record.read("elapsed_s", _is_seconds_or_none, _SECONDS, None),
     )
     if job.builder is not None and job.builder not in builders:
         record.refuse("builder", job.builder, f"one of the builders{_listed(builders)}")
@@ -164,9 +163,8 @@ def _order(names: list[str], jobs: tuple[JobView, ...]) -> tuple[int, ...]:
     for name in names:
         if name not in waiting:
             raise StateError(f"order: found {name!r}; allowed: names of waiting jobs")
-    for name in waiting:
-        if name not in set(names):
-            raise StateError(f"order: waiting job {name!r} is missing; allowed: all of them, once")
+    for name in sorted(waiting.keys() - set(names)):
+        raise StateError(f"order: waiting job {name!r} is missing; allowed: all of them, once")
     return tuple(waiting[name] for name in names)
 
 

@@ -67,6 +67,7 @@ class QueueEstimates:
         #: platform code -> group
         self._group_of = np.array([names.index(p.normalised()) for p in written], dtype=np.int32)
         self._groups = self._in_order_of_appearance(names, written)
+        self._rivals_of: dict[tuple[str | None, bool], list[_Group]] = {}
         n = len(columns.codes)
         #: predecessor lead time, seconds
         self.plt_s: Floats = np.zeros(n)
@@ -141,7 +142,12 @@ class QueueEstimates:
         return self.new_job(platform)
 
     def _rivals(self, platform: Platform) -> list[_Group]:
-        return [g for g in self._groups if self.capacity.competes(platform, g.platform)]
+        key = (platform.processor, platform.needs_virtual)
+        if key not in self._rivals_of:
+            self._rivals_of[key] = [
+                group for group in self._groups if self.capacity.competes(platform, group.platform)
+            ]
+        return self._rivals_of[key]
 
     def _in_order_of_appearance(
         self, names: list[Platform], written: list[Platform]
