@@ -16,5 +16,5 @@ settings = from_environment()
 app = celery_app(
     settings.redis_url or "redis://127.0.0.1:6379/0", Keys(settings.prefix), settings.host
 )
-host = bind(app, settings)
+host = bind(settings)
 register(app, host)

@@ -1,19 +1,21 @@
 """Celery's consumer without what a builder host has no use for.
 
-Gossip, mingle, events and heartbeats between workers cost messages and a second at start-up;
+Gossip, mingle, events and heartbeats between workers cost messages, and a second at start-up;
 the farm has its own heartbeat, which says more.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery.worker.consumer import Consumer
 
 
-class HostConsumer(Consumer):
+class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
     """Connects, consumes the host's queue, and that is all."""
 
-    class Blueprint(Consumer.Blueprint):
-        """The steps of the consumer."""
+    class Blueprint(Consumer.Blueprint):  # type: ignore[misc]  # nor here
+        """The steps of the consumer (mingle is only there because Tasks asks for it)."""
 
         default_steps = [  # noqa: RUF012 - Celery's own attribute, read once
             "celery.worker.consumer.connection:Connection",
@@ -21,3 +23,7 @@ class HostConsumer(Consumer):
             "celery.worker.consumer.tasks:Tasks",
             "celery.worker.consumer.consumer:Evloop",
         ]
+
+    def __init__(self, *args: Any, worker_options: dict[str, Any] | None = None, **more: Any):
+        options = dict(worker_options or {}, without_mingle=True, without_heartbeat=True)
+        super().__init__(*args, worker_options=options, **more)

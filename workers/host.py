@@ -15,6 +15,7 @@ from farm.live.messages import (
     Reset,
     Retire,
     StartAttempt,
+    decode_play,
 )
 from farm.live.reporter import Reporter
 from farm.live.settings import LiveSettings
@@ -44,6 +45,8 @@ class BuilderHost:
         self._seen: OrderedDict[Token, None] = OrderedDict()
         self._empty = threading.Condition(self._lock)
         self._up = False
+        #: the builder of our own, if we have one
+        self._own = decode_play(settings.play) if settings.play else None
 
     def start(self) -> None:
         """Come alive: say so, and keep saying so."""
@@ -51,7 +54,7 @@ class BuilderHost:
         self._reporter.start()
         with self._lock:
             self._up = True
-            self._reporter.put(HostUp(self._pid))
+            self._come_up()
             self._beat()
 
     def close(self) -> None:
@@ -107,7 +110,12 @@ class BuilderHost:
                 builder.vanish()
             self._builders.clear()
             self._reporter.new_life()
-            self._reporter.put(HostUp(self._pid))
+            self._come_up()
+
+    def _come_up(self) -> None:
+        self._reporter.put(HostUp(self._pid, own=self._own is not None))
+        if self._own is not None:
+            self.play(self._own)
 
     def _beat(self) -> None:
         if not self._up:

@@ -7,9 +7,10 @@ import signal
 import sys
 import threading
 
-from celery import Celery
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from kombu.asynchronous import get_event_loop
 
+from farm.core.errors import FarmError
 from farm.live.settings import LiveSettings
 from workers.host import BuilderHost
 
@@ -17,9 +18,12 @@ from workers.host import BuilderHost
 LAST_CHANCE = 5.0
 
 
-def bind(app: Celery, settings: LiveSettings) -> BuilderHost:
-    """Return the host that starts and ends with this app's worker."""
-    host = BuilderHost(settings, os.getpid())
+def bind(settings: LiveSettings) -> BuilderHost:
+    """Return the host that starts and ends with this process's worker."""
+    try:
+        host = BuilderHost(settings, os.getpid())
+    except FarmError as error:
+        raise SystemExit(f"FARM_PLAY: {error}") from None
 
     def up(**_: object) -> None:
         if settings.watch_stdin:
@@ -29,9 +33,28 @@ def bind(app: Celery, settings: LiveSettings) -> BuilderHost:
     def down(**_: object) -> None:
         host.close()
 
+    def leaving(**_: object) -> None:
+        _wake_the_loop()
+
+    worker_shutting_down.connect(leaving, weak=False)
     worker_ready.connect(up, weak=False)
     worker_shutdown.connect(down, weak=False)
     return host
+
+
+def _wake_the_loop() -> None:
+    """Let Celery's event loop notice that it is to end.
+
+    Its signal handler only sets a flag, which the loop sees after a poll of up to two seconds;
+    a call from another thread wakes it.
+    """
+    hub = get_event_loop()
+    if hub is not None:
+        threading.Thread(target=hub.call_soon, args=(_nothing,), daemon=True).start()
+
+
+def _nothing() -> None:
+    """Be something to call."""
 
 
 def _watch_parent() -> None:

@@ -9,7 +9,7 @@ visibility time-out and no result backend.
 from __future__ import annotations
 
 from celery import Celery
-from kombu import Connection, Exchange, Queue
+from kombu import Exchange, Queue
 
 from farm.live.keys import Keys, queue_name
 
@@ -41,6 +41,8 @@ def celery_app(url: str, keys: Keys, host: str | None = None) -> Celery:
             "client_name": "farm-celery",
             "socket_connect_timeout": 3,
             "socket_keepalive": True,
+            # how long one BRPOP waits, and so how long a host takes to leave
+            "polling_interval": 0.25,
             "visibility_timeout": 24 * 3600,
             "priority_steps": [0],
         },
@@ -57,5 +59,3 @@ def host_queue(host: str) -> Queue:
     """Return the queue that only this host consumes."""
     name = queue_name(host)
     return Queue(name, Exchange("", type="direct"), routing_key=name, no_ack=True)
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
@@ -13,7 +13,9 @@ from redis.retry import Retry
 
 from farm.core.errors import ServerError
 
-Connection = redis.Redis
+Connection: TypeAlias = Any
+"""A ``redis.Redis`` that answers in bytes (its own types leave that open)."""
+
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = 3.0
@@ -83,7 +85,12 @@ def check_server(client: Connection, url: str) -> None:
         raise ServerError(f"Redis at {shown} is version {version}: {needed} or newer is needed")
 
 
-class Patience:
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+class Retrying:
     """Repeats a call while the server is away, waiting a little longer each time.
 
     Args:
@@ -94,7 +101,7 @@ class Patience:
     def __init__(
         self,
         limit: float | None,
-        wait: Callable[[float], bool] = lambda seconds: bool(time.sleep(seconds)),
+        wait: Callable[[float], bool] = _sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limit = limit

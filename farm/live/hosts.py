@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 import msgspec
 
@@ -41,6 +41,12 @@ class HostProcess:
                 start_new_session=True,
             )
         self.pid = self._process.pid
+
+    @property
+    def broke_down_at_once(self) -> bool:
+        """Whether it ended of itself, and so soon that another one would do the same."""
+        lived = time.monotonic() - self.started_at
+        return (self.exit_code or 0) > 0 and lived < TOO_SOON
 
     @property
     def exit_code(self) -> int | None:
@@ -100,7 +106,7 @@ class HostProcesses:
         self._made = 0
         self.alive: list[HostProcess] = []
 
-    def __enter__(self) -> HostProcesses:
+    def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             for _ in range(self._count):
@@ -124,7 +130,7 @@ class HostProcesses:
             self.alive.remove(process)
             process.close()
             if self._restart:
-                if time.monotonic() - process.started_at < TOO_SOON:
+                if process.broke_down_at_once:
                     raise RunError(_obituary(process))
                 self._add()
             elif not self.alive:
@@ -150,10 +156,10 @@ class HostProcesses:
 
 
 def _command(host: str) -> list[str]:
-    return [
-        sys.executable, "-m", "celery", "--quiet", "-A", "workers.app", "worker",
-        "--loglevel", "WARNING", "--hostname", f"{host}@farm",
-    ]  # fmt: skip
+    # running as root (in a container) is no news worth a warning: nothing is unpickled here
+    quietly = ["-W", "ignore::RuntimeWarning:celery.platforms"]
+    worker = ["celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING"]
+    return [sys.executable, *quietly, "-m", *worker, "--hostname", f"{host}@farm"]
 
 
 def _obituary(process: HostProcess) -> str:

@@ -65,7 +65,7 @@ class Intake:
                 else:
                     self._from_the_past(report, at)
             elif isinstance(report, wire.HostUp):
-                self._on_host_up(envelope, at, now)
+                self._on_host_up(envelope, report, at, now)
             else:
                 self._from_submitter(report, at)
 
@@ -77,7 +77,7 @@ class Intake:
 
     def place(self, now: float) -> None:
         """Give the builders that are wanted to the hosts that play fewest."""
-        hosts = [host for host in self._roster.hosts.values() if not host.lost]
+        hosts = [host for host in self._roster.hosts.values() if not (host.lost or host.own)]
         while self._fleet.wanted and hosts:
             host = min(hosts, key=lambda h: len(h.plays))
             self._send(host, self._roster.assign(host, self._fleet.wanted.popleft(), now))
@@ -115,13 +115,13 @@ class Intake:
         host.heard_at = now
         return host
 
-    def _on_host_up(self, envelope: Envelope, at: float, now: float) -> None:
+    def _on_host_up(self, envelope: Envelope, report: wire.HostUp, at: float, now: float) -> None:
         known = self._roster.hosts.get(envelope.sender)
         if known is not None and not known.lost:
             if known.life == envelope.life:
                 return
             self.lose(known, at, "its host began a new life")
-        self._roster.arrive(envelope.sender, envelope.life, now)
+        self._roster.arrive(envelope.sender, envelope.life, now, own=report.own)
         self.place(now)
 
     def _on_host_left(self, host: HostState, _: wire.HostLeft, at: float) -> None:
@@ -178,9 +178,7 @@ class Intake:
         self.facts.append(events.SlotCleaned(at, report.builder, report.slot))
 
     def _on_load(self, _: HostState, report: wire.Load, at: float) -> None:
-        self.facts.append(
-            events.LoadReported(at, report.builder, report.load, report.overloaded)
-        )
+        self.facts.append(events.LoadReported(at, report.builder, report.load, report.overloaded))
 
     def _from_the_past(self, report: object, at: float) -> None:
         """A life that is over speaks of its attempts: a fact that the scheduler will ignore."""
@@ -204,9 +202,7 @@ class Intake:
             )
         elif isinstance(report, wire.ChangePriority):
             self.facts.append(
-                events.PriorityChanged(
-                    at, report.job, report.level, report.score, report.priority
-                )
+                events.PriorityChanged(at, report.job, report.level, report.score, report.priority)
             )
         elif isinstance(report, wire.Drain):
             self.facts.append(events.DrainRequested(at, report.pattern, report.retire))

@@ -3,15 +3,16 @@
 ===================== ======== =====================================================
 key (after prefix)     type     meaning
 ===================== ======== =====================================================
-lease                  string   JSON of the scheduler in charge, with its token; expires unless refreshed
-meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in), ``at`` (its farm time)
+lease                  string   the scheduler in charge and its token (JSON); it expires
+meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
+                                ``at`` (farm time then)
 inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
 platforms              set      names of the platforms that ever had a pending queue
-pending:<platform>     zset     waiting jobs in policy order: score 0, member = encoded key and job id,
-                                so ZCARD is the queue's depth and ZRANGE 0 0 its head
+pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
+                                job id): ZCARD is the queue's depth, ZRANGE 0 0 its head
 jobs                   hash     job id -> Job (JSON), for every job that has not ended
 attempts               hash     job id -> Attempt (JSON) that is on a builder
-builders               hash     builder id -> BuilderRecord (JSON), for every builder that has joined
+builders               hash     builder id -> BuilderRecord (JSON), for every builder that is there
 results                hash     job id -> EndJob (JSON), the whole story of every ended job
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================

@@ -7,6 +7,8 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import redis
@@ -79,13 +81,13 @@ class Lease:
         # it expired while the server or we were away, and nobody else wanted it
         return bool(self._client.set(self._key, self._value, nx=True, px=int(self._time * 1000)))
 
-    def _if_ours(self, action: object) -> bool:
+    def _if_ours(self, action: Callable[[Any], object]) -> bool:
         with self._client.pipeline() as pipe:
             pipe.watch(self._key)
             if pipe.get(self._key) != self._value:
                 return False
             pipe.multi()
-            action(pipe)  # type: ignore[operator]
+            action(pipe)
             try:
                 pipe.execute()
             except redis.WatchError:

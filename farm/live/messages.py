@@ -76,6 +76,8 @@ class HostUp(_Report, frozen=True, tag="host-up"):
     """A builder host is there and plays nobody yet."""
 
     pid: int = 0
+    #: it plays a builder of its own and must not be given others
+    own: bool = False
 
 
 class Beat(_Report, frozen=True, tag="beat"):
@@ -245,7 +247,7 @@ class _Head(msgspec.Struct):
 
 
 _heads = msgspec.json.Decoder(_Head)
-O = TypeVar("O", bound=_Order)
+AnyOrder = TypeVar("AnyOrder", bound=_Order)
 
 
 def encode(message: Envelope | Order) -> bytes:
@@ -269,7 +271,16 @@ def decode_envelope(data: bytes) -> Envelope:
     return envelope
 
 
-def convert_order(value: object, kind: type[O]) -> O:
+def decode_play(text: str) -> Play:
+    """Return the Play order that is written in JSON; raises MessageError."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MessageError(f"malformed Play order: {error}") from None
+    return convert_order(value, Play)
+
+
+def convert_order(value: object, kind: type[AnyOrder]) -> AnyOrder:
     """Return the order that a Celery task got as its argument; raises MessageError."""
     if isinstance(value, dict) and value.get("v") != VERSION:
         raise MessageError(_versions(value.get("v")))

@@ -30,7 +30,7 @@ def encode_member(key: tuple[Any, ...], job_id: str) -> str:
     The policy key is a number or a tuple of numbers, of the same length for all jobs of a farm.
     """
     *front, serial = key
-    parts = []
+    parts: list[str] = []
     for part in front:
         numbers = part if isinstance(part, tuple) else (part,)
         parts.extend(encode_float(float(number)) for number in numbers)

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.live.messages import VERSION, Beat, CancelAttempt, Order, Play, Reset, Retire, StartAttempt
+from farm.live.messages import (
+    VERSION,
+    Beat,
+    CancelAttempt,
+    Order,
+    Play,
+    Reset,
+    Retire,
+    StartAttempt,
+)
 
 Token = tuple[str, int]
 
@@ -55,6 +64,8 @@ class HostState(msgspec.Struct):
     sent_at: dict[str, float] = {}
     dispatches: dict[Token, Dispatch] = {}
     lost: bool = False
+    #: it plays a builder of its own and must not be given others
+    own: bool = False
     reset_sent_at: float = float("-inf")
 
 
@@ -66,9 +77,9 @@ class Roster:
         self.hosts: dict[str, HostState] = {}
         self.host_of: dict[str, HostState] = {}
 
-    def arrive(self, name: str, life: str, now: float) -> HostState:
+    def arrive(self, name: str, life: str, now: float, *, own: bool = False) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
-        host = self.hosts[name] = HostState(name, life, now)
+        host = self.hosts[name] = HostState(name, life, now, own=own)
         return host
 
     def assign(self, host: HostState, play: Play, now: float) -> Play:

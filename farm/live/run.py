@@ -18,7 +18,7 @@ from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.driver import Observer, drive
 from farm.live.clock import FarmClock
-from farm.live.connection import connect
+from farm.live.connection import Connection, connect
 from farm.live.hosts import HostProcesses
 from farm.live.inbox import Inbox
 from farm.live.keys import Keys
@@ -179,9 +179,9 @@ def _clear_quietly(store: Store) -> None:
         store.clear()
 
 
-def _engine(client: object) -> str:
+def _engine(client: Connection) -> str:
     with contextlib.suppress(Exception):
-        info = client.info("server")  # type: ignore[attr-defined]
+        info = client.info("server")
         name = "valkey" if "valkey_version" in info else "redis"
         return f"{name} {info.get('valkey_version') or info.get('redis_version')}"
     return "redis"

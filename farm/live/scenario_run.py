@@ -31,14 +31,14 @@ def run_scenario(
     """
     jobs = build_jobs(scenario)
     pools = [live_pool(pool, lottery(pool)) for pool in scenario.pools]
-    return run_live(
-        scheduler, pools, batches(jobs), options, observe=observe, progress=progress
-    )
+    return run_live(scheduler, pools, batches(jobs), options, observe=observe, progress=progress)
 
 
 def live_pool(pool: Pool, fails_to_boot: BootLottery | None = None) -> LivePool:
     """Return what the live world needs to know of a scenario's pool."""
-    contention = pool.contention.model_dump(mode="json", exclude_none=True) if pool.contention else None
+    contention = (
+        pool.contention.model_dump(mode="json", exclude_none=True) if pool.contention else None
+    )
     return LivePool(
         name=pool.name,
         processors=pool.platform.processors,

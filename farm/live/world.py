@@ -14,13 +14,13 @@ from typing import TypeVar
 
 import msgspec
 import redis
+
 from farm.core import events
 from farm.core.commands import CancelJob, Command, EndJob, RequeueJob, RetireBuilder, StartJob
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.live.clock import FarmClock
-from farm.live.connection import LOST_CONNECTION
-from farm.live.connection import Patience as Retrying
+from farm.live.connection import LOST_CONNECTION, Retrying
 from farm.live.ending import Ending
 from farm.live.idleness import IdleWatch
 from farm.live.inbox import AT_ONCE, Inbox

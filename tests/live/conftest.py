@@ -126,7 +126,7 @@ class TruthKnown:
 
     learns = False
 
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:  # noqa: ARG002
         return job.service_time
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
@@ -159,9 +159,7 @@ class Farm:
             if on_event is not None:
                 on_event(event)
 
-        pools = [
-            LivePool(name="linux", processors=("amd64",), builders=builders, **(pool or {}))
-        ]
+        pools = [LivePool(name="linux", processors=("amd64",), builders=builders, **(pool or {}))]
         arrivals = [(job.arrived_at or 0.0, (job,)) for job in jobs]
         settings = LiveOptions(
             redis_url=url,
@@ -169,9 +167,7 @@ class Farm:
             log_folder=self.log_folder,
             **{"beat_interval": 0.25, **options},
         )
-        return run_live(
-            self.scheduler, pools, arrivals, settings, observe=observe, on_up=on_up
-        )
+        return run_live(self.scheduler, pools, arrivals, settings, observe=observe, on_up=on_up)
 
     @property
     def ends(self) -> list[EndJob]:
@@ -193,6 +189,7 @@ class Farm:
 
 @pytest.fixture
 def farm(keys: Keys, tmp_path: Path) -> Farm:
+    """A farm with keys of its own on a server of its own."""
     return Farm(keys, tmp_path)
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from farm.core import events
 from farm.core.commands import RequeueJob
+from farm.core.model import Job, Platform
 from farm.live.roster import Patience
-from farm.live.run import choose_server
 
 pytestmark = pytest.mark.live
 
 
 def alive(pid: int) -> bool:
-    from pathlib import Path
-
+    """Whether the process exists and is not merely unburied."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
@@ -26,7 +28,9 @@ def test_two_hundred_jobs_from_submission_to_the_end(farm, jobs_like):
     """The happy path: every job ends once, in time, replayable, and nothing is left running."""
     jobs = jobs_like(200, service_time=60.0, every=4.0)
     pids = []
-    run = farm.run(jobs, builders=40, speed=600.0, on_up=lambda _, h: pids.extend(p.pid for p in h.alive))
+    run = farm.run(
+        jobs, builders=40, speed=600.0, on_up=lambda _, h: pids.extend(p.pid for p in h.alive)
+    )
     farm.assert_each_job_ended_once(jobs)
     farm.assert_replayable()
     assert not run.interrupted
@@ -79,7 +83,7 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
     farm.run(
         jobs,
         builders=10,
-        speed=200.0,
+        speed=300.0,
         hosts=2,
         patience=Patience(silence=1.5),
         on_event=kill_in_the_middle,
@@ -113,7 +117,7 @@ def test_a_cut_wire_loses_no_job(farm, jobs_like, wire):
     farm.run(
         jobs,
         builders=10,
-        speed=200.0,
+        speed=300.0,
         hosts=2,
         url=f"redis://127.0.0.1:{wire.port}/0",
         on_event=cut_in_the_middle,
@@ -124,11 +128,8 @@ def test_a_cut_wire_loses_no_job(farm, jobs_like, wire):
 
 
 def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
-    """Stopped longer than patience lasts, then continued: its old attempts are void, it plays on."""
-    import os
-    import signal
-
-    jobs = jobs_like(120, service_time=60.0, every=4.0)
+    """Stopped for longer than patience lasts: its old attempts are void, and it plays on."""
+    jobs = jobs_like(100, service_time=60.0, every=4.0)
     host = []
     started = 0
 
@@ -144,7 +145,7 @@ def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
     farm.run(
         jobs,
         builders=6,
-        speed=200.0,
+        speed=400.0,
         hosts=1,
         patience=Patience(silence=1.0),
         on_event=pause,
@@ -189,18 +190,18 @@ def test_a_second_stop_cancels_running_jobs(farm, jobs_like):
     run = farm.run(jobs, builders=4, speed=1.0, on_event=stop, on_up=lambda w, _: worlds.append(w))
     assert run.interrupted
     assert {end.outcome for end in farm.ends} == {"cancelled"}
-    assert len(farm.ends) == 8
+    assert len(farm.ends) == run.status.submitted > 0
 
 
 def test_a_job_that_no_builder_can_run_is_given_up(farm, jobs_like):
     """A live run does not wait for ever for a builder that will never come."""
-    from farm.core.model import Job, Platform
-
-    jobs = [*jobs_like(2, service_time=1.0), Job(id="alien", service_time=1.0, platform=Platform("z80", True))]
+    jobs = [
+        *jobs_like(2, service_time=1.0),
+        Job(id="alien", service_time=1.0, platform=Platform("z80", True)),
+    ]
     farm.run(jobs, builders=1, speed=100.0)
     assert {end.job.id: end.outcome for end in farm.ends} == {
         "job-0": "succeeded",
         "job-1": "succeeded",
         "alien": "cancelled",
     }
-    assert choose_server
