@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import typer
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from farm.assembly import make_scheduler
 from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
+from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show
 from farm.core.commands import Command
 from farm.core.events import Event
@@ -34,13 +36,14 @@ def simulate(
     """
     wanted = load_scenario(scenario, sets or ())
     scheduler = make_scheduler(wanted)
+    algorithms = algorithms_of(wanted)
     recording = Recording(wanted, "simulated", out)
     try:
-        if quiet or as_json or not sys.stderr.isatty():
-            run_simulation(wanted, recording.observers, scheduler=scheduler)
-        else:
-            with _Ticker() as ticker:
-                run_simulation(wanted, [*recording.observers, ticker], scheduler=scheduler)
+        with ExitStack() as stack:
+            observers = list(recording.observers)
+            if not quiet and not as_json and sys.stderr.isatty():
+                observers.append(stack.enter_context(_Ticker()))
+            run_simulation(wanted, observers, scheduler=scheduler, algorithms=algorithms)
     finally:
         recording.abandon()
     summary = recording.finish("reference")

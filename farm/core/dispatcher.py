@@ -109,6 +109,10 @@ class Dispatcher:
         elif self.watched:
             lane.queue.dispatched(state, slot, at)
         builder = slot.builder
+        if self.watched:
+            for other in builder.group.lanes:
+                if other is not lane:
+                    other.queue.slot_unavailable(slot, at, gone=False)
         state.status = _DISPATCHED
         state.slot = slot
         state.dispatched_at = at
@@ -170,6 +174,7 @@ class Dispatcher:
     def reoffer(builder: BuilderState) -> None:
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
         if builder.accepts:
+            builder.pool.accepting += 1
             builder.pool.idle_builders += builder.busy == 0
             if builder.busy < len(builder.slots):
                 builder.group.free.offer(builder)
@@ -190,6 +195,7 @@ class Dispatcher:
         if builder.retiring and not builder.busy and not builder.retired:
             builder.retired = True
             builder.accepts = False
+            builder.pool.stopping += 1
             orders.append(RetireBuilder(builder.builder.id))
 
 

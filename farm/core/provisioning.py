@@ -121,6 +121,10 @@ class Algorithm(Protocol[M]):
     def interval(self) -> float:
         """Seconds between two plans."""
 
+    @property
+    def looks_closely(self) -> bool:
+        """Whether it needs the snapshot's estimates of work and time, which cost more to take."""
+
     def start(self) -> M:
         """Return the memory to begin with."""
 

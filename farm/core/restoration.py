@@ -56,6 +56,7 @@ def _put_builder(scheduler: Scheduler, view: BuilderView) -> None:
     state.accepts = view.builder.takes_jobs and not view.draining and not view.retired
     for number in view.cleaning:
         state.slots[number].cleaning = True
+    state.pool.stopping += view.retired
     state.busy = len(view.cleaning)
     state.pool.busy_slots += len(view.cleaning)
 

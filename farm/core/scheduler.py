@@ -238,6 +238,7 @@ class Scheduler:
         state = self.add_builder(builder, at)
         if not builder.takes_jobs:
             return NO_COMMANDS
+        state.pool.accepting += 1
         state.pool.idle_builders += 1
         orders: list[Command] = []
         for slot in state.slots:
@@ -282,6 +283,7 @@ class Scheduler:
         orders: list[Command] = []
         if state.accepts:
             self.dispatcher.close(state, at)
+            state.pool.accepting -= 1
             state.pool.idle_builders -= state.busy == 0
         state.draining = True
         state.accepts = False
@@ -297,6 +299,7 @@ class Scheduler:
             state.accepts = state.builder.takes_jobs
             if not state.accepts:
                 continue
+            state.pool.accepting += 1
             state.pool.idle_builders += state.busy == 0
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
@@ -321,7 +324,9 @@ class Scheduler:
         pool.builders -= 1
         pool.slots -= len(state.slots)
         pool.busy_slots -= state.busy
+        pool.accepting -= state.accepts
         pool.idle_builders -= state.accepts and state.busy == 0
+        pool.stopping -= state.retired
         self.dispatcher.close(state, at, gone=True)
         state.retired = True
         orders: list[Command] = []

@@ -77,7 +77,16 @@ class Slot:
 class PoolCounts:
     """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
 
-    __slots__ = ("builders", "busy_slots", "idle_builders", "name", "requested", "slots")
+    __slots__ = (
+        "accepting",
+        "builders",
+        "busy_slots",
+        "idle_builders",
+        "name",
+        "requested",
+        "slots",
+        "stopping",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -87,8 +96,11 @@ class PoolCounts:
         self.builders = 0
         self.slots = 0
         self.busy_slots = 0
-        #: builders with no busy slot that take jobs
+        #: builders that take jobs, and those of them with no busy slot
+        self.accepting = 0
         self.idle_builders = 0
+        #: builders that were ordered to go and are not gone yet
+        self.stopping = 0
 
 
 class BuilderState:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command
 from farm.core.events import Event
+from farm.core.pool_snapshot import PoolObserver
+from farm.core.provisioning import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.driver import Observer, drive
 from farm.scenario.model import Scenario
+from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
 
@@ -21,14 +25,27 @@ def simulate(
     observers: Sequence[Observer] = (),
     *,
     scheduler: Scheduler | None = None,
+    algorithms: Mapping[str, Algorithm[Any]] | None = None,
 ) -> Scheduler:
     """Run the scenario to its end, telling the observers, and return the scheduler.
 
-    The same scenario gives the same facts and orders, always. Raises InputError for a scenario
-    that names something that does not exist.
+    ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
+    the same facts and orders, always. Raises InputError for a scenario that names something that
+    does not exist.
     """
     scheduler = scheduler or make_scheduler(scenario)
-    world = SimulatedWorld(pool_specs(scenario), batches(build_jobs(scenario)))
+    specs = pool_specs(scenario)
+    ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
+    world = SimulatedWorld(specs, batches(build_jobs(scenario)), ends_at=ends_at)
+    for spec in specs:
+        if spec.provisioned:
+            algorithm = (algorithms or {})[spec.name]
+            observer = PoolObserver(scheduler, spec, closely=algorithm.looks_closely)
+            world.provision(
+                SimulatedProvisioner(
+                    spec.name, algorithm, observer, scheduler, world.request_builder
+                )
+            )
     with _no_garbage_collection():
         drive(scheduler, world, together(observers))
     return scheduler

@@ -17,6 +17,7 @@ from farm.core.model import Job, Outcome
 from farm.core.pool_spec import PoolSpec
 from farm.sim.agenda import FINISH, Agenda
 from farm.sim.builder_life import BuilderLife
+from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 
@@ -30,8 +31,12 @@ class SimulatedWorld:
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing.
     """
 
-    def __init__(self, pools: Sequence[PoolSpec], arrivals: Arrivals) -> None:
+    def __init__(
+        self, pools: Sequence[PoolSpec], arrivals: Arrivals, *, ends_at: float = 0.0
+    ) -> None:
         self.now = 0.0
+        #: the run lasts at least so long: builders live on when there is nothing left to do
+        self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
         self._arrivals = arrivals
         self._agenda = Agenda()
@@ -46,6 +51,10 @@ class SimulatedWorld:
         for pool in pools:
             for _ in range(pool.builders):
                 self.request_builder(pool.name)
+
+    def provision(self, provisioner: SimulatedProvisioner) -> None:
+        """Let a provisioner size a pool from now on."""
+        provisioner.begin(self._agenda, self._at_once)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -65,7 +74,7 @@ class SimulatedWorld:
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
                 return JobsSubmitted(arrives_at, jobs)
-            if arrives_at == _NEVER and not self._open_jobs:
+            if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
             at, _, _, serial, what = heappop(heap)
             if type(what) is StartJob:
@@ -76,9 +85,9 @@ class SimulatedWorld:
                 life.freed(what, at)
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
+            self.now = at
             event: Event | None = what.due(serial, at)
             if event is not None:
-                self.now = at
                 return event
 
     def execute(self, command: Command) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Generic, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal
 
 import msgspec
 
@@ -26,6 +26,9 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
 
     Options are checked when the value is made: ValueError, with the option's name first.
     """
+
+    #: needs the snapshot's estimates of work and time
+    looks_closely: ClassVar[bool] = False
 
     min: Count = 0
     #: builders in any state, draining and shutting down ones included

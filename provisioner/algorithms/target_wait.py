@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -39,6 +39,8 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     Nobody waiting and nobody running needs no builder: ``min`` says how many stay warm. Boot time
     is not part of the estimate, so an objective below it is met only by spare builders (``min``).
     """
+
+    looks_closely: ClassVar[bool] = True
 
     max: Count
     objective: PositiveSeconds

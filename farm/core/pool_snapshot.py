@@ -1,0 +1,79 @@
+"""What a provisioning algorithm is told of a pool, taken from the scheduler."""
+
+from __future__ import annotations
+
+from farm.core.model import Builder
+from farm.core.pool_spec import PoolSpec
+from farm.core.provisioning import PoolSnapshot
+from farm.core.scheduler import Scheduler
+
+
+class PoolObserver:
+    """Takes a pool's snapshots again and again.
+
+    Counts cost O(lanes). The estimates of work and time (``waiting_work``, ``next_slot_time``,
+    ``oldest_wait_time``) look at every waiting and running job, so they are only taken when
+    ``closely`` is asked for.
+    """
+
+    def __init__(self, scheduler: Scheduler, spec: PoolSpec, *, closely: bool = False) -> None:
+        self._scheduler = scheduler
+        self._spec = spec
+        self._closely = closely
+        self._sample: Builder = spec.builder(1, 0)
+
+    def look(self, at: float) -> PoolSnapshot:
+        """Return the pool as it is at this instant (farm time, s)."""
+        scheduler, spec = self._scheduler, self._spec
+        pool = scheduler.pool(spec.name)
+        lanes = [
+            lane
+            for lane in scheduler.dispatcher.matching.by_platform.values()
+            if self._sample.can_run(lane.platform)
+        ]
+        broken = pool.builders - pool.accepting
+        draining = 0
+        draining_jobs = 0
+        if broken:  # rare: look which of them drain
+            for state in scheduler.builders.values():
+                if state.builder.pool == spec.name and state.draining and not state.retired:
+                    draining += 1
+                    draining_jobs += state.busy
+        never_taking = broken - draining - pool.stopping
+        snapshot = PoolSnapshot(
+            pool=spec.name,
+            at=at,
+            slots=spec.slots,
+            idle=pool.idle_builders + never_taking,
+            busy=pool.accepting - pool.idle_builders,
+            booting=len(pool.requested),
+            draining=draining,
+            stopping=pool.stopping,
+            waiting_jobs=sum(lane.waiting for lane in lanes),
+            running_jobs=pool.busy_slots - draining_jobs,
+            draining_jobs=draining_jobs,
+            arrived_jobs=scheduler.book.serial,
+        )
+        return self._closer(snapshot, at) if self._closely else snapshot
+
+    def _closer(self, snapshot: PoolSnapshot, at: float) -> PoolSnapshot:
+        """Add the estimates: O(waiting + running jobs)."""
+        scheduler, sample = self._scheduler, self._sample
+        work, oldest_at = 0.0, at
+        next_slot_time: float | None = 0.0 if snapshot.free_slots else None
+        for state in scheduler.jobs.values():
+            slot = state.slot
+            if slot is None:
+                if state.leader is None and sample.can_run(state.job.platform):
+                    work += scheduler.estimator.estimate(state.job, sample)
+                    oldest_at = min(oldest_at, state.submitted_at)
+            elif slot.builder.builder.pool == self._spec.name and next_slot_time != 0.0:
+                began = state.started_at if state.started_at is not None else state.dispatched_at
+                expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
+                left = max(0.0, (began or at) + expected - at)
+                next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
+        values = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
+        values.update(
+            waiting_work=work, oldest_wait_time=at - oldest_at, next_slot_time=next_slot_time
+        )
+        return PoolSnapshot(**values)

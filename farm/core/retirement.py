@@ -1,0 +1,17 @@
+"""Which builders go when a pool is to shrink: idle ones first, then those with the fewest jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from farm.core.state import BuilderState
+
+
+def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[str]:
+    """Return the ids of ``count`` builders of the pool that take jobs now, in the order to go.
+
+    Fewest busy slots first; of those the one that was active longest ago, then the youngest.
+    """
+    candidates = [b for b in builders if b.builder.pool == pool and b.accepts]
+    candidates.sort(key=lambda b: (b.busy, b.active_at, -b.builder.index))
+    return [b.builder.id for b in candidates[:count]]
