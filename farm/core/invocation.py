@@ -47,13 +47,13 @@ class Execution(msgspec.Struct, eq=False):
     slot: Slot | None = None
 
 
-@lru_cache(maxsize=4096)
 def _weight(priority: int) -> tuple[int, float]:
     """Return b^priority as (n, x): 2^n · x, with x near 1, so that no priority overflows."""
     hundreds, rest = divmod(priority, 100)
     return hundreds, float(_BASE**rest * _PER_HUNDRED**hundreds)
 
 
+@lru_cache(maxsize=65536)
 def score(executing: int, priority: int) -> tuple[int, float]:
     """Return (executing + 1) · 2^(priority/100) as a pair that compares like the number.
 

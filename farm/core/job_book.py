@@ -135,6 +135,7 @@ class JobBook:
         """Cancel a job whose execution serves others too: they keep the execution."""
         if leader.slot is not None:
             orders.append(self.end(leader, at, "cancelled", reason))
+            leader.lane.queue.left(leader, at)
             leader.abandoned = True
             self.by_id[leader.job.id] = leader  # its attempt still reports under this name
             return

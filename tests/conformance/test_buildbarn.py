@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
@@ -48,7 +47,6 @@ class Worker(msgspec.Struct, eq=False):
     slot: Slot
     running: JobState | None = None
     blocks: bool = False
-    drained: bool = False
     #: when the scheduler forgets it unless it synchronises
     expires_at: float | None = None
 
@@ -82,8 +80,6 @@ class Yard:
     def next_job(self, name: str) -> dict[str, Any]:
         """Give the worker the next job, or let it wait for one."""
         worker = self.workers[name]
-        if worker.drained:
-            return {"starts": None}
         before = dict(self.queue.counters.retained)
         state = self.queue.choose(worker.slot, self.now)
         if state is None:
@@ -330,23 +326,6 @@ class Yard:
         self.forget(step["worker"])
         return {}
 
-    def do_drain(self, step: dict[str, Any]) -> dict[str, Any]:
-        for worker in self.matching(step):
-            worker.drained = True
-            if worker.blocks:
-                self.queue.slot_unavailable(worker.slot, self.now, gone=False)
-                worker.blocks = False
-        return {}
-
-    def do_undrain(self, step: dict[str, Any]) -> dict[str, Any]:
-        for worker in self.matching(step):
-            worker.drained = False
-        return {}
-
-    def matching(self, step: dict[str, Any]) -> list[Worker]:
-        pattern = str(step.get("worker", step.get("pattern", "*")))
-        return [worker for name, worker in self.workers.items() if fnmatchcase(name, pattern)]
-
     def do_list_children(self, step: dict[str, Any]) -> dict[str, Any]:
         path = tuple(step.get("keys", step.get("path", ())))
         return {"rows": self.queue.listing.children(path, step["filter"].lower())}
@@ -367,8 +346,6 @@ ALIASES = {
     "worker_vanishes": "lose",
     "worker_gone": "lose",
     "lose_worker": "lose",
-    "add_drain": "drain",
-    "remove_drain": "undrain",
     "list_queued_operations": "list_queued",
 }
 

@@ -234,7 +234,7 @@ class FairShareQueue:
     def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:  # noqa: ARG002
         """The slot no longer waits for a job; ``gone``: it is forgotten."""
         record = self._slots.get(slot)
-        if record is None:
+        if record is None or not (gone or record.free):
             return
         self._slots.withdraw(slot, record)
         home = self._slots.forget(slot) if gone else record.last
@@ -253,7 +253,8 @@ class FairShareQueue:
 
     def _arrival(self, state: JobState, at: float) -> Execution:
         """Make the execution of a job, and of those that it leads, without letting it wait."""
-        first, *others = [m for m in (state, *state.followers) if not m.abandoned]
+        wanted = [m for m in (state, *state.followers) if not m.abandoned]
+        first, *others = wanted or [state]
         execution = self._attach(first, at).execution
         for member in others:
             self._attach(member, at)
@@ -340,8 +341,8 @@ class FairShareQueue:
         """Rebuild an empty queue as it was when ``memory`` was taken.
 
         ``slots``: those still there; one that the memory does not know belongs to the root.
-        ``waiting``: jobs, each leader before its followers. ``running``: leaders with their
-        ``slot``, their followers with them. Counters start anew.
+        ``waiting``: jobs, leaders and followers. ``running``: leaders with their ``slot``, their
+        followers with them. Counters start anew.
         """
         known = {(slot.builder.builder.id, slot.number): slot for slot in slots}
         nodes = [(self._tree.make(node.path, 0.0), node) for node in memory.nodes]
@@ -349,10 +350,10 @@ class FairShareQueue:
             slot = known.get((remembered.builder, remembered.number))
             if slot is not None:
                 self._slots.restore(slot, remembered)
-        for state in waiting:
-            self.add(state, 0.0)
         for state in running:
             self._resume(state)
+        for state in waiting:
+            self.add(state, 0.0)
         for node, was in nodes:
             node.created, node.started, node.completed = was.created, was.started, was.completed
         self._tree.skip_instants(memory.instants)
