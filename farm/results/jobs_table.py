@@ -57,6 +57,8 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
 
 
 COLUMNS = tuple(door_name(name) for name in JobRow.__struct_fields__)
+#: where columns of numbers stand side by side
+_NUMBERS = (slice(5, 9), slice(12, 18))
 OPTIONAL_COLUMNS = frozenset(
     door_name(field.name)
     for field in msgspec.structs.fields(JobRow)
@@ -87,11 +89,17 @@ def invocation_of(job: Job, fair_share: Sequence[str]) -> str:
 def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
     """Write rows as CSV with a header; return how many."""
     count = 0
+    encode = msgspec.json.Encoder().encode
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the count
-            writer.writerow(astuple(row))
+            cells = list(astuple(row))
+            # msgspec prints floats in full, as csv does, but many times as fast
+            for numbers in _NUMBERS:
+                printed = encode(cells[numbers]).decode()[1:-1]
+                cells[numbers] = printed.replace("null", "").split(",")
+            writer.writerow(cells)
     return count
 
 

@@ -1,0 +1,51 @@
+"""docs/results.md names every kind of line, every column and every key that a run leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from farm.results.builder_time import BuilderCounts
+from farm.results.jobs_table import COLUMNS
+from farm.results.log_lines import FACTS, ORDERS
+from farm.results.percentiles import Spread
+from farm.results.run_directory import Meta
+from farm.results.summary import JobCounts, Summary
+
+TEXT = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def missing(names: set[str]) -> set[str]:
+    """Return the names that the page does not mention as code."""
+    return {name for name in names if f"{name}`" not in TEXT}
+
+
+def test_every_kind_of_line_is_documented() -> None:
+    """Whoever meets a line in the log finds it on the page."""
+    kinds = {struct.kind for struct in (*FACTS, *ORDERS)} - {"job-ended"}
+    assert not missing(kinds)
+
+
+def test_every_key_of_a_line_is_documented() -> None:
+    """No key needs a look into the source."""
+    from farm.results import log_lines
+
+    lines = [
+        log_lines.SubmittedLine,
+        log_lines.JoinedLine,
+        log_lines.DispatchedLine,
+        log_lines.FinishedLine,
+        log_lines.EndedLine,
+        *log_lines.PLAIN_FACTS.values(),
+        *log_lines.PLAIN_ORDERS.values(),
+    ]
+    keys = {field.encode_name for line in lines for field in msgspec.structs.fields(line)}
+    assert not {key for key in keys if f"`{key}" not in TEXT}
+
+
+def test_every_column_and_summary_key_is_documented() -> None:
+    """Tables and summaries are read by people who never see the code."""
+    structs = (Summary, JobCounts, BuilderCounts, Spread, Meta)
+    keys = {field.encode_name for kind in structs for field in msgspec.structs.fields(kind)}
+    assert not missing({*keys, *COLUMNS} - {"builders"})  # its keys are listed one by one
