@@ -19,35 +19,42 @@ def render_comparison(comparison: Comparison) -> RenderableType:
 
 def _pair(pair: PairComparison) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("")
-    for column in (_run_title(pair.base, pair.worlds[0]), _run_title(pair.other, pair.worlds[1])):
-        table.add_column(column, justify="right")
-    for column in ("difference", "", "95 % interval", "verdict"):
+    table.add_column("", no_wrap=True)
+    for column in ("base", "other", "difference", "", "verdict"):
         table.add_column(column, justify="right", no_wrap=True)
     for metric in pair.metrics:
-        if metric.base is not None or metric.other is not None:
+        if metric.base or metric.other:
             table.add_row(*_cells(metric))
-    return Group(table, *(Text(line) for line in _lines(pair)))
-
-
-def _run_title(path: str, world: str) -> str:
-    return f"{path} ({world})"
+    titles = (
+        Text(f"base   {pair.base} ({pair.worlds[0]})"),
+        Text(f"other  {pair.other} ({pair.worlds[1]})"),
+    )
+    return Group(*titles, table, *(Text(line) for line in (*_intervals(pair), *_lines(pair))))
 
 
 def _cells(metric: MetricComparison) -> list[str | Text]:
-    unit = metric.unit
     verdict = metric.verdict or ""
-    interval = ""
-    if metric.interval is not None:
-        interval = f"{_number(metric.interval.low, unit)} … {_number(metric.interval.high, unit)}"
     return [
-        metric.metric.replace("_", " "),
-        _number(metric.base, unit),
-        _number(metric.other, unit),
-        _number(metric.difference, unit),
+        _label(metric),
+        _number(metric.base, metric.unit),
+        _number(metric.other, metric.unit),
+        _number(metric.difference, metric.unit),
         readable_percent(metric.relative, signed=True) if metric.relative is not None else "",
-        interval,
         Text(verdict, style=_STYLES.get(verdict, "")),
+    ]
+
+
+def _label(metric: MetricComparison) -> str:
+    return metric.metric.replace("_", " ")
+
+
+def _intervals(pair: PairComparison) -> list[str]:
+    """Say how sure the differences are that have an interval."""
+    return [
+        f"{_label(m)}: difference {_number(m.interval.low, m.unit)} to "
+        f"{_number(m.interval.high, m.unit)} (95 %, {m.interval.method})"
+        for m in pair.metrics
+        if m.interval is not None and m.difference
     ]
 
 
