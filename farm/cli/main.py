@@ -6,11 +6,12 @@ Exit codes: 0 done; 1 the run ended but something failed; 2 bad input, one clear
 
 from __future__ import annotations
 
+import os
 import sys
 
-import click
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from farm.cli import compare, estimate, risk, run, scenarios, simulate, traces
 from farm.core.errors import FarmError
@@ -38,22 +39,17 @@ app.command(rich_help_panel=_TOOLS)(scenarios.schema)
 def main() -> None:
     """Run the command line; a user's mistake gets one message and exit code 2, no traceback."""
     try:
-        code = app(standalone_mode=False)
-    except click.exceptions.Abort:
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
+        app()
     except FarmError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
-        code = error.exit_code
+        message = Text.assemble(("error: ", "bold red"), str(error))
+        Console(stderr=True).print(message, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        code = 130
+        sys.exit(130)
     except BrokenPipeError:
         # the reader of our output went away (`farm … | head`): nothing is wrong
-        sys.stderr.close()
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
 
 
 if __name__ == "__main__":
