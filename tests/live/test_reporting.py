@@ -21,6 +21,7 @@ pytestmark = pytest.mark.live
 
 
 def read_all(inbox: Inbox, count: int) -> list[wire.Report]:
+    """Read until so many reports are there, or ten seconds are over."""
     reports: list[wire.Report] = []
     for _ in range(200):
         reports += [report for envelope in inbox.read(0.05) for report in envelope.reports]

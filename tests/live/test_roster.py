@@ -30,6 +30,7 @@ def host(roster: Roster) -> HostState:
 
 
 def beat(*held: tuple[str, int]) -> Beat:
+    """A heartbeat that names these attempts."""
     return Beat(held=held, builders=PLAYING)
 
 

@@ -47,6 +47,7 @@ def test_passwords_are_not_shown(url: str, shown: str):
 
 
 def fails(url: str) -> str:
+    """Return what is said about a URL that cannot be used."""
     with pytest.raises(ServerError) as caught, GivenServer(url):
         pass
     assert caught.value.exit_code == 2
@@ -81,7 +82,7 @@ def test_somebody_else_on_the_port():
 @pytest.mark.live
 class TestRealServer:
     def test_password(self):
-        """A protected server: without and with a wrong password a message, with the right one in."""
+        """No password and a wrong one get a message, the right one gets in."""
         with choose_server(None) as server, connect(server.url, "test") as client:
             client.config_set("requirepass", "secret-1")
             with pytest.raises(ServerError, match="give the password in the URL"):

@@ -29,6 +29,7 @@ def store(redis, keys) -> Store:
 
 
 def waits(batch: Batch, number: int, level: int = 0) -> Job:
+    """Let a job wait in this batch."""
     job = Job(id=f"job-{number}", service_time=1.0, platform=AMD64, level=level)
     batch.jobs[job.id] = job
     batch.waits(job, encode_member((-level, 0.0, number), job.id))
