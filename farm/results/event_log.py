@@ -7,6 +7,7 @@ exactly. What each line looks like is :mod:`farm.results.log_lines`' business.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from farm.core.commands import IGNORED, Command, EndJob, StartJob
-from farm.core.errors import InputError
+from farm.core.errors import InputError, RunError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.log_lines import (
@@ -49,6 +50,7 @@ class EventLogWriter:
     """
 
     def __init__(self, path: Path | str, buffer_lines: int = 4096) -> None:
+        self._path = path
         try:
             self._file = Path(path).open("xb")  # noqa: SIM115 - closed by close()
         except FileExistsError:
@@ -85,17 +87,24 @@ class EventLogWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything taken in so far to the operating system."""
-        if self._lines:
-            self._file.write(self._encode(self._lines))
-            self._lines.clear()
-        self._file.flush()
+        """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+        lines = list(self._lines)
+        self._lines.clear()
+        try:
+            if lines:
+                self._file.write(self._encode(lines))
+            self._file.flush()
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None
 
     def close(self) -> None:
         """Write what is left and close the file; closing twice does nothing."""
         if not self._file.closed:
-            self.flush()
-            self._file.close()
+            try:
+                self.flush()
+            finally:
+                with suppress(OSError):  # flush() has said what there is to say
+                    self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from farm.core.commands import IGNORED, Command
 from farm.core.events import Event
-from farm.driver import Handler
 from farm.results.log_reader import Entry, read_log
+
+
+class Handler(Protocol):
+    """A scheduler, as far as a replay needs one."""
+
+    def handle(self, event: Event) -> Sequence[Command]:
+        """Take one fact in and return the orders that follow from it."""
 
 
 class Difference(msgspec.Struct, frozen=True):

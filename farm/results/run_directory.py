@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, RunError
 from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
 from farm.results.keys import door_name
 from farm.results.log_reader import Entry, read_log
@@ -105,10 +106,12 @@ class RunDirectory:
         fair_share: Sequence[str] = (),
         state: RunState = "finished",
     ) -> None:
-        """Write jobs, summary and the final meta-data; ``ended`` is an ISO 8601 instant."""
-        part = self.path / (JOBS + ".part")
-        count = write_jobs(part, job_rows(records, fair_share))
-        part.replace(self.path / JOBS)
+        """Write jobs, summary and the final meta-data; ``ended`` is an ISO 8601 instant.
+
+        Raises RunError where a file cannot be written.
+        """
+        with self._writing(JOBS) as part:
+            count = write_jobs(part, job_rows(records, fair_share))
         self._write(SUMMARY, summary)
         self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=count)
         self._write_meta()
@@ -117,9 +120,18 @@ class RunDirectory:
         self._write(META, self._meta)
 
     def _write(self, name: str, value: msgspec.Struct) -> None:
+        with self._writing(name) as part:
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[Path]:
+        """Give a place to write a file to, and put it under its name once it is whole."""
         part = self.path / (name + ".part")
-        part.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-        part.replace(self.path / name)
+        try:
+            yield part
+            part.replace(self.path / name)
+        except OSError as error:
+            raise RunError(f"{self.path / name}: cannot be written: {error.strerror}") from None
 
 
 class Run:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from farm.core.commands import NO_COMMANDS, EndJob, StartJob
-from farm.core.errors import InputError
+from farm.core.errors import InputError, RunError
 from farm.core.events import JobFinished, JobsSubmitted, PriorityChanged
 from farm.core.model import Job
 from farm.results.event_log import EventLogWriter
@@ -190,3 +190,16 @@ def test_a_missing_log_is_refused(tmp_path: Path) -> None:
     """No such file is one clear message."""
     with pytest.raises(InputError, match="cannot read the event log"):
         list(read_log(tmp_path / "none"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_one_message(tmp_path: Path, history: Any) -> None:
+    """A run that cannot be recorded says why instead of dying with a traceback."""
+    writer = EventLogWriter(tmp_path / "log", 1)
+    writer._file.close()
+    writer._file = Path("/dev/full").open("wb")  # noqa: SIM115 - the writer closes it
+    with pytest.raises(RunError, match="No space left"):
+        writer(*history[0])
+    with pytest.raises(RunError, match="No space left"):
+        writer.close()
+    assert writer._file.closed
