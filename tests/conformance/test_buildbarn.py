@@ -337,6 +337,8 @@ class Yard:
 
 ALIASES = {
     "cancel": "kill",
+    "fail": "kill",
+    "abort": "kill",
     "kill_operation": "kill",
     "kill_task": "kill",
     "killed": "kill",
