@@ -1,0 +1,74 @@
+# Targets for people. `make` lists them; everything happens in .venv, nothing outside the project.
+# PYTHON=/path/to/python3.x picks the interpreter; pip takes its index, proxy and cache from your
+# own settings.
+
+PYTHON   ?=
+SCENARIO ?= examples/quickstart.yaml
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN  := $(VENV)/bin
+# what needs a Docker Engine or a browser is asked for by name: pytest -m docker
+HERE := not docker and not browser
+# live tests share one process, so that they do not fight for the machine (tests/conftest.py)
+PYTEST = $(BIN)/pytest -n 2 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-slow test-all lint format types contracts docs-test benchmarks clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integration, in half a minute
+	@n=1; while [ -e runs/quickstart-$$n ]; do n=$$((n + 1)); done; \
+	$(BIN)/farm run $(SCENARIO) --out runs/quickstart-$$n
+
+test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS='-k queue' for a few)
+	@$(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.installed-dev ## the tests that take minutes
+	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
+
+test-all: $(VENV)/.installed-dev ## fast and slow tests in one go
+	@$(PYTEST) -m "$(HERE)" $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev ## style, and whether the code is formatted
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+format: $(VENV)/.installed-dev ## format the code and mend what can be mended without thought
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+types: $(VENV)/.installed-dev ## strict types
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.installed-dev ## which part may import which (pyproject.toml)
+	@$(BIN)/lint-imports
+
+docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and examples/
+	@$(PYTEST) -q tests/docs $(PYTEST_ARGS)
+
+benchmarks: $(VENV)/.installed-dev ## how fast it is; numbers and what they mean: benchmarks/README.md
+	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+clean: ## remove .venv, caches and build leftovers; runs/ stays
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	        .import_linter_cache .benchmarks
+	@find farm workers provisioner tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment ----------------------------------------------------------------------------
+
+PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@.ci/make-venv $(VENV) "$(PYTHON)"
+	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing what the tests need …"
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $@

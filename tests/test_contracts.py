@@ -1,0 +1,92 @@
+"""Rules about the code that no linter knows: where settings are read, how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("farm", "workers", "provisioner")
+
+#: a file longer than this is read with a scroll wheel instead of an eye
+LINES_ALLOWED = 400
+#: longer files, each with its reason
+LONG_FILES = {
+    "tests/conformance/test_buildbarn.py": "one interpreter for the steps of recorded scenarios",
+}
+
+FORBIDDEN_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
+
+
+def sources(*folders: str) -> Iterator[Path]:
+    """Every Python file of these folders."""
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def place(path: Path) -> str:
+    """Name a file as seen from the project's root."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def reads_the_environment(path: Path) -> bool:
+    """Whether a module names os.environ or os.getenv, or imports them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"}:
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            return any(alias.name in {"environ", "environb", "getenv"} for alias in node.names)
+    return False
+
+
+def test_the_environment_is_read_in_settings_only():
+    """A setting can be found: everything that the environment says is listed in one docstring."""
+    readers = [place(path) for path in sources(*PACKAGES) if reads_the_environment(path)]
+    assert [path for path in readers if not path.endswith("/settings.py")] == []
+
+
+def test_no_file_is_long_without_a_reason():
+    """Files stay short enough to be read in one go."""
+    lengths = {
+        place(path): path.read_text(encoding="utf-8").count("\n")
+        for path in sources(*PACKAGES, "tests", "benchmarks", "docs")
+    }
+    too_long = {name for name, length in lengths.items() if length > LINES_ALLOWED}
+    assert sorted(too_long - set(LONG_FILES)) == []
+    assert sorted(set(LONG_FILES) - too_long) == [], "no longer long: take it off the list"
+
+
+def test_no_file_is_named_after_nothing():
+    """A file's name says what is in it."""
+    named = [place(path) for path in sources(*PACKAGES, "tests") if path.name in FORBIDDEN_NAMES]
+    assert named == []
+
+
+def test_every_package_has_an_init_file():
+    """A folder without one is invisible to the import contracts and to the installed package."""
+    folders = {path.parent for path in sources(*PACKAGES)}
+    assert [place(f) for f in sorted(folders) if not (f / "__init__.py").exists()] == []
+
+
+def test_dependencies_are_pinned():
+    """Everything the project asks for has a version in constraints.txt, and only once."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    asked = [requirement for group in groups for requirement in group]
+    pinned = [
+        normal(line)
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    assert len(pinned) == len(set(pinned))
+    assert sorted({normal(name) for name in asked} - set(pinned)) == []
+
+
+def normal(requirement: str) -> str:
+    """Return the distribution's name as package indexes compare it."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None
+    return re.sub(r"[-_.]+", "-", found.group()).lower()
