@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from farm.assembly import make_scheduler
 from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show
@@ -19,7 +18,7 @@ from farm.core.commands import Command
 from farm.core.events import Event
 from farm.driver import Observer
 from farm.scenario import load_scenario
-from farm.sim.simulation import simulate as run_simulation
+from farm.sim.simulation import Simulation
 from farm.units import format_duration
 
 
@@ -35,15 +34,14 @@ def simulate(
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
     wanted = load_scenario(scenario, sets or ())
-    scheduler = make_scheduler(wanted)
-    algorithms = algorithms_of(wanted)
+    simulation = Simulation(wanted, algorithms=algorithms_of(wanted))
     recording = Recording(wanted, "simulated", out)
     try:
         with ExitStack() as stack:
             observers = list(recording.observers)
             if not quiet and not as_json and sys.stderr.isatty():
                 observers.append(stack.enter_context(_Ticker()))
-            run_simulation(wanted, observers, scheduler=scheduler, algorithms=algorithms)
+            simulation.play(observers)
     finally:
         recording.abandon()
     summary = recording.finish("reference")

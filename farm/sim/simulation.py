@@ -11,6 +11,7 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command
 from farm.core.events import Event
 from farm.core.pool_snapshot import PoolObserver
+from farm.core.pool_spec import PoolSpec
 from farm.core.provisioning import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.driver import Observer, drive
@@ -20,6 +21,42 @@ from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
 
 
+class Simulation:
+    """A scenario set up in virtual time: built first (that tells mistakes), then played once.
+
+    ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
+    the same facts and orders, always. Raises InputError for a scenario that names something that
+    does not exist, or whose workload cannot be read.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        scheduler: Scheduler | None = None,
+        algorithms: Mapping[str, Algorithm[Any]] | None = None,
+    ) -> None:
+        self.scheduler = scheduler or make_scheduler(scenario)
+        specs = pool_specs(scenario)
+        ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
+        self.world = SimulatedWorld(specs, batches(build_jobs(scenario)), ends_at=ends_at)
+        for spec in specs:
+            if spec.provisioned:
+                self._provision(spec, (algorithms or {})[spec.name])
+
+    def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any]) -> None:
+        observer = PoolObserver(self.scheduler, spec, closely=algorithm.looks_closely)
+        request = self.world.request_builder
+        self.world.provision(
+            SimulatedProvisioner(spec.name, algorithm, observer, self.scheduler, request)
+        )
+
+    def play(self, observers: Sequence[Observer] = ()) -> None:
+        """Run to the end, telling the observers."""
+        with _no_garbage_collection():
+            drive(self.scheduler, self.world, together(observers))
+
+
 def simulate(
     scenario: Scenario,
     observers: Sequence[Observer] = (),
@@ -27,28 +64,10 @@ def simulate(
     scheduler: Scheduler | None = None,
     algorithms: Mapping[str, Algorithm[Any]] | None = None,
 ) -> Scheduler:
-    """Run the scenario to its end, telling the observers, and return the scheduler.
-
-    ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
-    the same facts and orders, always. Raises InputError for a scenario that names something that
-    does not exist.
-    """
-    scheduler = scheduler or make_scheduler(scenario)
-    specs = pool_specs(scenario)
-    ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
-    world = SimulatedWorld(specs, batches(build_jobs(scenario)), ends_at=ends_at)
-    for spec in specs:
-        if spec.provisioned:
-            algorithm = (algorithms or {})[spec.name]
-            observer = PoolObserver(scheduler, spec, closely=algorithm.looks_closely)
-            world.provision(
-                SimulatedProvisioner(
-                    spec.name, algorithm, observer, scheduler, world.request_builder
-                )
-            )
-    with _no_garbage_collection():
-        drive(scheduler, world, together(observers))
-    return scheduler
+    """Set the scenario up, play it, and return the scheduler as it is at the end."""
+    simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms)
+    simulation.play(observers)
+    return simulation.scheduler
 
 
 def together(observers: Sequence[Observer]) -> Observer:
