@@ -128,6 +128,7 @@ class Intake:
         self.lose(host, at, "its host left")
 
     def _on_beat(self, host: HostState, beat: wire.Beat, _: float) -> None:
+        self._roster.hear_beat(host)
         self.beats.append((host, beat))
 
     def compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:

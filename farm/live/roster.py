@@ -63,6 +63,8 @@ class HostState(msgspec.Struct):
     #: when each play or retire order was last sent
     sent_at: dict[str, float] = {}
     dispatches: dict[Token, Dispatch] = {}
+    #: attempts that it said to have begun after its last heartbeat, which cannot name them
+    begun_since_beat: set[Token] = set()
     lost: bool = False
     #: it plays a builder of its own and must not be given others
     own: bool = False
@@ -111,6 +113,11 @@ class Roster:
         """The host began this attempt."""
         if (dispatch := host.dispatches.get(token)) is not None:
             dispatch.confirmed = True
+            host.begun_since_beat.add(token)
+
+    def hear_beat(self, host: HostState) -> None:
+        """A heartbeat was taken in: it speaks of all that was reported before it."""
+        host.begun_since_beat.clear()
 
     def over(self, host: HostState, token: Token) -> None:
         """The attempt is over."""
@@ -172,7 +179,8 @@ class Roster:
                     dispatch.cancel_sent_at = now
                     again.append(dispatch.cancel)
             elif dispatch.confirmed:
-                lost.append(dispatch)
+                if token not in host.begun_since_beat:
+                    lost.append(dispatch)
             elif dispatch.sent_at < old and not queued:
                 self._missing(dispatch, now, again, lost)
         if not queued:

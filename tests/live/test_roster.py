@@ -70,7 +70,16 @@ def test_a_confirmed_attempt_that_is_not_held_is_lost(roster: Roster, host: Host
     """Its end would have come before the heartbeat."""
     roster.dispatch(host, START, 10.0)
     roster.confirm(host, ("job", 1))
+    roster.hear_beat(host)
     assert [d.order for d in roster.check(host, beat(), 10.1, queued=0)[1]] == [START]
+
+
+def test_an_attempt_begun_after_the_heartbeat_is_not_lost(roster: Roster, host: HostState):
+    """Both were read in one go, and the heartbeat is compared when all of it is taken in."""
+    roster.dispatch(host, START, 10.0)
+    roster.hear_beat(host)
+    roster.confirm(host, ("job", 1))
+    assert roster.check(host, beat(), 10.1, queued=0) == ([], [], False)
 
 
 def test_a_lost_cancel_is_sent_again(roster: Roster, host: HostState):
