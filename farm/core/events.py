@@ -171,13 +171,28 @@ class PoolPlanned(_Fact, frozen=True, gc=False, tag="pool-planned", tag_field="e
     waiting: int
 
 
-class EstimateMade(_Fact, frozen=True, gc=False, tag="estimate-made", tag_field="event"):
-    """A dispatch-time estimate was given to somebody (a record, not an order)."""
+class EstimateMade(
+    _Fact, frozen=True, gc=False, omit_defaults=True, tag="estimate-made", tag_field="event"
+):
+    """A dispatch-time estimate was given to somebody (a record, not an order).
+
+    ``dispatch_at`` is the estimate as an instant (of a distribution: its median); None: no builder
+    can run the job.
+    """
 
     kind = "estimate-made"
     job: str
+    #: who estimated: a rule set of the dispatch estimator, or ``rollout``
     rules: str
     dispatch_at: float | None
+    #: which runtime estimator's run times went in
+    run_times: str = ""
+    #: jobs that waited on all platforms together when it was given, this one included; 0: it was
+    #: dispatched at once
+    waiting: int = 0
+    #: of a distribution: its mean, and its quantiles 0.1, 0.2, … 0.9
+    mean_at: float | None = None
+    quantiles_at: tuple[float, ...] = ()
 
 
 Event = (

@@ -6,6 +6,7 @@ builds a scheduler that goes on from it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -37,6 +38,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leader: str | None = None
     abandoned: bool = False
     reason: str = ""
+    #: what an attempt is expected to take on its builder, seconds (while it is on one)
+    expected_time: float | None = None
 
 
 class BuilderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,9 +96,14 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         for state in lane.queue.in_order():
             waiting.append(_job_view(state))
             waiting.extend(_job_view(follower) for follower in state.followers)
+    estimate = scheduler.estimator.estimate
     busy = [s for s in scheduler.jobs.values() if s.slot is not None]
     busy.sort(key=lambda s: (s.dispatched_at or 0.0, s.serial))
-    running = [view for s in busy for view in (_job_view(s), *map(_job_view, s.followers))]
+    running = [
+        view
+        for s in busy
+        for view in (_job_view(s, estimate), *(_job_view(f) for f in s.followers))
+    ]
     return FarmSnapshot(
         at=at,
         waiting=tuple(waiting),
@@ -111,8 +119,13 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
     )
 
 
-def _job_view(state: JobState) -> JobView:
+def _job_view(
+    state: JobState, estimate: Callable[[Job, Builder], float] | None = None
+) -> JobView:
     slot = state.slot
+    expected = None
+    if slot is not None and estimate is not None:
+        expected = estimate(state.job, slot.builder.builder)
     return JobView(
         job=state.job,
         serial=state.serial,
@@ -129,6 +142,7 @@ def _job_view(state: JobState) -> JobView:
         leader=None if state.leader is None else state.leader.job.id,
         abandoned=state.abandoned,
         reason=state.reason,
+        expected_time=expected,
     )
 
 

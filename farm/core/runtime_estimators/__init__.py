@@ -21,12 +21,13 @@ from farm.core.runtime_estimators.interface import EstimatorOptions, RuntimeEsti
 from farm.core.runtime_estimators.last_three import LastThree
 from farm.core.runtime_estimators.launchpad import Launchpad
 from farm.core.runtime_estimators.oracle import Oracle
-from farm.core.runtime_estimators.past_runs import learn_from
+from farm.core.runtime_estimators.past_runs import Learner, learn_from
 from farm.core.runtime_estimators.quantiles import RuntimeDistribution
 
 __all__ = [
     "ESTIMATORS",
     "EstimatorOptions",
+    "Learner",
     "RuntimeDistribution",
     "RuntimeEstimator",
     "learn_from",

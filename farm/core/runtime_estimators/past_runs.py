@@ -18,8 +18,11 @@ from farm.core.model import Builder, Job
 from farm.core.runtime_estimators.interface import RuntimeEstimator
 
 
-class _Learner:
-    """Follows the attempts of a run; a late report of a void attempt teaches nothing."""
+class Learner:
+    """Lets an estimator learn from facts as they come, as the scheduler's own one does.
+
+    A late report of a void attempt teaches nothing.
+    """
 
     def __init__(self, estimator: RuntimeEstimator) -> None:
         self.estimator = estimator
@@ -61,7 +64,7 @@ def learn_from(estimator: RuntimeEstimator, facts: Iterable[Event]) -> int:
     Attempts whose beginning, job or builder is not among the facts, and cancelled ones, are left
     out.
     """
-    learner = _Learner(estimator)
+    learner = Learner(estimator)
     for fact in facts:
         learner.take(fact)
     return learner.count

@@ -54,6 +54,10 @@ class Quantiles:
         """Return the values kept, oldest first."""
         return list(self._newest)
 
+    def in_order(self) -> list[float]:
+        """Return the values kept, smallest first (the list is not a copy: leave it alone)."""
+        return self._sorted
+
     def at(self, u: float) -> float:
         """Return the quantile at u (0 to 1; outside, the nearer end). There must be values."""
         kept = self._sorted
@@ -117,6 +121,14 @@ class RuntimeDistribution:
         if kind is not None and len(kind) >= self._enough:
             return kind
         return self._all if len(self._all) >= self._enough else None
+
+    def spread(self, job: Job) -> tuple[float, list[float] | None]:
+        """Return what ``draw`` draws from without a builder: the estimate and the sorted ratios.
+
+        None instead of the ratios: the estimate is taken as certain.
+        """
+        ratios = self._ratios(job)
+        return self.estimator.estimate(job), None if ratios is None else ratios.in_order()
 
     def draw(self, job: Job, u: float, builder: Builder | None = None) -> float:
         """Return the run time in seconds that is not exceeded with probability u (0 to 1)."""
