@@ -60,7 +60,7 @@ clean: ## remove .venv, caches and build leftovers; runs/ stays
 
 # --- the environment ----------------------------------------------------------------------------
 
-PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@.ci/make-venv $(VENV) "$(PYTHON)"

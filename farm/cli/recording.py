@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from contextlib import ExitStack
@@ -78,11 +79,16 @@ def show(summary: Summary, *, as_json: bool) -> None:
 
 
 def suggest(*lines: str) -> None:
-    """Say what to try next, to people only."""
-    if sys.stdout.isatty() or sys.stderr.isatty():
-        console = Console(stderr=not sys.stdout.isatty(), highlight=False)
-        for line in lines:
-            console.print(f"  {line}", soft_wrap=True)
+    """Say what to try next: on standard error, so that a reader of the output is not bothered."""
+    console = Console(stderr=True, highlight=False)
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def this_command() -> str:
+    """Return what the user typed to reach us, to be typed again (``.venv/bin/farm``, say)."""
+    typed = Path(sys.argv[0])
+    return str(typed) if typed.name == "farm" and shutil.which("farm") is None else "farm"
 
 
 def exit_code(summary: Summary) -> int:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from farm.assembly import make_scheduler, pool_specs
 from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
-from farm.cli.recording import Recording, exit_code, show, suggest
+from farm.cli.recording import Recording, exit_code, show, suggest, this_command
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.run import LiveOptions, run_live
@@ -100,12 +100,18 @@ def _until(load: Iterator[Batch], duration: str | None) -> Iterable[Batch]:
 
 
 def _what_next(scenario: Path, out: Path | None) -> None:
+    farm = this_command()
+    live = out or Path("runs/live")
+    simulated, other = live.with_name(f"{live.name}-simulated"), live.with_name(f"{live.name}-sjf")
     suggest(
         "",
         "What next:",
-        f"  farm simulate {scenario} --out runs/simulated   the same farm in virtual time",
-        f"  farm compare {out or 'runs/live'} runs/simulated   how well the two agree",
-        f"  farm run {scenario} --set scheduling.policy=score --out runs/other   change something",
+        "  the same farm in virtual time:",
+        f"    {farm} simulate {scenario} --out {simulated}",
+        "  how well the two agree:" if out else "  keep the live run with --out, and compare:",
+        f"    {farm} compare {live} {simulated}",
+        "  another policy, the same jobs:",
+        f"    {farm} simulate {scenario} --set scheduling.policy=sjf --out {other}",
     )
 
 
