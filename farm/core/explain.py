@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.matching import Lane
 from farm.core.platform_queue import PlainQueue
-from farm.core.state import JobState, Slot
+from farm.core.state import JobState, JobStatus, Slot
 
 _SHOWN = 6
 
@@ -61,7 +61,7 @@ class Decision(msgspec.Struct, frozen=True):
             slot=slot.number,
             platform=str(lane.platform),
             key=state.key,
-            waiting=len(queue) - (state in competing),
+            waiting=len(queue) - (state.status is JobStatus.WAITING),
             next=tuple(Competitor(other.job.id, other.key) for other in others),
             free_builders=tuple((name, rank) for rank, _, name in free[:_SHOWN]),
             path=state.path,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from farm.core.commands import Command, EndJob
 from farm.core.dispatcher import Dispatcher
 from farm.core.estimator import Estimator
+from farm.core.matching import Lane
 from farm.core.model import Job, Outcome
 from farm.core.rules import SchedulingRules
 from farm.core.state import JobState, JobStatus
@@ -27,8 +28,8 @@ class JobBook:
         #: jobs ever taken in
         self.serial = 0
         self._matrices: dict[str, dict[str, JobState]] = {}
-        #: the job that executes each action in flight (dedup)
-        self._leaders: dict[str, JobState] = {}
+        #: the job that executes each action in flight, on its platform (dedup)
+        self._leaders: dict[tuple[str, Lane], JobState] = {}
 
     def of_matrix(self, matrix: str) -> list[JobState]:
         """Return the live jobs of a matrix, in the order of their submission."""
@@ -59,15 +60,15 @@ class JobBook:
         """Write a job into the book."""
         job = state.job
         self.by_id[job.id] = state
-        if job.matrix is not None:
+        if job.matrix is not None and not state.abandoned:
             self._matrices.setdefault(job.matrix, {})[job.id] = state
         if self.rules.dedup and job.action is not None and state.leader is None:
-            self._leaders[job.action] = state
+            self._leaders[job.action, state.lane] = state
 
     def _share(self, state: JobState, action: str, at: float) -> None:
         """Let a job whose action is in flight be served by that execution, else lead it itself."""
-        leader = self._leaders.get(action)
-        if leader is None or leader.status is JobStatus.CANCELLING or not _same_need(leader, state):
+        leader = self._leaders.get((action, state.lane))
+        if leader is None or leader.status is JobStatus.CANCELLING:
             return
         state.leader = leader
         leader.followers = (*leader.followers, state)
@@ -123,8 +124,8 @@ class JobBook:
             members.pop(job.id, None)
             if not members:
                 del self._matrices[job.matrix]
-        if job.action is not None and self._leaders.get(job.action) is state:
-            del self._leaders[job.action]
+        if job.action is not None and self._leaders.get((job.action, state.lane)) is state:
+            del self._leaders[job.action, state.lane]
 
     def leave(self, follower: JobState, leader: JobState, at: float) -> None:
         """A follower no longer wants the execution that serves it."""
@@ -137,7 +138,7 @@ class JobBook:
             orders.append(self.end(leader, at, "cancelled", reason))
             leader.lane.queue.left(leader, at)
             leader.abandoned = True
-            self.by_id[leader.job.id] = leader  # its attempt still reports under this name
+            self.enter(leader)  # its attempt still reports under this name, and others may join
             return
         lane = leader.lane
         self.dispatcher.unwait(leader, lane, at)
@@ -148,9 +149,5 @@ class JobBook:
         for follower in rest:
             follower.leader = heir
         if heir.job.action is not None:
-            self._leaders[heir.job.action] = heir
+            self._leaders[heir.job.action, lane] = heir
         self.dispatcher.wait(heir, lane, at)
-
-
-def _same_need(one: JobState, other: JobState) -> bool:
-    return one.job.platform.normalised() == other.job.platform.normalised()

@@ -71,8 +71,10 @@ class PlainQueue:
         return self._waiting
 
     def add(self, state: JobState, at: float) -> None:
-        """Let the job wait."""
+        """Let the job wait, at the best place of those that its execution serves."""
         self._waiting += 1
+        if state.followers:
+            state.key = min(state.key, *(follower.key for follower in state.followers))
         heapq.heappush(self._heap, (state.key, state))
 
     def remove(self, state: JobState, at: float) -> None:

@@ -31,12 +31,15 @@ def restored(
         scheduler.pool(pool.name).requested.update(pool.requested)
     for builder in snapshot.builders:
         _put_builder(scheduler, builder)
+    for platform, _ in snapshot.trees:
+        scheduler.dispatcher.lane(platform, snapshot.at)
     views = (*snapshot.running, *snapshot.waiting)
     keys = {view.serial: _plain(view.key) for view in views}
-    if rekey:
-        for view in sorted(views, key=lambda view: view.serial):
-            job, serial = view.job, view.serial
-            key = rules.policy(job, view.estimated_time, view.submitted_at, serial)
+    for view in sorted(views, key=lambda view: view.serial):
+        job, serial = view.job, view.serial
+        # asked also where the old keys stand: a policy may remember matrices that it has seen
+        key = rules.policy(job, view.estimated_time, view.submitted_at, serial)
+        if rekey:
             keys[serial] = (-job.level, key, serial)
     states = [_put_job(scheduler, view, keys[view.serial], rekey=rekey) for view in views]
     _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from farm.core import events
-from farm.core.commands import IGNORED, NO_COMMANDS, CancelJob, Command, RequeueJob
+from farm.core.commands import IGNORED, NO_COMMANDS, CancelJob, Command, EndJob, RequeueJob
 from farm.core.dispatcher import Dispatcher
 from farm.core.estimator import Estimator
 from farm.core.events import Event
@@ -121,9 +121,8 @@ class Scheduler:
             self.book.end_all(state, at, outcome, reason, orders)
         else:
             orders.append(self.book.end(state, at, outcome, reason))
-        if outcome == "failed" and self.rules.fail_fast and state.job.matrix is not None:
-            rest = self.book.of_matrix(state.job.matrix)
-            self._cancel(rest, at, f"fail-fast: {state.job.id} failed", orders)
+        if outcome == "failed":
+            self._fail_fast(at, orders)
         self.dispatcher.attempt_over(slot, at, orders)
         return orders
 
@@ -138,6 +137,7 @@ class Scheduler:
     def _void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
         """An attempt came to nothing though its builder is there: the slot goes on."""
         lane = self._give_back(slot, at, reason, orders)
+        self._fail_fast(at, orders)
         self.dispatcher.attempt_over(slot, at, orders)
         if lane is not None:
             self.dispatcher.fill_lanes([lane], at, orders)
@@ -193,6 +193,15 @@ class Scheduler:
             else:
                 self._stop(state, reason, orders)
 
+    def _fail_fast(self, at: float, orders: list[Command]) -> None:
+        """Cancel the rest of each matrix of which a job failed just now, if that is the rule."""
+        if not self.rules.fail_fast:
+            return
+        for order in tuple(orders):
+            if isinstance(order, EndJob) and order.outcome == "failed" and order.job.matrix:
+                rest = self.book.of_matrix(order.job.matrix)
+                self._cancel(rest, at, f"fail-fast: {order.job.id} failed", orders)
+
     def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
         """Give up an execution that serves nobody any more, running or waiting."""
         if leader.slot is None:
@@ -212,7 +221,7 @@ class Scheduler:
 
     def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
         state = self.jobs.get(event.job)
-        if state is None or state.status is not _WAITING:
+        if state is None or state.status is not _WAITING or state.abandoned:
             return IGNORED
         lane = state.lane
         self.dispatcher.unwait(state, lane, event.at)
@@ -227,6 +236,8 @@ class Scheduler:
     # --- builders ---------------------------------------------------------------------------
 
     def _on_builder_requested(self, event: events.BuilderRequested) -> Sequence[Command]:
+        if event.builder in self.builders:
+            return IGNORED
         self.pool(event.pool).requested[event.builder] = event.at
         return NO_COMMANDS
 
@@ -257,7 +268,9 @@ class Scheduler:
 
     def _on_slot_cleaned(self, event: events.SlotCleaned) -> Sequence[Command]:
         state = self.builders.get(event.builder)
-        if state is None or event.slot >= len(state.slots) or not state.slots[event.slot].cleaning:
+        if state is None or not 0 <= event.slot < len(state.slots):
+            return IGNORED
+        if not state.slots[event.slot].cleaning:
             return IGNORED
         slot = state.slots[event.slot]
         slot.cleaning = False
@@ -267,8 +280,8 @@ class Scheduler:
 
     def _on_builder_idle(self, event: events.BuilderIdle) -> Sequence[Command]:
         state = self.builders.get(event.builder)
-        if state is None or state.busy or state.retiring:
-            return IGNORED
+        if state is None or state.busy or state.draining:
+            return IGNORED  # a drained builder stays until it is undrained, or told to go
         return self._drain(state, event.at, retire=True)
 
     def _on_drain(self, event: events.DrainRequested) -> Sequence[Command]:
@@ -310,16 +323,14 @@ class Scheduler:
         return self._gone(event.builder, event.at, "its builder retired")
 
     def _on_builder_lost(self, event: events.BuilderLost) -> Sequence[Command]:
-        for pool in self.pools.values():
-            if pool.requested.pop(event.builder, None) is not None:
-                return NO_COMMANDS  # it never came up
         return self._gone(event.builder, event.at, event.reason or "its builder was lost")
 
     def _gone(self, name: str, at: float, reason: str) -> Sequence[Command]:
         """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
         state = self.builders.pop(name, None)
         if state is None:
-            return IGNORED
+            asked = [p for p in self.pools.values() if p.requested.pop(name, None) is not None]
+            return NO_COMMANDS if asked else IGNORED  # asked for, and it never came up
         pool = state.pool
         pool.builders -= 1
         pool.slots -= len(state.slots)
@@ -336,6 +347,7 @@ class Scheduler:
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane
+        self._fail_fast(at, orders)
         self.dispatcher.fill_lanes(lanes.values(), at, orders)
         return orders or NO_COMMANDS
 

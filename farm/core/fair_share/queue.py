@@ -86,6 +86,8 @@ class FairShareQueue:
         unless the job leaves a running execution: then its node is done with it now.
         """
         operation = self._operations.pop(state.serial, None)
+        if operation is None and state.abandoned:
+            return  # it left before; those whom its execution served have left too
         if operation is None:
             raise InvariantError(f"job {state.job.id} is not in this queue")
         operation.states.remove(state)

@@ -1,0 +1,255 @@
+"""A ledger for the scheduler: facts in, orders out, the whole farm checked after each fact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from farm.core.commands import (
+    IGNORED,
+    CancelJob,
+    Command,
+    EndJob,
+    RequeueJob,
+    RetireBuilder,
+    StartJob,
+)
+from farm.core.events import (
+    AttemptLost,
+    BuilderIdle,
+    BuilderJoined,
+    BuilderLost,
+    BuilderRequested,
+    BuilderRetired,
+    CancelRequested,
+    DrainRequested,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+    PriorityChanged,
+    SlotCleaned,
+    UndrainRequested,
+)
+from farm.core.model import Builder, Job, Platform
+from farm.core.platform_queue import PlainQueue
+from farm.core.rules import SchedulingRules
+from farm.core.runtime_estimators import make_estimator
+from farm.core.scheduler import Scheduler
+from farm.core.state import JobState, JobStatus
+from farm.results.audit import Auditor
+
+
+def brief(order: Command) -> str:
+    """Write an order on one short line: ``start a/1 on b.0``, ``end a succeeded``, …"""
+    match order:
+        case StartJob():
+            return f"start {order.job.id}/{order.attempt} on {order.builder}.{order.slot}"
+        case CancelJob():
+            return f"stop {order.job}/{order.attempt} on {order.builder}"
+        case RequeueJob():
+            return f"requeue {order.job}/{order.attempt}"
+        case EndJob():
+            return f"end {order.job.id} {order.outcome}"
+        case RetireBuilder():
+            return f"retire {order.builder}"
+
+
+class Ledger:
+    """A scheduler, told one fact after the other; each answer is checked and written briefly.
+
+    A second passes between two facts unless ``at`` is set. Builders are of the pool "p", virtual,
+    with the processor amd64, one slot.
+    """
+
+    def __init__(self, *builders: str, estimates: str = "oracle", **rules: Any) -> None:
+        self.rules = SchedulingRules(**rules)
+        self.estimates = estimates
+        self.scheduler = Scheduler(self.rules, make_estimator(estimates))
+        self.auditor = Auditor()
+        self.at = 0.0
+        #: every fact with its orders, for replays
+        self.story: list[tuple[Event, list[Command]]] = []
+        self.orders: list[Command] = []
+        self._made = 0
+        for name in builders:
+            self.join(name)
+
+    # --- facts ------------------------------------------------------------------------------
+
+    def tell(self, event: Event) -> list[str] | str:
+        """Hand a fact in; return its orders, briefly, or "ignored"."""
+        self.orders = self.scheduler.handle(event)
+        self.auditor(event, self.orders)
+        check(self.scheduler)
+        self.at = event.at + 1.0
+        self.story.append((event, list(self.orders)))
+        return "ignored" if self.orders is IGNORED else [brief(order) for order in self.orders]
+
+    def submit(self, *jobs: str | Job, **more: Any) -> list[str] | str:
+        """Hand jobs in together; a name stands for a job of 10 s that any virtual builder runs."""
+        made = [self.job(one, **more) if isinstance(one, str) else one for one in jobs]
+        return self.tell(JobsSubmitted(self.at, tuple(made)))
+
+    def job(self, name: str, service_time: float = 10.0, **more: Any) -> Job:
+        """Return a job."""
+        return Job(id=name, service_time=service_time, **more)
+
+    def join(self, name: str, **more: Any) -> list[str] | str:
+        """A builder comes up."""
+        self._made += 1
+        what = {"pool": "p", "index": self._made, "processors": ("amd64",), **more}
+        return self.tell(BuilderJoined(self.at, Builder(id=name, **what)))
+
+    def started(self, name: str, **which: Any) -> list[str] | str:
+        """The builder of a job's attempt says that it began."""
+        return self.tell(JobStarted(self.at, *self.attempt(name, **which)))
+
+    def finish(
+        self, name: str, outcome: Any = "succeeded", reason: str = "", **which: Any
+    ) -> list[str] | str:
+        """The builder of a job's attempt says that it ended."""
+        return self.tell(JobFinished(self.at, *self.attempt(name, **which), outcome, reason))
+
+    def attempt_lost(self, name: str, **which: Any) -> list[str] | str:
+        """The builder of a job's attempt does not know it."""
+        return self.tell(AttemptLost(self.at, *self.attempt(name, **which)))
+
+    def attempt(self, name: str, attempt: int = 0, builder: str = "") -> tuple[str, int, str]:
+        """Return (job, attempt, builder), of the current attempt where nothing else is said."""
+        state = self.scheduler.jobs.get(name)
+        slot = None if state is None else state.slot
+        here = slot.builder.builder.id if slot is not None else "nowhere"
+        return name, attempt or (1 if state is None else state.attempts), builder or here
+
+    def cancel(self, *names: str, **more: Any) -> list[str] | str:
+        """Somebody wants jobs to end."""
+        return self.tell(CancelRequested(self.at, names, **more))
+
+    def prioritise(self, name: str, **change: Any) -> list[str] | str:
+        """A waiting job gets another level, score or priority."""
+        return self.tell(PriorityChanged(self.at, name, **change))
+
+    def lose(self, name: str, reason: str = "") -> list[str] | str:
+        """A builder is gone without notice."""
+        return self.tell(BuilderLost(self.at, name, reason))
+
+    def requested(self, name: str, pool: str = "p") -> list[str] | str:
+        """A builder was asked for."""
+        return self.tell(BuilderRequested(self.at, name, pool))
+
+    def retired(self, name: str) -> list[str] | str:
+        """A builder is gone on purpose."""
+        return self.tell(BuilderRetired(self.at, name))
+
+    def idle(self, name: str) -> list[str] | str:
+        """A builder's idle time-out ran out."""
+        return self.tell(BuilderIdle(self.at, name))
+
+    def drain(self, pattern: str, *, retire: bool = False) -> list[str] | str:
+        """Builders take no more."""
+        return self.tell(DrainRequested(self.at, pattern, retire))
+
+    def undrain(self, pattern: str) -> list[str] | str:
+        """Builders take jobs again."""
+        return self.tell(UndrainRequested(self.at, pattern))
+
+    def cleaned(self, name: str, slot: int = 0) -> list[str] | str:
+        """A slot is clean."""
+        return self.tell(SlotCleaned(self.at, name, slot))
+
+    # --- what there is ----------------------------------------------------------------------
+
+    @property
+    def running(self) -> dict[str, str]:
+        """Return where each job runs that runs."""
+        return {
+            name: f"{state.slot.builder.builder.id}.{state.slot.number}"
+            for name, state in self.scheduler.jobs.items()
+            if state.slot is not None
+        }
+
+    @property
+    def waiting(self) -> list[str]:
+        """Return the jobs that wait, in order, lane by lane."""
+        lanes = self.scheduler.dispatcher.matching.lanes
+        return [state.job.id for lane in lanes for state in lane.queue.in_order()]
+
+    def dispatch_order(self, builder: str) -> list[str]:
+        """Let a new builder work off the queue; return the jobs as it took them."""
+        self.join(builder)
+        order = []
+        while mine := [job for job, where in self.running.items() if where == f"{builder}.0"]:
+            order.extend(mine)
+            self.finish(mine[0])
+        return order
+
+
+def check(scheduler: Scheduler) -> None:
+    """Count everything anew, by brute force, and compare with what the scheduler keeps."""
+    jobs = scheduler.jobs
+    builders = list(scheduler.builders.values())
+    matching = scheduler.dispatcher.matching
+    for lane in matching.lanes:
+        waiting = [s for s in jobs.values() if _waits(s) and s.lane is lane]
+        assert lane.waiting == len(lane.queue) == len(waiting)
+        in_order = list(lane.queue.in_order())
+        assert sorted(s.serial for s in in_order) == sorted(s.serial for s in waiting)
+        if isinstance(lane.queue, PlainQueue):
+            assert in_order == sorted(waiting, key=lambda s: s.key)
+            assert lane.queue.first(3) == in_order[:3]
+        able = [b for b in builders if b.builder.can_run(lane.platform) and _has_room(b)]
+        assert not (waiting and able), "work conservation: a job waits beside a free builder"
+        best = min(able, key=lambda b: (scheduler.rules.ranking(b), b.builder.index), default=None)
+        assert lane.best_builder() is best
+    for builder in builders:
+        slots = builder.slots
+        assert builder.busy == sum(s.running is not None or s.cleaning for s in slots)
+        assert not any(s.running is not None and s.cleaning for s in slots)
+        assert (builder.rank is not None) == _has_room(builder)
+        assert not (builder.accepts and (builder.draining or builder.retired))
+    for state in jobs.values():
+        assert state.slot is None or state.slot.running is state
+        assert (state.slot is None) == (state.status in (JobStatus.WAITING, JobStatus.ARRIVING))
+        for follower in state.followers:
+            assert follower.leader is state
+            assert jobs[follower.job.id] is follower
+        if state.leader is not None:
+            assert state in state.leader.followers
+            assert jobs[state.leader.job.id] is state.leader
+        if state.abandoned:
+            assert state.followers or state.status is JobStatus.CANCELLING
+    for pool in scheduler.pools.values():
+        mine = [b for b in builders if b.pool is pool]
+        assert pool.builders == len(mine)
+        assert pool.slots == sum(len(b.slots) for b in mine)
+        assert pool.busy_slots == sum(b.busy for b in mine)
+        assert pool.accepting == sum(b.accepts for b in mine)
+        assert pool.idle_builders == sum(b.accepts and not b.busy for b in mine)
+        assert pool.stopping == sum(b.retired for b in mine)
+        assert not set(pool.requested) & set(scheduler.builders)
+
+
+def _waits(state: JobState) -> bool:
+    return state.status is JobStatus.WAITING and state.leader is None
+
+
+def _has_room(builder: Any) -> bool:
+    return builder.accepts and builder.busy < len(builder.slots)
+
+
+@pytest.fixture(scope="session")
+def ledger() -> type[Ledger]:
+    """Hand out the ledger: ``ledger("b1", "b2", retries=0)`` is a farm of two builders."""
+    return Ledger
+
+
+@pytest.fixture(scope="session")
+def platforms() -> dict[str, Platform]:
+    """Return the platforms that a job may ask for, by a short name."""
+    return {
+        f"{processor or 'any'}-{kind}": Platform(processor, virtualized)
+        for processor in (None, "amd64", "arm64")
+        for kind, virtualized in (("virtual", True), ("native", False), ("unsaid", None))
+    }

@@ -1,0 +1,263 @@
+"""Builders and platforms: who may run what, who goes first, drain, retire, clean, break."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from farm.core.balancer import RANKINGS
+from farm.core.model import Platform
+
+# --- platforms ----------------------------------------------------------------------------------
+
+BUILDERS = {
+    "amd64 virtual": {"processors": ("amd64",), "virtualized": True},
+    "amd64 native": {"processors": ("amd64",), "virtualized": False},
+    "both virtual": {"processors": ("amd64", "i386"), "virtualized": True},
+    "no processor": {"processors": (), "virtualized": True},
+}
+RUNS = {
+    Platform("amd64", True): {"amd64 virtual", "both virtual"},
+    Platform("amd64", None): {"amd64 virtual", "both virtual"},
+    Platform("amd64", False): {"amd64 native"},
+    Platform("i386", True): {"both virtual"},
+    Platform("i386", False): set(),
+    Platform(None, True): {"amd64 virtual", "both virtual", "no processor"},
+    Platform(None, None): {"amd64 virtual", "both virtual", "no processor"},
+    Platform(None, False): {"amd64 native"},
+}
+
+
+@pytest.mark.parametrize(("builder", "platform"), list(itertools.product(BUILDERS, RUNS)), ids=str)
+def test_who_may_run_what(ledger, builder, platform):
+    """No processor is any; no virtualization is virtual; whether job or builder comes first."""
+    may = builder in RUNS[platform]
+    farm = ledger()
+    farm.join("x", **BUILDERS[builder])
+    assert farm.submit("a", platform=platform) == (["start a/1 on x.0"] if may else [])
+    farm = ledger()
+    farm.submit("a", platform=platform)
+    assert farm.join("x", **BUILDERS[builder]) == (["start a/1 on x.0"] if may else [])
+
+
+def test_a_builder_of_two_processors_serves_both_queues_in_order(ledger):
+    """The better job wins, whichever platform it is for; the order is one over all queues."""
+    farm = ledger()
+    for number, processor in enumerate(["i386", "amd64", "i386", None, "amd64"]):
+        farm.submit(f"j{number}", platform=Platform(processor))
+    assert farm.join("x", processors=("amd64", "i386")) == ["start j0/1 on x.0"]
+    for number in range(4):
+        assert farm.finish(f"j{number}")[1] == f"start j{number + 1}/1 on x.0"
+
+
+def test_unspecified_and_virtual_jobs_wait_in_one_queue(ledger):
+    """They need the same builders, so one order holds for them."""
+    farm = ledger()
+    farm.submit("a", platform=Platform("amd64"))
+    farm.submit("b", platform=Platform("amd64", True))
+    farm.submit("c", platform=Platform("amd64"))
+    assert len(farm.scheduler.dispatcher.matching.lanes) == 1
+    assert farm.dispatch_order("x") == ["a", "b", "c"]
+
+
+def test_a_special_builder_is_not_kept_for_special_jobs(ledger):
+    """Work conservation: the balancer knows nothing of what might come."""
+    farm = ledger()
+    farm.join("special", processors=("amd64", "i386"))
+    farm.join("plain")
+    assert farm.submit("a", platform=Platform("amd64")) == ["start a/1 on special.0"]
+    assert farm.submit("b", platform=Platform("i386")) == []
+
+
+# --- which builder ------------------------------------------------------------------------------
+
+
+def test_jenkins_spreads_by_room_and_breaks_ties_by_index(ledger):
+    """Slots ÷ (0.5 + busy): 4 and 2 slots fill as 8, 8/3, 4, 8/5, 4/3, 8/7."""
+    farm = ledger()
+    farm.join("two", slots=2)
+    farm.join("four", slots=4)
+    taken = [farm.submit(name)[0].split(" on ")[1] for name in "abcdef"]
+    assert taken == ["four.0", "two.0", "four.1", "four.2", "two.1", "four.3"]
+
+
+def test_jenkins_takes_the_lowest_index_however_builders_joined(ledger):
+    """The index decides a tie, not the order of joining nor that of becoming free."""
+    farm = ledger()
+    for index in (3, 1, 2):
+        farm.join(f"b{index}", index=index)
+    assert [farm.submit(n)[0][-4:] for n in "abc"] == ["b1.0", "b2.0", "b3.0"]
+    for name in "cab":
+        farm.finish(name)
+    assert farm.submit("d") == ["start d/1 on b1.0"]
+
+
+def test_longest_idle_takes_who_waited_longest(ledger):
+    """The instant of the last job's end (or of joining) decides, then the index."""
+    farm = ledger("x", "y", ranking=RANKINGS["longest-idle"])
+    assert farm.submit("a") == ["start a/1 on x.0"]
+    farm.finish("a")
+    assert farm.submit("b") == ["start b/1 on y.0"]
+    farm.finish("b")
+    assert farm.submit("c") == ["start c/1 on x.0"]
+    farm.submit("d")
+    # both are back at one instant: the index decides
+    farm.finish("d")
+    farm.at -= 1.0
+    farm.finish("c")
+    assert farm.submit("e") == ["start e/1 on x.0"]
+
+
+def test_balancers_hold_across_kinds_of_builders(ledger):
+    """A job that several kinds may run goes to the best of all of them."""
+    farm = ledger()
+    farm.join("x", processors=("amd64",))
+    farm.join("y", processors=("amd64", "i386"), slots=4)
+    assert farm.submit("a", platform=Platform("amd64")) == ["start a/1 on y.0"]
+    assert farm.submit("b", platform=Platform("amd64")) == ["start b/1 on y.1"]
+    assert farm.submit("c", platform=Platform("amd64")) == ["start c/1 on x.0"]
+
+
+# --- drain, retire, idle ------------------------------------------------------------------------
+
+
+def test_a_drained_builder_finishes_and_takes_no_more(ledger):
+    """It stays, and goes on when undrained, with what waits."""
+    farm = ledger("x")
+    farm.submit("a")
+    farm.submit("b")
+    assert farm.drain("x") == []
+    assert farm.finish("a") == ["end a succeeded"]
+    assert farm.idle("x") == "ignored", "it stays until it is undrained"
+    assert farm.undrain("x") == ["start b/1 on x.0"]
+
+
+def test_drain_with_retire_goes_when_empty(ledger):
+    """Once only, and there is no way back."""
+    farm = ledger("x", "y")
+    farm.submit("a")
+    assert farm.drain("*", retire=True) == ["retire y"]
+    assert farm.drain("*", retire=True) == []
+    assert farm.undrain("*") == "ignored"
+    assert farm.finish("a") == ["end a succeeded", "retire x"]
+    assert farm.submit("b") == []
+    assert farm.retired("x") == []
+    assert farm.retired("y") == []
+    assert farm.scheduler.builders == {}
+    assert farm.waiting == ["b"]
+
+
+def test_a_drained_builder_can_be_told_to_go(ledger):
+    """Drain first, decide later."""
+    farm = ledger("x")
+    farm.drain("x")
+    assert farm.drain("x", retire=True) == ["retire x"]
+
+
+def test_drain_by_pattern(ledger):
+    """Shell patterns over ids; what does not match goes on."""
+    farm = ledger("linux-1", "linux-2", "mac-1")
+    farm.drain("linux-[12]")
+    assert farm.submit("a") == ["start a/1 on mac-1.0"]
+    farm.submit("b")
+    assert farm.undrain("linux-2") == ["start b/1 on linux-2.0"]
+
+
+def test_undraining_half_busy_builders(ledger):
+    """All free slots open again, the busy ones do not."""
+    farm = ledger()
+    farm.join("x", slots=3)
+    farm.submit("a")
+    farm.drain("x")
+    farm.submit("b", "c", "d")
+    assert farm.undrain("x") == ["start b/1 on x.1", "start c/1 on x.2"]
+
+
+def test_an_idle_builder_retires_a_busy_one_does_not(ledger):
+    """The world's timer may fire late: what counts is whether the builder is idle now."""
+    farm = ledger("x", "y")
+    farm.submit("a")
+    assert farm.idle("x") == "ignored"
+    assert farm.idle("y") == ["retire y"]
+    assert farm.idle("y") == "ignored"
+    assert farm.submit("b") == []
+
+
+def test_builders_asked_for_are_counted_until_they_are_there_or_not(ledger):
+    """The provisioner's view: joined, lost while booting, retired while booting."""
+    farm = ledger()
+    for name in ("x", "y", "z"):
+        assert farm.requested(name) == []
+    pool = farm.scheduler.pools["p"]
+    assert list(pool.requested) == ["x", "y", "z"]
+    farm.join("x")
+    assert farm.lose("y") == []
+    assert farm.retired("z") == []
+    assert pool.requested == {}
+    assert farm.requested("x") == "ignored", "it is there already"
+
+
+def test_a_broken_builder_never_takes_a_job(ledger):
+    """It is there, is counted, and can be lost, drained, undrained and retired."""
+    farm = ledger()
+    farm.submit("a")
+    assert farm.join("x", takes_jobs=False) == []
+    assert farm.drain("x") == []
+    assert farm.undrain("x") == []
+    assert farm.idle("x") == ["retire x"]
+    farm.retired("x")
+    farm.join("y", takes_jobs=False)
+    assert farm.lose("y") == []
+    assert farm.waiting == ["a"]
+
+
+# --- cleaning -----------------------------------------------------------------------------------
+
+
+def test_a_slot_is_cleaned_before_its_next_job(ledger):
+    """Between a job's end and SlotCleaned the slot is busy."""
+    farm = ledger()
+    farm.join("x", cleans=True, slots=2)
+    farm.submit("a", "b", "c")
+    assert farm.finish("a") == ["end a succeeded"]
+    assert farm.cleaned("x", 1) == "ignored", "it runs a job"
+    assert farm.cleaned("x", 0) == ["start c/1 on x.0"]
+    assert farm.cleaned("x", 0) == "ignored"
+
+
+def test_a_retiring_builder_cleans_first(ledger):
+    """It goes when its last slot is clean."""
+    farm = ledger()
+    farm.join("x", cleans=True)
+    farm.submit("a")
+    farm.drain("x", retire=True)
+    assert farm.finish("a") == ["end a succeeded"]
+    assert farm.cleaned("x") == ["retire x"]
+
+
+def test_draining_and_undraining_while_cleaning(ledger):
+    """The slot opens once: when it is clean and its builder takes jobs."""
+    farm = ledger()
+    farm.join("x", cleans=True)
+    farm.submit("a")
+    farm.finish("a")
+    farm.drain("x")
+    assert farm.undrain("x") == []
+    assert farm.submit("b") == []
+    assert farm.cleaned("x") == ["start b/1 on x.0"]
+    farm.finish("b")
+    farm.drain("x")
+    farm.submit("c")
+    assert farm.cleaned("x") == []
+    assert farm.undrain("x") == ["start c/1 on x.0"]
+
+
+def test_a_builder_lost_while_cleaning(ledger):
+    """Nothing is left behind in the counts."""
+    farm = ledger()
+    farm.join("x", cleans=True)
+    farm.submit("a")
+    farm.finish("a")
+    assert farm.lose("x") == []
+    assert farm.cleaned("x") == "ignored"

@@ -1,0 +1,196 @@
+"""Jobs of the same action in flight together run once; nobody is forgotten, nobody told twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.fair_share.keys import path_extractor
+from farm.core.fair_share.queue import FairShareQueue
+from farm.core.model import Platform
+
+FAIR = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+
+
+@pytest.fixture(params=["plain", "fair"])
+def shared(ledger, request):
+    """Hand out farms that share executions, with a plain queue and with a tree."""
+
+    def farm(*builders: str, **rules):
+        more = FAIR if request.param == "fair" else {}
+        return ledger(*builders, dedup=True, **more, **rules)
+
+    return farm
+
+
+def want(farm, name, action="A", **more):
+    """Hand in a job of an action, for a user of its own."""
+    return farm.submit(name, action=action, attributes={"user": name}, **more)
+
+
+def test_joining_a_running_execution(shared):
+    """The second asks for what runs already: one attempt, two ends."""
+    farm = shared("x", "y")
+    want(farm, "a")
+    assert want(farm, "b") == []
+    assert farm.finish("a") == ["end a succeeded", "end b succeeded"]
+    first, second = farm.orders
+    assert (first.served_by, second.served_by) == (None, "a")
+    assert (second.builder, second.dispatched_at, second.submitted_at) == ("x", 2.0, 3.0)
+    want(farm, "c")
+    assert "c" in farm.running, "it is over: run anew"
+
+
+def test_joining_a_waiting_execution(shared):
+    """One place in the queue for all."""
+    farm = shared()
+    want(farm, "a")
+    want(farm, "b")
+    assert farm.waiting == ["a"]
+    assert farm.join("x") == ["start a/1 on x.0"]
+    assert farm.finish("a", "failed") == ["end a failed", "end b failed"]
+
+
+def test_other_actions_and_platforms_run_on_their_own(shared):
+    """The same action for another processor is other work, whoever came in between."""
+    farm = shared()
+    want(farm, "a", platform=Platform("amd64"))
+    want(farm, "b", platform=Platform("arm64"))
+    want(farm, "c", platform=Platform("amd64", True))
+    want(farm, "d", platform=Platform("arm64"))
+    want(farm, "e", action="B", platform=Platform("amd64"))
+    assert sorted(farm.waiting) == ["a", "b", "e"]
+
+
+def test_without_dedup_all_run(ledger):
+    """It can be switched off."""
+    farm = ledger("x", "y")
+    want(farm, "a")
+    assert want(farm, "b") == ["start b/1 on y.0"]
+
+
+def test_a_more_urgent_job_moves_the_execution_up(ledger):
+    """Waiting alone or in one batch, after a loss, after a hand-over: the best place counts."""
+    farm = ledger(dedup=True)
+    want(farm, "a")
+    want(farm, "x", "X", level=1)
+    want(farm, "b", level=2)
+    want(farm, "c", level=5)
+    assert farm.waiting == ["a", "x"]
+    assert farm.cancel("a") == ["end a cancelled"]
+    assert farm.waiting == ["b", "x"]
+    assert farm.cancel("b") == ["end b cancelled"]
+    assert farm.waiting == ["c", "x"]
+    batch = ledger(dedup=True)
+    batch.submit(batch.job("p"), batch.job("l", action="L"), batch.job("f", action="L", level=1))
+    assert batch.waiting == ["l", "p"]
+    lost = ledger("m", dedup=True)
+    want(lost, "a")
+    want(lost, "x", "X", level=1)
+    want(lost, "b", level=2)
+    assert lost.lose("m") == ["requeue a/1"]
+    assert lost.waiting == ["a", "x"]
+
+
+def test_cancelling_a_follower(shared):
+    """It ends alone; the execution goes on."""
+    farm = shared("x")
+    want(farm, "a")
+    want(farm, "b")
+    assert farm.cancel("b") == ["end b cancelled"]
+    assert farm.finish("a") == ["end a succeeded"]
+
+
+def test_cancelling_a_waiting_leader_hands_over(shared):
+    """The eldest follower leads; the rest follow it."""
+    farm = shared()
+    for name in "abc":
+        want(farm, name)
+    assert farm.cancel("a") == ["end a cancelled"]
+    assert want(farm, "d") == []
+    assert farm.waiting == ["b"]
+    farm.join("x")
+    assert farm.finish("b") == ["end b succeeded", "end c succeeded", "end d succeeded"]
+    assert {order.served_by for order in farm.orders} == {None, "b"}
+
+
+def test_cancelling_a_running_leader_leaves_the_execution_to_the_others(shared):
+    """Told once; late-comers still join; a second cancel is nothing."""
+    farm = shared("x", "y")
+    want(farm, "a")
+    want(farm, "b")
+    assert farm.cancel("a") == ["end a cancelled"]
+    assert farm.cancel("a") == "ignored"
+    assert want(farm, "c") == [], "the execution is still in flight"
+    assert farm.finish("a") == ["end b succeeded", "end c succeeded"]
+    assert farm.scheduler.jobs == {}
+    want(farm, "d")
+    assert "d" in farm.running
+
+
+def test_when_all_followers_leave_an_abandoned_execution_stops(shared):
+    """Nobody wants it: the builder is told, and nobody is told twice."""
+    farm = shared("x", "y")
+    want(farm, "a")
+    want(farm, "b")
+    farm.cancel("a")
+    assert farm.cancel("b") == ["end b cancelled", "stop a/1 on x"]
+    assert want(farm, "c") == ["start c/1 on y.0"], "what is being stopped cannot be joined"
+    assert farm.finish("a", "cancelled") == []
+    assert farm.finish("c") == ["end c succeeded"]
+    assert farm.scheduler.jobs == {}
+
+
+def test_an_abandoned_execution_that_is_lost(shared):
+    """It waits again for those who want it; with the last of them it goes."""
+    farm = shared("x", retries=5)
+    want(farm, "a")
+    want(farm, "b")
+    farm.cancel("a")
+    assert farm.lose("x") == ["requeue a/1"]
+    assert farm.prioritise("a", level=3) == "ignored", "it has ended"
+    assert want(farm, "c") == []
+    assert farm.join("y") == ["start a/2 on y.0"]
+    assert farm.lose("y") == ["requeue a/2"]
+    assert farm.cancel("b") == ["end b cancelled"]
+    assert farm.cancel("c") == ["end c cancelled"]
+    assert farm.waiting == []
+    assert farm.join("z") == []
+    assert farm.scheduler.jobs == {}
+
+
+def test_an_abandoned_execution_out_of_retries(shared):
+    """Those who still want it fail; the one who left is not told again."""
+    farm = shared("x", retries=0)
+    want(farm, "a")
+    want(farm, "b")
+    farm.cancel("a")
+    assert farm.lose("x") == ["end b failed"]
+
+
+def test_cancelling_everybody_at_once(shared):
+    """Leader and followers in one request: each ends once, the builder is told once."""
+    farm = shared("x")
+    want(farm, "a", matrix="m")
+    want(farm, "b", matrix="m")
+    want(farm, "c", matrix="m")
+    ended = farm.cancel(matrix="m")
+    assert sorted(ended) == sorted(
+        ["end a cancelled", "end b cancelled", "end c cancelled", "stop a/1 on x"]
+    )
+    assert farm.finish("a", "cancelled") == []
+    want(farm, "d", matrix="n")
+    want(farm, "e", matrix="n")
+    assert farm.lose("x") == ["requeue d/1"]
+    assert farm.cancel(matrix="n") == ["end d cancelled", "end e cancelled"]
+
+
+def test_fail_fast_follows_those_who_were_served(shared):
+    """A follower that fails takes the rest of its own matrix down; one that left does not."""
+    farm = shared("x", fail_fast=True)
+    want(farm, "a", matrix="m")
+    want(farm, "a2", "other", matrix="m")
+    want(farm, "b", matrix="n")
+    want(farm, "b2", "third", matrix="n")
+    farm.cancel("a")
+    assert farm.finish("a", "failed")[:2] == ["end b failed", "end b2 cancelled"]
+    assert farm.running == {"a2": "x.0"}
