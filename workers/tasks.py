@@ -44,4 +44,4 @@ def _define(app: Celery, kind: type[Any], obey: Callable[[Any], None]) -> None:
             # the scheduler sees by the heartbeat that it was not obeyed
             log.error("refused: %s", error)  # noqa: TRY400 - a trace would say nothing more
 
-    app.task(name=TASK_NAMES[kind], ignore_result=True)(task)
+    app.task(name=TASK_NAMES[kind], ignore_result=True, Strategy="workers.strategy:at_once")(task)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from farm.core.errors import RunError
 from farm.core.model import Job
 from farm.live.clock import FarmClock
 from farm.live.messages import LoadDone, Submit
@@ -40,6 +41,15 @@ class LoadGenerator:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
+
+    def check(self, *, stop: bool) -> None:
+        """Raise what went wrong here, or stop if that is asked for."""
+        if self.error is not None:
+            raise self.error
+        if self._reporter.refused is not None:
+            raise RunError(f"a submission could not be sent: {self._reporter.refused}")
+        if stop:
+            self._stop.set()
 
     def _run(self) -> None:
         try:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+import redis
 
 from farm.core.commands import Command
-from farm.core.errors import RunError
+from farm.core.errors import ServerError
 from farm.core.events import Event
 from farm.driver import Observer, drive
 from farm.live.clock import FarmClock
-from farm.live.connection import Connection, connect
+from farm.live.connection import Connection, connect, redacted
 from farm.live.hosts import HostProcesses
 from farm.live.inbox import Inbox
 from farm.live.keys import Keys
@@ -78,95 +79,159 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run_live(
     scheduler: LiveScheduler,
     pools: Sequence[LivePool],
-    batches: Batches,
+    batches: Batches | None,
     options: LiveOptions,
     *,
     observe: Observer,
     progress: Callable[[LiveStatus], None] | None = None,
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None,
+    on_tick: Callable[[LiveWorld], None] | None = None,
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
     Call it from the main thread: SIGINT and SIGTERM ask for the end (twice: at once).
-    ``on_up`` is told when the farm stands, before the first job (chaos tests, displays).
+
+    Args:
+        scheduler: decides; its memory is mirrored in Redis.
+        pools: the builders that there are to be.
+        batches: what is submitted, and when; None: others submit, and only a stop ends the run.
+        options: how the farm is set up.
+        observe: sees every fact with the orders that it led to.
+        progress: given the status a few times per second.
+        on_up: told when the farm stands, before the first job (chaos, displays).
+        on_tick: called between batches of facts, some times per second (a provisioner's turn).
+
     Raises ServerError if there is no usable server, RunError if the run cannot go on.
     """
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(choose_server(options.redis_url))
-        keys = Keys(options.prefix)
-        client = stack.enter_context(contextlib.closing(connect(server.url, "farm-scheduler")))
-        lease_client = stack.enter_context(contextlib.closing(connect(server.url, "farm-lease")))
-        lease = Lease(lease_client, keys)
-        lease.take(server.url)
-        stack.callback(lease.release)
-        store = Store(client, keys)
-        store.open(options.speed)
-        if options.redis_url:
-            stack.callback(_clear_quietly, store)
-        folder = options.log_folder or Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-logs-"))
-        )
-        settings = LiveSettings(
-            redis_url=server.url, prefix=options.prefix, beat_interval=options.beat_interval
-        )
-        count = _hosts_needed(pools) if options.hosts is None else options.hosts
-        hosts = stack.enter_context(
-            HostProcesses(settings, count, folder, restart=options.restart_hosts)
-        )
-        reporter = Reporter(server.url, keys, "load")
-        reporter.start()
-        stack.callback(reporter.close, 2.0)
-        clock = FarmClock(options.speed)
-        load = LoadGenerator(batches, clock, reporter)
+    watchers = _Watchers(observe=observe, progress=progress, on_up=on_up, on_tick=on_tick)
+    server = choose_server(options.redis_url)
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(server)
+            farm = _Farm(stack, server.url, scheduler, pools, options, watchers)
+            return farm.run(batches)
+    except redis.RedisError as error:
+        what = str(error).partition("\n")[0]
+        raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
 
-        def tick() -> None:
-            lease.check()
-            hosts.check()
-            if load.error is not None:
-                raise load.error
-            if reporter.refused is not None:
-                raise RunError(f"a submission could not be sent: {reporter.refused}")
-            if world.stopping:
-                load.stop(0.0)
 
-        world = LiveWorld(
-            store=store,
-            inbox=Inbox(client, keys),
+class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
+    observe: Observer
+    progress: Callable[[LiveStatus], None] | None
+    on_up: Callable[[LiveWorld, HostProcesses], None] | None
+    on_tick: Callable[[LiveWorld], None] | None
+
+
+class _Farm:
+    """The parts of a run; whatever was begun is ended by the stack, in reverse order."""
+
+    def __init__(
+        self,
+        stack: contextlib.ExitStack,
+        url: str,
+        scheduler: LiveScheduler,
+        pools: Sequence[LivePool],
+        options: LiveOptions,
+        watchers: _Watchers,
+    ) -> None:
+        self._stack = stack
+        self._url = url
+        self._options = options
+        self._watchers = watchers
+        self._scheduler = scheduler
+        self._keys = Keys(options.prefix)
+        self._clock = FarmClock(options.speed)
+        self._client = self._connect("farm-scheduler")
+        self._lease = self._take_charge()
+        self._store = self._open_store()
+        self._host_count = _hosts_needed(pools) if options.hosts is None else options.hosts
+        self._hosts = self._start_hosts()
+        self._load: LoadGenerator | None = None
+        self._world = LiveWorld(
+            store=self._store,
+            inbox=Inbox(self._client, self._keys),
             book=scheduler,
             pools=pools,
-            clock=clock,
+            clock=self._clock,
             patience=options.patience,
             server_patience=options.server_patience,
-            tick=tick,
-            progress=progress,
+            tick=self._tick,
+            progress=watchers.progress,
         )
-        stack.enter_context(_stopped_by_signals(world))
-        _bring_up(world, count)
-        if on_up is not None:
-            on_up(world, hosts)
-        clock.start()
+        stack.enter_context(_stopped_by_signals(self._world))
+
+    def run(self, batches: Batches | None) -> LiveRun:
+        """Bring the farm up, drive it to its end, and say how it went."""
+        self._bring_up()
+        if self._watchers.on_up is not None:
+            self._watchers.on_up(self._world, self._hosts)
+        self._clock.start()
         began = time.monotonic()
-        load.start()
-        stack.callback(load.stop)
-        drive(scheduler, world, observe)
-        if progress is not None:
-            progress(world.status())
+        if batches is not None:
+            self._load = self._start_load(batches)
+        drive(self._scheduler, self._world, self._watchers.observe)
+        status = self._world.status()
+        if self._watchers.progress is not None:
+            self._watchers.progress(status)
         return LiveRun(
-            status=world.status(),
-            interrupted=world.stopping,
+            status=status,
+            interrupted=self._world.stopping,
             wall_time=time.monotonic() - began,
-            engine=_engine(client),
+            engine=_engine(self._client),
         )
 
+    def _bring_up(self) -> None:
+        """Wait for the hosts, then for the builders that need no time to boot.
 
-def _bring_up(world: LiveWorld, hosts: int) -> None:
-    """Wait for the hosts, then for the builders that need no time to boot.
+        Farm time stands still at 0 meanwhile, so a fixed pool is there when the first job comes.
+        """
+        self._world.await_hosts(self._host_count, START_TIMEOUT)
+        self._world.request_builders()
+        self._world.await_builders(START_TIMEOUT)
 
-    Farm time stands still at 0 meanwhile, so a fixed pool is there when the first job comes.
-    """
-    world.await_hosts(hosts, START_TIMEOUT)
-    world.request_builders()
-    world.await_builders(START_TIMEOUT)
+    def _tick(self) -> None:
+        self._lease.check()
+        self._hosts.check()
+        if self._load is not None:
+            self._load.check(stop=self._world.stopping)
+        if self._watchers.on_tick is not None:
+            self._watchers.on_tick(self._world)
+
+    def _connect(self, name: str) -> Connection:
+        return self._stack.enter_context(contextlib.closing(connect(self._url, name)))
+
+    def _take_charge(self) -> Lease:
+        lease = Lease(self._connect("farm-lease"), self._keys)
+        lease.take(self._url)
+        self._stack.callback(lease.release)
+        return lease
+
+    def _open_store(self) -> Store:
+        store = Store(self._client, self._keys)
+        store.open(self._options.speed)
+        if self._options.redis_url:  # a server that outlives us: leave it as it was
+            self._stack.callback(_clear_quietly, store)
+        return store
+
+    def _start_hosts(self) -> HostProcesses:
+        options = self._options
+        folder = options.log_folder or Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-logs-"))
+        )
+        settings = LiveSettings(
+            redis_url=self._url, prefix=options.prefix, beat_interval=options.beat_interval
+        )
+        hosts = HostProcesses(settings, self._host_count, folder, restart=options.restart_hosts)
+        return self._stack.enter_context(hosts)
+
+    def _start_load(self, batches: Batches) -> LoadGenerator:
+        reporter = Reporter(self._url, self._keys, "load")
+        reporter.start()
+        self._stack.callback(reporter.close, 2.0)
+        load = LoadGenerator(batches, self._clock, reporter)
+        load.start()
+        self._stack.callback(load.stop)
+        return load
 
 
 def _hosts_needed(pools: Sequence[LivePool]) -> int:

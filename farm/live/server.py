@@ -132,12 +132,13 @@ class EmbeddedServer:
                 with contextlib.suppress(redis.RedisError):
                     # another server may answer on an occupied port while ours is failing
                     if client.info("server").get("process_id") == process.pid:
-                        return
+                        break
                 if time.monotonic() > deadline:
                     raise ServerError(
                         f"Redis server {self.binary} did not come up: {_last_line(log)}"
                     )
                 time.sleep(0.01)
+            check_server(client, self.url)
 
     def stop(self) -> None:
         """Stop it by its own process id and remove its data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 import uuid
@@ -36,17 +37,21 @@ class TaskMessages:
                 kind: _pieces(_template(app, connection, name)) for kind, name in TASK_NAMES.items()
             }
         app.close()
+        # what makes ids unique: us, and a count
+        self._sender = uuid.uuid4().hex
+        self._serials = itertools.count()
 
     def encode(self, order: Order, host: str) -> bytes:
         """Return the message that carries this order to that host; raises MessageError."""
+        serial = next(self._serials)
         if isinstance(order, StartAttempt):
             task_id = f"{order.job.id}.{order.attempt}"
         else:
-            task_id = f"{TASK_NAMES[type(order)]}.{uuid.uuid4().hex}"
+            task_id = f"{TASK_NAMES[type(order)]}.{self._sender}-{serial}"
         texts = {
             _ID: _escaped(task_id),
             _QUEUE: _escaped(queue_name(host)),
-            _TAG: uuid.uuid4().hex.encode(),
+            _TAG: f"{self._sender}-{serial}".encode(),
             _BODY: base64.b64encode(b"[[" + encode(order) + _EMBED),
         }
         return b"".join([texts.get(piece) or piece.encode() for piece in self._pieces[type(order)]])

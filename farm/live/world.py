@@ -37,6 +37,7 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
+TICK_INTERVAL = 0.05
 
 
 class LiveStatus(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class LiveWorld:
         clock: farm time; it is started by whoever runs the world.
         patience: how long silence is borne.
         server_patience: real seconds that the server may be away.
-        tick: called between batches, at least every 0.2 s real; it may raise RunError.
+        tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
     """
 
@@ -99,6 +100,7 @@ class LiveWorld:
         self._tick = tick
         self._progress = progress
         self._next_status = 0.0
+        self._next_tick = 0.0
         self._ending = Ending(book, self.fleet, self.intake)
 
     # --- the World protocol -----------------------------------------------------------------
@@ -111,10 +113,8 @@ class LiveWorld:
         facts = self.intake.facts
         while not facts:
             self.commit()
-            if self._tick is not None:
-                self._tick()
-            self._show_status()
             now = time.monotonic()
+            self._do_regularly(now)
             if self._ending.is_over(now):
                 return None
             self._ending.look(self.clock.now(), now)
@@ -152,11 +152,19 @@ class LiveWorld:
         """Whether the end was asked for."""
         return self._ending.asked > 0
 
+    def request_builder(self, pool: str) -> None:
+        """Ask for one more builder of the pool (for a provisioner)."""
+        self.intake.request(pool, self.clock.now())
+
+    def tell(self, make: Callable[[float], Event]) -> None:
+        """Add a fact of our own, made at the present farm time (for a provisioner)."""
+        self.intake.facts.append(make(self.clock.now()))
+
     def request_builders(self) -> None:
         """Ask for the builders that the pools begin with."""
         for pool in self.fleet.pools.values():
             for _ in range(pool.builders):
-                self.intake.request(pool.name, self.clock.now())
+                self.request_builder(pool.name)
 
     def await_hosts(self, count: int, timeout: float) -> None:
         """Wait until so many hosts are up; raises RunError if they are not in time."""
@@ -294,8 +302,10 @@ class LiveWorld:
         except redis.ResponseError as error:
             raise RunError(f"the Redis server refuses to go on: {error}") from None
 
-    def _show_status(self) -> None:
-        now = time.monotonic()
+    def _do_regularly(self, now: float) -> None:
+        if self._tick is not None and now >= self._next_tick:
+            self._next_tick = now + TICK_INTERVAL
+            self._tick()
         if self._progress is not None and now >= self._next_status:
             self._next_status = now + STATUS_INTERVAL
             self._progress(self.status())
