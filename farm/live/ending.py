@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from farm.core.events import CancelRequested
 from farm.core.state import JobState
+from farm.live.fleet import Fleet
 from farm.live.intake import Intake
 from farm.live.mirror import FarmBook
-from farm.live.pool import Fleet
 
 #: real seconds that cancelled attempts get to answer after the second stop request
 LAST_CHANCE = 5.0
@@ -21,19 +21,22 @@ class Ending:
     The second cancels those too, and waits a bounded time for their builders to answer.
     """
 
-    def __init__(self, book: FarmBook, fleet: Fleet, intake: Intake) -> None:
+    def __init__(self, book: FarmBook, fleet: Fleet, intake: Intake, ends_at: float) -> None:
         self._book = book
         self._fleet = fleet
         self._intake = intake
+        #: the run lasts at least so long, farm time
+        self._ends_at = ends_at
         #: how often a stop was asked for (written by signal handlers and other threads)
         self.asked = 0
         self._obeyed = 0
         self._over_at = float("inf")
         self._next_look = 0.0
 
-    def is_over(self, now: float) -> bool:
-        """Whether nothing is left to be done (``now`` is real)."""
-        return (self._intake.load_done and not self._book.jobs) or now >= self._over_at
+    def is_over(self, at: float, now: float) -> bool:
+        """Whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
+        done = self._intake.load_done and not self._book.jobs
+        return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
         """Obey a stop request, or give up jobs that no builder will ever run."""

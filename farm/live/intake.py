@@ -10,8 +10,8 @@ from typing import Any
 from farm.core import events
 from farm.core.events import Event
 from farm.live import messages as wire
+from farm.live.fleet import Fleet
 from farm.live.messages import Envelope, Order, Play
-from farm.live.pool import Fleet
 from farm.live.roster import HostState, Roster
 
 log = logging.getLogger(__name__)

@@ -79,6 +79,8 @@ class Reporter:
         return done
 
     def _run(self) -> None:
+        with contextlib.suppress(redis.RedisError):
+            self._client.ping()  # connect now: the first report must not wait for it
         while (envelope := self._next_envelope()) is not None:
             try:
                 self._add(encode(envelope))

@@ -17,6 +17,7 @@ import redis
 from farm.core.commands import Command
 from farm.core.errors import ServerError
 from farm.core.events import Event
+from farm.core.pool_spec import PoolSpec
 from farm.driver import Observer, drive
 from farm.live.clock import FarmClock
 from farm.live.connection import Connection, connect, redacted
@@ -26,7 +27,6 @@ from farm.live.keys import Keys
 from farm.live.lease import Lease
 from farm.live.load import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
-from farm.live.pool import LivePool
 from farm.live.reporter import Reporter
 from farm.live.roster import Patience
 from farm.live.server import choose_server
@@ -74,11 +74,13 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     patience: Patience = Patience()
     server_patience: float = 30.0
     beat_interval: float = 1.0
+    #: the run lasts at least until this farm time (the end of its phases)
+    ends_at: float = 0.0
 
 
 def run_live(
     scheduler: LiveScheduler,
-    pools: Sequence[LivePool],
+    pools: Sequence[PoolSpec],
     batches: Batches | None,
     options: LiveOptions,
     *,
@@ -130,7 +132,7 @@ class _Farm:
         stack: contextlib.ExitStack,
         url: str,
         scheduler: LiveScheduler,
-        pools: Sequence[LivePool],
+        pools: Sequence[PoolSpec],
         options: LiveOptions,
         watchers: _Watchers,
     ) -> None:
@@ -155,6 +157,7 @@ class _Farm:
             clock=self._clock,
             patience=options.patience,
             server_patience=options.server_patience,
+            ends_at=options.ends_at,
             tick=self._tick,
             progress=watchers.progress,
         )
@@ -234,7 +237,7 @@ class _Farm:
         return load
 
 
-def _hosts_needed(pools: Sequence[LivePool]) -> int:
+def _hosts_needed(pools: Sequence[PoolSpec]) -> int:
     builders = sum(pool.builders for pool in pools)
     return max(1, -(-builders // BUILDERS_PER_HOST))
 

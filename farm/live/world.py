@@ -19,15 +19,16 @@ from farm.core import events
 from farm.core.commands import CancelJob, Command, EndJob, RequeueJob, RetireBuilder, StartJob
 from farm.core.errors import RunError
 from farm.core.events import Event
+from farm.core.pool_spec import PoolSpec
 from farm.live.clock import FarmClock
 from farm.live.connection import LOST_CONNECTION, Retrying
 from farm.live.ending import Ending
+from farm.live.fleet import Fleet
 from farm.live.idleness import IdleWatch
 from farm.live.inbox import AT_ONCE, Inbox
 from farm.live.intake import Intake
 from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
 from farm.live.mirror import FarmBook, Mirror, state_name
-from farm.live.pool import Fleet, LivePool
 from farm.live.roster import HostState, Patience, Roster
 from farm.live.store import Batch, Store
 from farm.live.task_messages import TaskMessages
@@ -65,6 +66,7 @@ class LiveWorld:
         clock: farm time; it is started by whoever runs the world.
         patience: how long silence is borne.
         server_patience: real seconds that the server may be away.
+        ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
     """
@@ -75,10 +77,11 @@ class LiveWorld:
         store: Store,
         inbox: Inbox,
         book: FarmBook,
-        pools: Sequence[LivePool],
+        pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
         server_patience: float = 30.0,
+        ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
     ) -> None:
@@ -101,7 +104,7 @@ class LiveWorld:
         self._progress = progress
         self._next_status = 0.0
         self._next_tick = 0.0
-        self._ending = Ending(book, self.fleet, self.intake)
+        self._ending = Ending(book, self.fleet, self.intake, ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class LiveWorld:
             self.commit()
             now = time.monotonic()
             self._do_regularly(now)
-            if self._ending.is_over(now):
+            if self._ending.is_over(self.clock.now(), now):
                 return None
             self._ending.look(self.clock.now(), now)
             if not facts:

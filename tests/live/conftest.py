@@ -15,11 +15,11 @@ import pytest
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.model import Builder, Job, Outcome, Platform
+from farm.core.pool_spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.live.connection import connect
 from farm.live.keys import Keys
-from farm.live.pool import LivePool
 from farm.live.run import LiveOptions, LiveRun, run_live
 from farm.live.server import EmbeddedServer, Server, choose_server
 
@@ -159,7 +159,7 @@ class Farm:
             if on_event is not None:
                 on_event(event)
 
-        pools = [LivePool(name="linux", processors=("amd64",), builders=builders, **(pool or {}))]
+        pools = [PoolSpec(name="linux", processors=("amd64",), builders=builders, **(pool or {}))]
         arrivals = [(job.arrived_at or 0.0, (job,)) for job in jobs]
         settings = LiveOptions(
             redis_url=url,

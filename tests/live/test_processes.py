@@ -19,7 +19,7 @@ import sys
 from farm.core.model import Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.live.pool import LivePool
+from farm.core.pool_spec import PoolSpec
 from farm.live.run import LiveOptions, run_live
 
 class Truth:
@@ -39,7 +39,7 @@ def observe(event, commands):
 
 run = run_live(
     Scheduler(SchedulingRules(), Truth()),
-    [LivePool(name="p", processors=("x",), builders=2)],
+    [PoolSpec(name="p", processors=("x",), builders=2)],
     jobs,
     LiveOptions(speed=1.0, hosts=2),
     observe=observe,

@@ -1,45 +1,18 @@
-"""A live pool: what its builders are like and how many there are to be; and the fleet of them."""
+"""The fleet: which builders there are to be, and the orders to play them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import msgspec
-
-from farm.core.model import Builder
+from farm.core.pool_spec import PoolSpec
 from farm.live.messages import VERSION, Play
-
-
-class LivePool(msgspec.Struct, frozen=True, kw_only=True):
-    """The builders of one kind; every span in farm seconds."""
-
-    name: str
-    processors: tuple[str, ...] = ()
-    virtualized: bool = True
-    slots: int = 1
-    #: how many builders a fixed pool is kept at; a provisioned pool starts with this many
-    builders: int = 0
-    boot_time: float = 0.0
-    #: None: an idle builder stays
-    idle_timeout: float | None = None
-    inter_job_time: float = 0.0
-    shutdown_time: float = 0.0
-    speed: float = 1.0
-    #: whether the n-th builder of the pool boots and then never takes a job
-    fails_to_boot: Callable[[int], bool] | None = None
-    #: as the scenario writes it; None: co-running jobs do not slow each other down
-    contention: dict[str, Any] | None = None
-    #: True: something else (a provisioner) decides on the number of builders
-    provisioned: bool = False
-    labels: dict[str, str] = {}
 
 
 class Fleet:
     """Names builders, writes the orders to play them, and keeps fixed pools at their size."""
 
-    def __init__(self, pools: Sequence[LivePool], speed: float) -> None:
+    def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
         self.pools = {pool.name: pool for pool in pools}
         self._speed = speed
         self._made = 0
@@ -54,19 +27,7 @@ class Fleet:
         pool = self.pools[pool_name]
         self._made += 1
         number = self._made_by_pool[pool_name] = self._made_by_pool[pool_name] + 1
-        broken = pool.fails_to_boot is not None and pool.fails_to_boot(number)
-        builder = Builder(
-            id=f"{pool_name}-{number}",
-            pool=pool_name,
-            index=self._made,
-            processors=pool.processors,
-            virtualized=pool.virtualized,
-            slots=pool.slots,
-            speed=pool.speed,
-            takes_jobs=not broken,
-            cleans=pool.inter_job_time > 0,
-            labels=pool.labels,
-        )
+        builder = pool.builder(number, self._made)
         play = Play(
             v=VERSION,
             builder=builder,

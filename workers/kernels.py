@@ -1,0 +1,96 @@
+"""What a burning process does: kernels that take a given amount of computation, and no clock.
+
+``cpu`` hashes one block of 16 KiB again and again (BLAKE2b). It lives in registers and the
+first-level cache, allocates nothing, is compiled C that is the same on every Python, uses no
+instruction that some processors lack, and takes the same time for any data: on a quiet core its
+speed varies by a tenth of a percent. A unit is 1 MiB hashed.
+
+``memory`` copies one half of a buffer to the other. The buffer is twice the last-level cache, so
+every byte goes over the memory bus. A unit is 1 MiB copied.
+
+Standard library only: a burner must start at once, whatever is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+KIB, MIB = 1024, 1024 * 1024
+BLOCK = bytes(16 * KIB)
+BLOCKS_PER_UNIT = MIB // len(BLOCK)
+
+#: a bus is not found out with less, and no machine shall be filled with more
+LEAST_BUFFER, MOST_BUFFER = 32 * MIB, 256 * MIB
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+Kernel = Callable[[int], None]
+"""Does so many units of work and returns."""
+
+
+def cpu_kernel() -> Kernel:
+    """Return what keeps a processor busy."""
+    digest = hashlib.blake2b()
+
+    def work(units: int) -> None:
+        update = digest.update
+        for _ in range(units * BLOCKS_PER_UNIT):
+            update(BLOCK)
+
+    return work
+
+
+def memory_kernel(size: int) -> Kernel:
+    """Return what keeps the memory bus busy, with a buffer of this many bytes of its own."""
+    half = max(MIB, size // 2 // MIB * MIB)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
+    buffer = memoryview(mmap.mmap(-1, 2 * half, flags=flags))
+    # pages that were never written are all the same page of zeros, which stays in the cache
+    for page in range(0, 2 * half, mmap.PAGESIZE):
+        buffer[page] = 1
+    at = 0
+
+    def work(units: int) -> None:
+        nonlocal at
+        for _ in range(units):
+            buffer[half + at : half + at + MIB] = buffer[at : at + MIB]
+            at = (at + MIB) % half
+
+    return work
+
+
+def buffer_size(caches: Path = CACHES, room: int | None = None) -> int:
+    """Return how large the memory kernel's buffer has to be, bytes.
+
+    Twice the largest cache that the kernel reports, within 32 and 256 MiB, and at most a
+    sixteenth of the memory that is left (``room``): several walk at once.
+    """
+    largest = max((_cache_size(path) for path in caches.glob("index*/size")), default=0)
+    wanted = min(max(2 * largest, LEAST_BUFFER), MOST_BUFFER)
+    return wanted if room is None else max(2 * MIB, min(wanted, room // 16))
+
+
+def _cache_size(path: Path) -> int:
+    try:
+        text = path.read_text().strip()
+        scale = {"K": KIB, "M": MIB, "G": KIB * MIB}.get(text[-1:], 1)
+        return int(text.rstrip("KMG")) * scale
+    except (OSError, ValueError):
+        return 0
+
+
+def rate_of(kernel: Kernel, units: int, rounds: int = 7) -> float:
+    """Return units per second of processor time, the best of some rounds.
+
+    Processor time, not time on the wall: what else the machine does hardly matters. The best,
+    because whatever disturbs (caches, the bus, interrupts) only ever slows down.
+    """
+    best = 0.0
+    for _ in range(rounds):
+        began = time.process_time()
+        kernel(units)
+        best = max(best, units / max(time.process_time() - began, 1e-9))
+    return best
