@@ -14,7 +14,7 @@ from farm.core.pool_snapshot import PoolObserver
 from farm.core.pool_spec import PoolSpec
 from farm.core.provisioning import Algorithm
 from farm.core.scheduler import Scheduler
-from farm.driver import Observer, drive
+from farm.driver import Handler, Observer, World, drive
 from farm.scenario.model import Scenario
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import SimulatedWorld
@@ -53,8 +53,13 @@ class Simulation:
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, telling the observers."""
-        with _no_garbage_collection():
-            drive(self.scheduler, self.world, together(observers))
+        play(self.scheduler, self.world, observers)
+
+
+def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
+    """Drive a simulated world to its end, telling the observers."""
+    with _no_garbage_collection():
+        drive(scheduler, world, together(observers))
 
 
 def simulate(

@@ -1,0 +1,167 @@
+"""Simulated jobs per second: this farm against SimPy and against a bare heap loop.
+
+All three play the same M/M/c queue (Poisson arrivals, exponential service times, load 0.8) with
+the same random numbers and keep each job's waiting time. The heap loop knows nothing but the
+queue; SimPy has one process a job and one Resource; the farm has every feature on: platforms,
+slots, policies, balancer, attempts, records. They take turns in one process, so that the ratios
+hold on a noisy machine; CPU time is measured, garbage collection is left as each finds it.
+
+    python benchmarks/simulation.py [--jobs N] [--builders C] [--growth]
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import simpy
+
+from farm.core.model import Job, Platform
+from farm.core.pool_spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.runtime_estimators import make_estimator
+from farm.core.scheduler import Scheduler
+from farm.results.records import Recorder
+from farm.sim.simulation import play
+from farm.sim.world import SimulatedWorld
+
+LOAD = 0.8
+PLATFORM = Platform("amd64", True)
+
+
+def draws(jobs: int, builders: int) -> Iterator[tuple[float, float]]:
+    """Yield (interarrival time, service time): the same for everybody."""
+    rng = random.Random(1)
+    rate = LOAD * builders
+    for _ in range(jobs):
+        yield rng.expovariate(rate), rng.expovariate(1.0)
+
+
+def farm_run(jobs: int, builders: int) -> float:
+    """Return the mean waiting time on the farm."""
+
+    def arrivals() -> Iterator[tuple[float, tuple[Job, ...]]]:
+        at = 0.0
+        for number, (gap, service) in enumerate(draws(jobs, builders)):
+            at += gap
+            yield (
+                at,
+                (Job(id=f"job-{number}", service_time=service, platform=PLATFORM, arrived_at=at),),
+            )
+
+    world = SimulatedWorld(
+        [PoolSpec(name="pool", processors=("amd64",), builders=builders)], arrivals()
+    )
+    recorder = Recorder()
+    play(Scheduler(SchedulingRules(), make_estimator("declared")), world, [recorder])
+    ends = recorder.records().ends
+    return sum((e.started_at or 0.0) - e.submitted_at for e in ends) / len(ends)
+
+
+def simpy_run(jobs: int, builders: int) -> float:
+    """Return the mean waiting time in SimPy."""
+    env = simpy.Environment()
+    pool = simpy.Resource(env, builders)
+    waits: list[float] = []
+
+    def job(service: float):
+        arrived = env.now
+        with pool.request() as request:
+            yield request
+            waits.append(env.now - arrived)
+            yield env.timeout(service)
+
+    def source():
+        for gap, service in draws(jobs, builders):
+            yield env.timeout(gap)
+            env.process(job(service))
+
+    env.process(source())
+    env.run()
+    return sum(waits) / len(waits)
+
+
+def heap_run(jobs: int, builders: int) -> float:
+    """Return the mean waiting time by a loop over one heap."""
+    stream = draws(jobs, builders)
+    gap, service = next(stream)
+    arrives_at, ends, queue, waited, served = gap, [], deque(), 0.0, 0
+    while served < jobs:
+        if ends and ends[0] <= arrives_at:
+            at = heapq.heappop(ends)
+            if queue:
+                came, work = queue.popleft()
+                waited += at - came
+                heapq.heappush(ends, at + work)
+            served += 1
+        else:
+            at = arrives_at
+            if len(ends) < builders:
+                heapq.heappush(ends, at + service)
+            else:
+                queue.append((at, service))
+            upcoming = next(stream, None)
+            if upcoming is None:
+                arrives_at = float("inf")
+            else:
+                arrives_at, service = at + upcoming[0], upcoming[1]
+    return waited / jobs
+
+
+def seconds(run: Callable[[int, int], float], jobs: int, builders: int) -> tuple[float, float]:
+    """Return (CPU seconds, mean waiting time)."""
+    began = time.process_time()
+    mean = run(jobs, builders)
+    return time.process_time() - began, mean
+
+
+def compare(jobs: int, builders: int, rounds: int) -> None:
+    """Print jobs per second of the three, and the farm's ratios."""
+    runs = {"farm": farm_run, "SimPy": simpy_run, "heap loop": heap_run}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    means: dict[str, float] = {}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            spent, means[name] = seconds(run, jobs, builders)
+            times[name].append(spent)
+    if max(means.values()) - min(means.values()) > 1e-9 * jobs:
+        raise SystemExit(f"the three do not agree: {means}")
+    print(f"M/M/{builders}, {jobs:,} jobs, median of {rounds} rounds")
+    for name, spent in times.items():
+        middle = statistics.median(spent)
+        ratio = statistics.median(spent) / statistics.median(times["farm"])
+        print(f"  {name:10} {jobs / middle:12,.0f} jobs/s   farm is {ratio:5.2f}x")
+
+
+def growth(builders: int) -> None:
+    """Print the farm's cost per job from 10k to 1M jobs, as a ratio to 10k."""
+    base = None
+    print(f"cost per job, M/M/{builders}")
+    for jobs in (10_000, 100_000, 1_000_000):
+        spent = min(seconds(farm_run, jobs, builders)[0] for _ in range(3 if jobs < 1e6 else 1))
+        cost = spent / jobs
+        base = base or cost
+        print(f"  {jobs:>9,} jobs: {cost * 1e6:6.2f} us   {cost / base:4.2f}x")
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=200_000)
+    parser.add_argument("--builders", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--growth", action="store_true", help="only the cost per job by size")
+    options = parser.parse_args()
+    if not options.growth:
+        compare(options.jobs, options.builders, options.rounds)
+        compare(options.jobs, 5, options.rounds)
+    growth(options.builders)
+
+
+if __name__ == "__main__":
+    main()
