@@ -19,11 +19,16 @@ class Fleet:
         self._made_by_pool = dict.fromkeys(self.pools, 0)
         #: requested builders that no host plays yet
         self.wanted: deque[Play] = deque()
+        #: requested builders that hosts of their own are to play, not yet joined
+        self.outside: dict[str, Play] = {}
         #: requested and not yet joined, by builder id, with their pools
         self.booting: dict[str, str] = {}
 
-    def request(self, pool_name: str) -> Play:
-        """Ask for one more builder of the pool; a host is found for it when there is one."""
+    def request(self, pool_name: str, *, outside: bool = False) -> Play:
+        """Ask for one more builder of the pool; a host is found for it when there is one.
+
+        ``outside``: somebody starts a host of its own for it (a container).
+        """
         pool = self.pools[pool_name]
         self._made += 1
         number = self._made_by_pool[pool_name] = self._made_by_pool[pool_name] + 1
@@ -32,14 +37,23 @@ class Fleet:
             v=VERSION,
             builder=builder,
             speed=self._speed,
-            boot_time=pool.boot_time,
+            # a container takes the time that it takes
+            boot_time=0.0 if outside else pool.boot_time,
             inter_job_time=pool.inter_job_time,
             shutdown_time=pool.shutdown_time,
             contention=pool.contention or {},
         )
-        self.wanted.append(play)
+        if outside:
+            self.outside[builder.id] = play
+        else:
+            self.wanted.append(play)
         self.booting[builder.id] = pool_name
         return play
+
+    def joined(self, builder: str) -> None:
+        """A builder is there."""
+        self.booting.pop(builder, None)
+        self.outside.pop(builder, None)
 
     @property
     def booting_at_once(self) -> bool:
@@ -48,6 +62,6 @@ class Fleet:
 
     def gone(self, builder: str, pool_name: str) -> Play | None:
         """A builder is no more; return the request for its successor in a fixed pool."""
-        self.booting.pop(builder, None)
+        self.joined(builder)
         pool = self.pools.get(pool_name)
         return self.request(pool_name) if pool is not None and not pool.provisioned else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from farm.core import events
@@ -15,6 +15,8 @@ from farm.live.messages import Envelope, Order, Play
 from farm.live.roster import HostState, Roster
 
 log = logging.getLogger(__name__)
+
+OtherReport = wire.Watch | wire.Plan | wire.GiveUpBuilder | wire.Ask
 
 
 class Intake:
@@ -36,6 +38,10 @@ class Intake:
         self.jobs_taken_in = 0
         #: largest intended arrival -> intake, farm seconds
         self.worst_delay = 0.0
+        #: what provisioners and operators said, for the one who looks after them
+        self.others: list[OtherReport] = []
+        #: tells which of these jobs were handed in before; None: nobody hands in twice
+        self.known: Callable[[Sequence[str]], Container[str]] | None = None
         #: heartbeats to be compared with what their hosts ought to hold
         self.beats: list[tuple[HostState, wire.Beat]] = []
         self._fleet = fleet
@@ -69,9 +75,9 @@ class Intake:
             else:
                 self._from_submitter(report, at)
 
-    def request(self, pool: str, at: float) -> None:
-        """Ask for one more builder of the pool."""
-        play = self._fleet.request(pool)
+    def request(self, pool: str, at: float, *, outside: bool = False) -> None:
+        """Ask for one more builder of the pool (``outside``: a host of its own will play it)."""
+        play = self._fleet.request(pool, outside=outside)
         self.facts.append(events.BuilderRequested(at, play.builder.id, pool))
         self.place(self._at_real)
 
@@ -89,6 +95,25 @@ class Intake:
         for builder in self._roster.give_up(host):
             self.facts.append(events.BuilderLost(at, builder, reason))
             self._replace(plays[builder], at)
+
+    def give_up(self, builder: str, at: float, reason: str) -> None:
+        """A builder that was asked for will not come, or its machine is gone."""
+        host = self._roster.host_of.get(builder)
+        if host is not None and host.own:
+            self.lose(host, at, reason)
+            return
+        pool = self._fleet.booting.get(builder)
+        if pool is None or (host is not None and builder in host.joined):
+            return  # too late: it is there, or nobody asked for it
+        self._fleet.wanted = deque(p for p in self._fleet.wanted if p.builder.id != builder)
+        if host is not None:
+            self._send(host, self._roster.retire(host, builder, self._at_real))
+            self._roster.gone(builder)
+        self.facts.append(events.BuilderLost(at, builder, reason))
+        successor = self._fleet.gone(builder, pool)
+        if successor is not None:
+            self.facts.append(events.BuilderRequested(at, successor.builder.id, pool))
+            self.place(self._at_real)
 
     def _replace(self, play: Play, at: float) -> None:
         builder = play.builder
@@ -156,7 +181,7 @@ class Intake:
             # a host that plays a builder of its own (a container): it is taken as it is
             self._roster.assign(host, Play(v=wire.VERSION, builder=builder), self._at_real)
         host.joined.add(builder.id)
-        self._fleet.booting.pop(builder.id, None)
+        self._fleet.joined(builder.id)
         self.facts.append(events.BuilderJoined(at, builder))
 
     def _on_builder_gone(self, host: HostState, report: wire.BuilderGone, at: float) -> None:
@@ -209,6 +234,8 @@ class Intake:
             self.facts.append(events.DrainRequested(at, report.pattern, report.retire))
         elif isinstance(report, wire.Undrain):
             self.facts.append(events.UndrainRequested(at, report.pattern))
+        elif isinstance(report, wire.Watch | wire.Plan | wire.GiveUpBuilder | wire.Ask):
+            self.others.append(report)
 
     def _on_submit(self, report: wire.Submit, at: float) -> None:
         if self.closed:
@@ -219,6 +246,9 @@ class Intake:
         jobs = report.jobs
         if flaws:
             jobs = tuple(job for job in jobs if wire.flaw_of(job) is None)
+        if self.known is not None and jobs:
+            known = self.known([job.id for job in jobs])
+            jobs = tuple(job for job in jobs if job.id not in known)
         if not jobs:
             return
         self.jobs_taken_in += len(jobs)

@@ -14,6 +14,16 @@ jobs                   hash     job id -> Job (JSON), for every job that has not
 attempts               hash     job id -> Attempt (JSON) that is on a builder
 builders               hash     builder id -> BuilderRecord (JSON), for every builder that is there
 results                hash     job id -> EndJob (JSON), the whole story of every ended job
+ended                  list     ids of ended jobs, the last one last (an id may stand there twice)
+pools                  hash     pool -> PoolReport (JSON): what a provisioner is told, a few times
+                                per second
+requested              hash     builder id -> Play (JSON), for requested builders that hosts of
+                                their own are to play (containers)
+hosts                  hash     builder host -> HostRecord (JSON), for every host that is there
+status                 string   FarmStatus (JSON), renewed a few times per second
+provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
+provisioner:lease      string   the provisioner in charge, like ``lease``
+reply:<token>          list     the answer to one question; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
 """
@@ -37,12 +47,23 @@ class Keys:
         self.attempts = f"{prefix}attempts"
         self.builders = f"{prefix}builders"
         self.results = f"{prefix}results"
+        self.ended = f"{prefix}ended"
+        self.pools = f"{prefix}pools"
+        self.requested = f"{prefix}requested"
+        self.hosts = f"{prefix}hosts"
+        self.status = f"{prefix}status"
+        self.provisioner = f"{prefix}provisioner"
+        self.provisioner_lease = f"{prefix}provisioner:lease"
         #: put before every key of Celery's Redis transport (its ``global_keyprefix``)
         self.celery = f"{prefix}celery:"
 
     def pending(self, platform: str) -> str:
         """Return the sorted set of the jobs that wait for this platform."""
         return f"{self.prefix}pending:{platform}"
+
+    def reply(self, token: str) -> str:
+        """Return the list that the answer to a question is pushed on."""
+        return f"{self.prefix}reply:{token}"
 
     def host_list(self, host: str) -> str:
         """Return the list that Celery's transport keeps for a host's queue."""

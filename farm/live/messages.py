@@ -8,7 +8,7 @@ with a ``MessageError`` that names both versions.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -138,6 +138,50 @@ class Load(_Report, frozen=True, tag="load"):
     overloaded: bool
 
 
+class Watch(_Report, frozen=True, tag="watch"):
+    """A provisioner looks after this pool from now on, and counts its decisions from 1."""
+
+    pool: str
+    #: shown in the pool's reports from the moment that this is taken in
+    token: str
+    #: its algorithm needs the estimates of work and time in the pool's reports
+    closely: bool = False
+    #: hosts that it starts itself (containers) play the pool's builders, one each
+    outside: bool = False
+
+
+class Plan(_Report, frozen=True, tag="plan"):
+    """A provisioner's decision on a pool: builders that are to come, and how many are to go."""
+
+    pool: str
+    #: counts this provisioner's decisions on the pool; a report says which it follows upon
+    serial: int
+    desired: int
+    start: int = 0
+    #: to be drained, the idle ones first
+    stop: int = 0
+    #: what it was decided upon: booting, joined and waiting jobs
+    booting: int = 0
+    joined: int = 0
+    waiting: int = 0
+    why: str = ""
+
+
+class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
+    """A builder that was asked for will not come, or its machine is gone."""
+
+    builder: str
+    reason: str
+
+
+class Ask(_Report, frozen=True, tag="ask"):
+    """A question to the scheduler's process; the answer is pushed on the list ``reply_to``."""
+
+    about: Literal["decision", "job"]
+    job: str
+    reply_to: str
+
+
 Report = (
     Submit
     | LoadDone
@@ -154,6 +198,10 @@ Report = (
     | Finished
     | Cleaned
     | Load
+    | Watch
+    | Plan
+    | GiveUpBuilder
+    | Ask
 )
 
 

@@ -111,6 +111,7 @@ class Store:
         if batch.ended:
             pipe.hset(keys.results, mapping={n: json(e) for n, e in batch.ended.items()})
             pipe.hdel(keys.jobs, *batch.ended)
+            pipe.rpush(keys.ended, *batch.ended)
         if batch.gone_builders:
             pipe.hdel(keys.builders, *batch.gone_builders)
         if batch.builders:

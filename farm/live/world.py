@@ -155,9 +155,9 @@ class LiveWorld:
         """Whether the end was asked for."""
         return self._ending.asked > 0
 
-    def request_builder(self, pool: str) -> None:
-        """Ask for one more builder of the pool (for a provisioner)."""
-        self.intake.request(pool, self.clock.now())
+    def request_builder(self, pool: str, *, outside: bool = False) -> None:
+        """Ask for one more builder of the pool (for a provisioner; see ``Fleet.request``)."""
+        self.intake.request(pool, self.clock.now(), outside=outside)
 
     def tell(self, make: Callable[[float], Event]) -> None:
         """Add a fact of our own, made at the present farm time (for a provisioner)."""

@@ -1,0 +1,253 @@
+"""Keeps one pool at the size that its algorithm wants: a pure function of what is seen.
+
+Three sets are kept apart, as values, and never guessed from one another:
+
+* the *plan*: how many builders the algorithm wants (``Keeping.desired``);
+* *requested*: the builders that the scheduler has been asked for and that have not joined;
+* *observed*: the builders that have joined, and the instances (containers) that exist.
+
+``decide`` compares plan and pool and says how many are to come or go; ``reconcile`` compares
+requested and observed and says which instances to start and which to remove. Both return a new
+``Keeping``, which is all there is to save: a provisioner that starts again goes on from it and
+adopts what exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from farm.core.provisioning import Algorithm, restore_memory, save_memory
+from farm.live.pool_report import PoolReport
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long is waited before something is done about silence; real seconds."""
+
+    #: a builder that has not joined so long after its boot time was over will not come
+    boot_timeout: float = 120.0
+    #: pause after the first failed boot; it doubles with every further one in a row …
+    first_pause: float = 2.0
+    #: … up to this
+    longest_pause: float = 300.0
+    #: an instance that nobody knows is removed when it was unknown for so long
+    orphan_time: float = 5.0
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a backend started to be one builder (a container)."""
+
+    #: the backend's own handle
+    name: str
+    builder: str
+    pool: str
+    running: bool = True
+    #: what became of it, for people
+    detail: str = ""
+
+
+class Keeping(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of a pool between two looks (JSON in Redis)."""
+
+    #: which algorithm wrote ``memory``
+    algorithm: str = ""
+    memory: str = ""
+    #: how many decisions were sent; the pool's reports say which one they follow upon
+    serial: int = 0
+    desired: int | None = None
+    #: farm time of the next decision
+    next_at: float = 0.0
+    #: builders asked for, and those there, as last seen
+    requested: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    #: boots that failed in a row
+    failures: int = 0
+    #: no builder is asked for or started before this real instant
+    not_before: float = 0.0
+    #: what the last failure was
+    trouble: str = ""
+    #: when each instance that nobody knows was first seen (real)
+    unknown_since: dict[str, float] = {}
+
+
+class Resize(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell the scheduler: so many builders are to come, so many are to go."""
+
+    serial: int
+    desired: int
+    start: int = 0
+    stop: int = 0
+    why: str = ""
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """Start an instance for this requested builder."""
+
+    builder: str
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """Remove an instance: it is dead, has done its work, or belongs to nobody."""
+
+    instance: Instance
+    why: Literal["retired", "orphan", "exited", "boot time-out"]
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """Tell the scheduler: this builder will not come, or its instance is gone."""
+
+    builder: str
+    reason: str
+
+
+Action = Resize | Launch | Remove | GiveUp
+
+
+def decide(
+    algorithm: Algorithm[Any], keeping: Keeping, report: PoolReport, now: float
+) -> tuple[Keeping, Resize | None]:
+    """Ask the algorithm for a plan if it is time; return what to tell the scheduler.
+
+    None: it is not time yet, the report does not yet show what came of the last decision (acting
+    on it would ask twice), or the plan is the same as before. While boots fail, one builder at a
+    time is asked for, after a pause that doubles with each failure (``now`` is real).
+    """
+    snapshot = report.snapshot
+    if snapshot.at < keeping.next_at <= snapshot.at + algorithm.interval:
+        return keeping, None
+    if report.heard != keeping.serial:
+        return keeping, None
+    name = type(algorithm).__name__
+    saved = keeping.memory.encode() if keeping.algorithm == name and keeping.memory else None
+    plan, memory = algorithm.plan(snapshot, restore_memory(algorithm, saved))
+    following = msgspec.structs.replace(
+        keeping,
+        algorithm=name,
+        memory=save_memory(memory).decode(),
+        next_at=snapshot.at + algorithm.interval,
+    )
+    start, why = plan.start, plan.why
+    if start and keeping.failures:
+        start = 0 if now < keeping.not_before or snapshot.booting else 1
+        why = f"{why}; {describe_trouble(keeping, now)}".lstrip("; ")
+    if plan.desired == keeping.desired and not start and not plan.stop:
+        return following, None
+    following = msgspec.structs.replace(following, serial=keeping.serial + 1, desired=plan.desired)
+    return following, Resize(
+        serial=following.serial, desired=plan.desired, start=start, stop=plan.stop, why=why
+    )
+
+
+def reconcile(
+    keeping: Keeping,
+    report: PoolReport,
+    instances: Iterable[Instance] | None,
+    now: float,
+    patience: Patience,
+) -> tuple[Keeping, list[Action]]:
+    """Compare who was asked for with who is there; return what to do about the difference.
+
+    ``instances``: all of the pool's; None: the backend has none of its own (hosts play the
+    builders), so only time-outs are looked after. ``now`` is real.
+    """
+    joined, requested = set(report.joined), set(report.requested)
+    if joined.intersection(keeping.requested):
+        keeping = msgspec.structs.replace(keeping, failures=0, not_before=0.0, trouble="")
+    late = sorted(_too_late(report, patience))
+    requested.difference_update(late)
+    look = _Look(keeping, requested, joined, now)
+    if late:
+        reason = f"did not join within {_allowed(report, patience):g} s"
+        look.actions.extend(GiveUp(builder, reason) for builder in late)
+        look.keeping = failed(keeping, reason, now, patience)
+    if instances is not None:
+        look.take(instances, patience)
+    following = msgspec.structs.replace(
+        look.keeping,
+        requested=tuple(sorted(look.requested)),
+        observed=tuple(sorted(joined)),
+        unknown_since=look.unknown_since,
+    )
+    return following, look.actions
+
+
+def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:
+    """Return what is remembered after one more boot came to nothing."""
+    pause = min(patience.longest_pause, patience.first_pause * 2.0 ** min(keeping.failures, 60))
+    return msgspec.structs.replace(
+        keeping,
+        failures=keeping.failures + 1,
+        not_before=max(keeping.not_before, now + pause),
+        trouble=trouble,
+    )
+
+
+def describe_trouble(keeping: Keeping, now: float) -> str:
+    """Say, for people, why no builder comes; empty if they do."""
+    if not keeping.failures:
+        return ""
+    wait = max(0.0, keeping.not_before - now)
+    return f"{keeping.failures} boots failed in a row ({keeping.trouble}); next try in {wait:.0f} s"
+
+
+def _allowed(report: PoolReport, patience: Patience) -> float:
+    return report.boot_time / report.speed + patience.boot_timeout
+
+
+def _too_late(report: PoolReport, patience: Patience) -> list[str]:
+    latest = report.snapshot.at - _allowed(report, patience) * report.speed
+    return [builder for builder, asked_at in report.requested.items() if asked_at < latest]
+
+
+class _Look:
+    """One comparison of who was asked for and who is there with the instances that exist."""
+
+    def __init__(self, keeping: Keeping, requested: set[str], joined: set[str], now: float) -> None:
+        self.keeping = keeping
+        self.requested = requested
+        self.joined = joined
+        self.now = now
+        self.actions: list[Action] = []
+        self.unknown_since: dict[str, float] = {}
+
+    def take(self, instances: Iterable[Instance], patience: Patience) -> None:
+        """Say which instances go, and which are missing."""
+        there: set[str] = set()
+        for instance in sorted(instances, key=lambda i: i.name):
+            builder = instance.builder
+            if builder not in self.requested and builder not in self.joined:
+                self._unknown(instance, patience)
+            elif not instance.running:
+                self._ended(instance, patience)
+            elif builder in there:
+                self.actions.append(Remove(instance, "orphan"))
+            else:
+                there.add(builder)
+        missing = sorted(self.requested - there)
+        if self.keeping.failures:
+            probing = self.now < self.keeping.not_before or there & self.requested
+            missing = [] if probing else missing[:1]
+        self.actions.extend(Launch(builder) for builder in missing)
+
+    def _unknown(self, instance: Instance, patience: Patience) -> None:
+        since = self.keeping.unknown_since.get(instance.name, self.now)
+        if not instance.running:
+            self.actions.append(Remove(instance, "exited"))
+        elif instance.builder in self.keeping.observed:
+            self.actions.append(Remove(instance, "retired"))
+        elif instance.builder in self.keeping.requested:
+            self.actions.append(Remove(instance, "boot time-out"))
+        elif self.now - since >= patience.orphan_time:
+            self.actions.append(Remove(instance, "orphan"))
+        else:
+            self.unknown_since[instance.name] = since
+
+    def _ended(self, instance: Instance, patience: Patience) -> None:
+        reason = f"its container ended: {instance.detail or 'no reason known'}"
+        self.actions.append(Remove(instance, "exited"))
+        self.actions.append(GiveUp(instance.builder, reason))
+        if instance.builder in self.requested:
+            self.requested.discard(instance.builder)
+            self.keeping = failed(self.keeping, reason, self.now, patience)
