@@ -1,4 +1,4 @@
-"""The program that burns: a child of a builder host that starts, kills and buries burning processes.
+"""The program that burns: a builder host's child that starts, kills and buries processes.
 
 ``python workers/burner.py SETTINGS`` reads requests from standard input and answers on standard
 output, a line of JSON each:
@@ -76,7 +76,7 @@ class Burner:
     """The loop: requests in, processes out, ends reported."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._program = settings.get("stress_ng")
+        self._program: str | None = settings.get("stress_ng")
         self._buffer = int(settings.get("buffer") or buffer_size())
         self._rates: dict[str, float] = dict(settings.get("rates") or {})
         self._groups: dict[int, Group] = {}
@@ -166,9 +166,9 @@ class Burner:
         """Return a kernel's units per second on an idle core, measured when first asked for."""
         if name not in self._rates:
             if name == "stress_ng":
-                self._rates[name] = stress_ng.rate(self._program)
+                self._rates[name] = stress_ng.rate(self._program or name)
             else:
-                self._rates[name] = rate_of(self._kernel(name), 16 if name == "cpu" else 64)
+                self._rates[name] = rate_of(self._kernel(name), 10 if name == "cpu" else 96)
         return self._rates[name]
 
     def _kernel(self, name: str) -> Kernel:
@@ -193,7 +193,8 @@ class Burner:
                 _die_with(parent)
                 os.close(told)
                 units = None if seconds is None else self._units(name, seconds)
-                os.execv(self._program, stress_ng.command(self._program, units))  # noqa: S606
+                words = stress_ng.command(self._program or name, units)
+                os.execv(words[0], words)  # noqa: S606
             kernels = [(self._kernel(name), self._rates[name], seconds) for name, seconds in plan]
             os.close(told)
             code = 0 if all(_work(kernels, parent)) else ORPHANED

@@ -27,6 +27,9 @@ BLOCKS_PER_UNIT = MIB // len(BLOCK)
 LEAST_BUFFER, MOST_BUFFER = 32 * MIB, 256 * MIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
+#: seconds between two rounds of a measurement
+PAUSE = 0.01
+
 Kernel = Callable[[int], None]
 """Does so many units of work and returns."""
 
@@ -82,15 +85,17 @@ def _cache_size(path: Path) -> int:
         return 0
 
 
-def rate_of(kernel: Kernel, units: int, rounds: int = 7) -> float:
-    """Return units per second of processor time, the best of some rounds.
+def rate_of(kernel: Kernel, units: int, rounds: int = 9) -> float:
+    """Return units per second of processor time on an otherwise idle core.
 
-    Processor time, not time on the wall: what else the machine does hardly matters. The best,
-    because whatever disturbs (caches, the bus, interrupts) only ever slows down.
+    Processor time, not time on the wall: what else the machine does hardly matters. Of some
+    rounds with pauses between them the upper quartile: a disturbance (caches, the bus, a
+    neighbour of a virtual machine) only ever slows down, and one lucky round is no rule.
     """
-    best = 0.0
+    rates = []
     for _ in range(rounds):
         began = time.process_time()
         kernel(units)
-        best = max(best, units / max(time.process_time() - began, 1e-9))
-    return best
+        rates.append(units / max(time.process_time() - began, 1e-9))
+        time.sleep(PAUSE)
+    return sorted(rates)[3 * len(rates) // 4]

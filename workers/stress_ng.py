@@ -12,7 +12,7 @@ import shutil
 
 #: 64-bit integer arithmetic: 0.3 ms an operation, no floating point modes, no libraries
 METHOD = "int64"
-PROBE = 150
+PROBE = 100
 
 
 def find() -> str | None:
@@ -29,8 +29,8 @@ def command(program: str, operations: int | None) -> list[str]:
 
 def rate(program: str) -> float:
     """Return operations per second of processor time, start-up left out."""
-    little = min(_cpu_time(program, PROBE) for _ in range(3))
-    much = min(_cpu_time(program, 5 * PROBE) for _ in range(3))
+    little = min(_cpu_time(program, PROBE) for _ in range(2))
+    much = min(_cpu_time(program, 5 * PROBE) for _ in range(2))
     return 4 * PROBE / max(much - little, 1e-6)
 
 

@@ -1,0 +1,106 @@
+"""How much of the machine is ours: processor affinity, cgroup quotas (version 1 and 2), memory."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+MEMORY = Path("/proc/meminfo")
+
+
+def own_cores() -> list[int]:
+    """Return the processors that this process may run on, in order."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def usable_cores(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float:
+    """Return how many processors' worth of time this process may use: affinity and quota."""
+    quota = cpu_quota(cgroups, membership)
+    allowed = float(len(own_cores()))
+    return allowed if quota is None else min(allowed, quota)
+
+
+def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
+    """Return the tightest quota of our cgroup and those above it, in processors; None: no limit."""
+    found = [_quota(folder) for folder in _folders(cgroups, membership, "cpu")]
+    return min((quota for quota in found if quota is not None), default=None)
+
+
+def memory_room(
+    cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP, memory: Path = MEMORY
+) -> int | None:
+    """Return the bytes that may still be taken: the machine's, or our cgroup's if that is less."""
+    rooms = [_memory_left(folder) for folder in _folders(cgroups, membership, "memory")]
+    left = re.search(r"^MemAvailable: +(\d+) kB$", _text(memory), re.MULTILINE)
+    rooms.append(int(left[1]) * 1024 if left else None)
+    return min((room for room in rooms if room is not None), default=None)
+
+
+def cores_of(index: int, cores: int, available: Sequence[int], quota: float | None) -> list[int]:
+    """Return the processors of the ``index``-th builder of the farm, which has so many of them.
+
+    Builders take turns round the machine, so that they share a processor only when there are more
+    of them than it has. A quota leaves nobody more processors than it pays for.
+    """
+    most = len(available) if quota is None else min(len(available), max(1, math.ceil(quota)))
+    count = min(cores, most)
+    return sorted(available[(index * count + k) % len(available)] for k in range(count))
+
+
+def _folders(cgroups: Path, membership: Path, controller: str) -> Iterator[Path]:
+    """Yield our cgroup's folder and those above it, for one controller, of either version."""
+    for line in _text(membership).splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        names = controllers.split(",")
+        if controllers == "":  # version 2
+            tops = [cgroups, cgroups / "unified"]
+        elif controller in names:
+            tops = [cgroups / controllers, cgroups / controller]
+        else:
+            continue
+        for top in tops:
+            folder = top / path.lstrip("/")
+            # in a container the path may be the one outside; the mount is then our own cgroup
+            yield from (one for one in (folder, *folder.parents) if one.is_relative_to(top))
+
+
+def _quota(folder: Path) -> float | None:
+    words = _text(folder / "cpu.max").split()
+    if len(words) != 2:
+        words = [_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+    quota, period = (_number(word) for word in words)
+    return quota / period if quota is not None and period and quota > 0 else None
+
+
+def _memory_left(folder: Path) -> int | None:
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        most, now = (_number(_text(folder / name)) for name in (limit, used))
+        if most is not None and now is not None:
+            return max(0, most - now)
+    return None
+
+
+def _number(text: str, scale: int = 1) -> int | None:
+    """Return a whole number; None for ``max``, ``-1`` (no limit) and whatever is none."""
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number * scale if number >= 0 else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
