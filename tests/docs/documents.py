@@ -1,0 +1,53 @@
+"""Where the documents are, and how to find the commands in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Return where it stands, as a test's id."""
+        return f"{self.document.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+class Step(NamedTuple):
+    """A command of a console block, and what the document says that it prints."""
+
+    command: str
+    output: str
+
+
+def blocks_of(document: Path) -> list[Block]:
+    """Return the fenced blocks of a document."""
+    text = document.read_text(encoding="utf-8")
+    return [
+        Block(document, text.count("\n", 0, found.start()) + 1, found[1], found[2])
+        for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    ]
+
+
+def steps_of(block: Block) -> list[Step]:
+    """Return the commands (after ``$ ``) of a console block with the lines that follow each."""
+    _, *parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    steps = []
+    for part in parts:
+        command, _, output = part.replace("\\\n", " ").partition("\n")
+        steps.append(Step(command, output))
+    return steps
+
+
+BLOCKS = [block for document in dict.fromkeys(DOCUMENTS) for block in blocks_of(document)]

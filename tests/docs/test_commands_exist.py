@@ -1,0 +1,83 @@
+"""Commands and links in the documents exist, also where they are not run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from farm.cli.main import app
+
+from .documents import DOCUMENTS, ROOT
+
+COMMANDS: Any = typer.main.get_command(app)
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Yield the lines of code blocks, fenced or indented, that call ``farm``."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if found := re.match(r"(?: {2,}|\$ |)((?:\.venv/bin/)?farm [a-z].*)", line):
+            yield found[1]
+
+
+def problem(line: str) -> str | None:
+    """Say what is wrong with a command line, if anything."""
+    words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
+    command = COMMANDS
+    while words and hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return f"no command {words[0]!r}" if not words[0].startswith("-") else None
+        command = command.commands[words.pop(0)]
+    options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
+    unknown = [w for w in words if re.match(r"--?[a-z]", w) and w.split("=")[0] not in options]
+    return f"no option {', '.join(unknown)}" if unknown else None
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_and_options_exist(document: Path):
+    """Nobody is told to type what the command line does not know."""
+    lines = command_lines(document.read_text(encoding="utf-8"))
+    assert {line: flaw for line in lines if (flaw := problem(line))} == {}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(document: Path):
+    """A relative link points to a file or folder that exists."""
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (document.parent / target).exists()] == []
+
+
+def test_the_index_names_every_page():
+    """docs/README.md leads to every page of docs/."""
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in DOCUMENTS if "docs" in p.parts[:-1]}
+    pages = {page for page in pages if not page.endswith("README.md")}
+    assert sorted(page for page in pages if f"({page})" not in index) == []
+
+
+def test_files_named_in_the_architecture_exist():
+    """ARCHITECTURE.md sends nobody to a file or function that is not there."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(
+        re.findall(r"`((?:farm|workers|provisioner|tests)/[\w/]+\.py)(?::([\w.]+))?`", text)
+    )
+    assert named
+    missing = [path for path, _ in named if not (ROOT / path).exists()]
+    assert missing == []
+    lost = [
+        f"{path}:{name}"
+        for path, name in named
+        if name and not defines((ROOT / path).read_text(encoding="utf-8"), name.split(".")[-1])
+    ]
+    assert lost == []
+
+
+def defines(source: str, name: str) -> bool:
+    """Whether a module has this function, class or name."""
+    return bool(re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b.*=", source, re.MULTILINE))
