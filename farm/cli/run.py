@@ -15,15 +15,18 @@ from rich.table import Table
 
 from farm.assembly import make_scheduler, pool_specs
 from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
+from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show, suggest, this_command
 from farm.core.errors import InputError
 from farm.core.model import Job
+from farm.live.desk import Desk
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveStatus
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
 from farm.units import format_duration, parse_duration
 from farm.workload import batches, build_jobs
+from provisioner.embedded import EmbeddedProvisioner
 
 Batch = tuple[float, tuple[Job, ...]]
 
@@ -60,8 +63,8 @@ def run(
     scheduler = make_scheduler(wanted, explain_last=1000)
     pools = pool_specs(wanted)
     load = _until(batches(build_jobs(wanted)), duration)
-    if any(pool.provisioned for pool in pools):
-        raise InputError("pools: a live run needs fixed pools for now; simulate runs all")
+    desk = Desk(scheduler, pools)
+    provisioner = EmbeddedProvisioner(desk, algorithms_of(wanted))
     recording = Recording(wanted, "live", out)
     try:
         with _display(quiet=quiet or as_json) as progress:
@@ -70,8 +73,10 @@ def run(
                 pools,
                 load,
                 _options(wanted, redis),
-                observe=together(recording.observers),
+                observe=together([*recording.observers, desk.observe]),
                 progress=progress,
+                on_up=provisioner.meet,
+                on_tick=provisioner.tick,
             )
     finally:
         recording.abandon()

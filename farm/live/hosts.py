@@ -136,6 +136,12 @@ class HostProcesses:
             elif not self.alive:
                 raise RunError(f"no builder host is left: {_obituary(process)}")
 
+    def ensure(self, count: int) -> None:
+        """Have at least so many hosts from now on."""
+        while self._count < count:
+            self._count += 1
+            self._add()
+
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """End all hosts by their own process ids: asked first, killed if they do not listen."""
         for process in self.alive:

@@ -7,7 +7,7 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from farm.core.model import Builder, Job
 from farm.live.connection import Connection
 from farm.live.keys import Keys, platform_name
 from farm.live.messages import VERSION
+from farm.live.notices import Notices
 from farm.live.ordering import job_of_member
 
 
@@ -87,6 +88,7 @@ class Store:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
+        self.notices = Notices(client, keys)
 
     # --- writing: the scheduler only --------------------------------------------------------
 
@@ -153,6 +155,16 @@ class Store:
         """Return a job that has not ended."""
         value = self._client.hget(self._keys.jobs, job_id)
         return None if value is None else msgspec.json.decode(value, type=Job)
+
+    def known(self, job_ids: Sequence[str]) -> set[str]:
+        """Return which of these ids belong to a job, live or ended (of those still kept)."""
+        if not job_ids:
+            return set()
+        pipe = self._client.pipeline(transaction=False)
+        for key in (self._keys.jobs, self._keys.results):
+            pipe.hmget(key, job_ids)
+        live, ended = pipe.execute()
+        return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
 
     def attempts(self) -> dict[str, Attempt]:
         """Return what is on builders, by job id."""

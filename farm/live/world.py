@@ -91,6 +91,8 @@ class LiveWorld:
         self.intake = Intake(self.fleet, self.roster, self._send)
         self.ended: Counter[str] = Counter()
         self._store = store
+        #: for what a desk publishes
+        self.notices = store.notices
         self._inbox = inbox
         self._book = book
         self._mirror = Mirror(book)
@@ -158,6 +160,10 @@ class LiveWorld:
     def request_builder(self, pool: str, *, outside: bool = False) -> None:
         """Ask for one more builder of the pool (for a provisioner; see ``Fleet.request``)."""
         self.intake.request(pool, self.clock.now(), outside=outside)
+
+    def known(self, job_ids: Sequence[str]) -> set[str]:
+        """Return which of these jobs the store knows, live or ended."""
+        return self._calling(lambda: self._store.known(job_ids))
 
     def tell(self, make: Callable[[float], Event]) -> None:
         """Add a fact of our own, made at the present farm time (for a provisioner)."""

@@ -1,0 +1,91 @@
+"""Answers to what only the scheduler's process knows: why a job waits, why it went where it did."""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.explain import Decision
+from farm.core.scheduler import Scheduler
+from farm.core.state import JobState
+from farm.live.messages import Ask
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A live job as its scheduler sees it; times are farm seconds."""
+
+    status: str
+    attempts: int
+    submitted_at: float
+    estimated_time: float
+    #: jobs before it in dispatch order on its platform; None: it does not wait
+    ahead: int | None = None
+    #: builders that may run it: all there are, those that take jobs, those with a free slot
+    builders: int = 0
+    accepting: int = 0
+    free: int = 0
+    #: requested builders of pools whose builders may run it
+    booting: int = 0
+    #: whose execution serves it too
+    leader: str | None = None
+    path: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scheduler knows of a job now; both None: nothing (any more)."""
+
+    at: float
+    job: Waiting | None = None
+    decision: Decision | None = None
+
+
+def answer(question: Ask, scheduler: Scheduler, at: float) -> Answer:
+    """Return what the scheduler knows; O(waiting jobs of the platform) for a waiting job."""
+    state = scheduler.jobs.get(question.job)
+    return Answer(
+        at=at,
+        job=None if state is None or question.about != "job" else _waiting(state, scheduler),
+        decision=scheduler.dispatcher.decisions.get(question.job),
+    )
+
+
+def _waiting(state: JobState, scheduler: Scheduler) -> Waiting:
+    able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
+    ahead = None
+    if state.slot is None:
+        executing = state.leader or state
+        order = enumerate(state.lane.queue.in_order())
+        ahead = next((place for place, other in order if other is executing), None)
+    pools = {b.builder.pool for b in able}
+    facts = Waiting(
+        status=state.status.value,
+        attempts=state.attempts,
+        submitted_at=state.submitted_at,
+        estimated_time=state.estimated_time,
+        ahead=ahead,
+        builders=len(able),
+        accepting=sum(b.accepts for b in able),
+        free=sum(b.accepts and b.busy < len(b.slots) for b in able),
+        booting=sum(len(scheduler.pool(name).requested) for name in pools),
+        leader=None if state.leader is None else state.leader.job.id,
+        path=state.path,
+    )
+    return msgspec.structs.replace(facts, why=_why(facts, scheduler))
+
+
+def _why(job: Waiting, scheduler: Scheduler) -> str:
+    """Say in one sentence why a job waits; empty if it does not."""
+    if job.ahead is None:
+        return ""
+    if job.leader is not None:
+        return f"{job.leader}, which does the same action, is executed for both"
+    if not job.builders:
+        booting = sum(len(pool.requested) for pool in scheduler.pools.values())
+        return f"no builder that could run it is there ({booting} builders are booting)"
+    if not job.accepting:
+        return f"all {job.builders} builders that could run it are drained, failed or leaving"
+    if not job.free:
+        return (
+            f"all {job.accepting} builders that could run it are busy, {job.ahead} jobs are ahead"
+        )
+    return f"{job.ahead} jobs are ahead"

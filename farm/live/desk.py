@@ -1,0 +1,203 @@
+"""What a live scheduler's process does for others: reports, provisioners' plans, questions.
+
+It looks on (an observer) and gets a turn between batches of facts. It writes what provisioners
+and operators read; the scheduler's own state is written by the store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from farm.core import events
+from farm.core.commands import Command, EndJob
+from farm.core.events import Event
+from farm.core.pool_snapshot import PoolObserver
+from farm.core.pool_spec import PoolSpec
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import condition_of
+from farm.live import messages as wire
+from farm.live.answers import answer
+from farm.live.orders import carry_out
+from farm.live.pool_report import FarmStatus, HostRecord, LostBuilder, PoolReport
+from farm.live.world import LiveWorld
+
+#: real seconds between two reports; more when they cost much (at most a 20th of the time)
+REPORT_INTERVAL = 0.2
+SHARE = 20
+#: lost builders that are remembered, and for how many real seconds
+LOST_SHOWN = 100
+LOST_TIME = 600.0
+MINUTE = 60.0
+
+
+class Desk:
+    """Publishes the farm's state and obeys provisioners. Used from the scheduler's thread.
+
+    Args:
+        scheduler: whose farm it is.
+        pools: as they are set up.
+        long_lived: operators hand jobs in: an id is taken once for good, and only so many of
+            the ended jobs' stories are kept.
+        keep_ended: how many.
+        wall: real time, for people and for other machines (Unix seconds).
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pools: Sequence[PoolSpec],
+        *,
+        long_lived: bool = False,
+        keep_ended: int = 100_000,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._scheduler = scheduler
+        self._pools = {pool.name: pool for pool in pools}
+        self._observers: dict[str, PoolObserver] = {}
+        self._watches: dict[str, wire.Watch] = {}
+        self._plans: dict[str, wire.Plan] = {}
+        self._long_lived = long_lived
+        self._keep_ended = keep_ended
+        self._wall = wall
+        self._next_report = 0.0
+        self._ended_at: deque[float] = deque()
+        self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
+        for pool in pools:
+            self._observe_pool(pool.name, closely=False)
+
+    def observe(self, event: Event, commands: Sequence[Command]) -> None:
+        """Count what ends and remember who is lost (an observer of the run)."""
+        if isinstance(event, events.BuilderLost):
+            lost = LostBuilder(event.builder, event.at, event.reason)
+            self._lost.append((time.monotonic(), lost))
+        for command in commands:
+            if isinstance(command, EndJob):
+                self._ended_at.append(time.monotonic())
+
+    def tick(self, world: LiveWorld) -> None:
+        """Obey, answer and report; called between batches of facts."""
+        if self._long_lived:
+            world.intake.known = world.known
+        others, world.intake.others = world.intake.others, []
+        for report in others:
+            self._take(report, world)
+        now = time.monotonic()
+        if others or now >= self._next_report:
+            self._report(world, now)
+            cost = time.monotonic() - now
+            self._next_report = now + max(REPORT_INTERVAL, SHARE * cost)
+
+    def _take(self, report: wire.Report, world: LiveWorld) -> None:
+        if isinstance(report, wire.Watch) and report.pool in self._pools:
+            self._watches[report.pool] = report
+            self._plans.pop(report.pool, None)
+            self._observe_pool(report.pool, closely=report.closely)
+        elif isinstance(report, wire.Plan) and report.pool in self._pools:
+            self._plans[report.pool] = report
+            watch = self._watches.get(report.pool)
+            carry_out(report, world, self._scheduler, outside=watch is not None and watch.outside)
+        elif isinstance(report, wire.GiveUpBuilder):
+            world.intake.give_up(report.builder, world.clock.now(), report.reason)
+        elif isinstance(report, wire.Ask):
+            found = answer(report, self._scheduler, world.clock.now())
+            world.notices.reply(report.reply_to, found)
+
+    def _observe_pool(self, name: str, *, closely: bool) -> None:
+        spec = self._pools[name]
+        self._observers[name] = PoolObserver(self._scheduler, spec, closely=closely)
+
+    def report(self, pool: str, world: LiveWorld) -> PoolReport:
+        """Return what a provisioner of our own is told of a pool now."""
+        states, joined = self._count_builders()
+        here = (states.get(pool, {}), joined.get(pool, ()))
+        return self._pool_report(pool, world.clock.now(), world, *here)
+
+    # --- reports ----------------------------------------------------------------------------
+
+    def _report(self, world: LiveWorld, now: float) -> None:
+        at = world.clock.now()
+        states, joined = self._count_builders()
+        pools = {
+            name: self._pool_report(name, at, world, states.get(name, {}), joined.get(name, ()))
+            for name in self._pools
+        }
+        hosts = {
+            host.name: HostRecord(host.name, len(host.plays), host.own)
+            for host in world.roster.hosts.values()
+            if not host.lost
+        }
+        status = self._status(world, now, states)
+        world.notices.publish(pools, world.fleet.outside, hosts, status)
+        if self._long_lived:
+            world.notices.forget_ended(self._keep_ended)
+
+    def _count_builders(self) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
+        states: dict[str, dict[str, int]] = {}
+        joined: dict[str, list[str]] = {}
+        for name, state in self._scheduler.builders.items():
+            counts = states.setdefault(state.builder.pool, {})
+            condition = condition_of(state)
+            counts[condition] = counts.get(condition, 0) + 1
+            joined.setdefault(state.builder.pool, []).append(name)
+        return states, joined
+
+    def _pool_report(
+        self,
+        name: str,
+        at: float,
+        world: LiveWorld,
+        states: dict[str, int],
+        joined: Sequence[str],
+    ) -> PoolReport:
+        spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
+        requested = dict(self._scheduler.pool(name).requested)
+        return PoolReport(
+            snapshot=self._observers[name].look(at),
+            watcher=watch.token if watch else "",
+            heard=plan.serial if plan else 0,
+            requested=requested,
+            joined=tuple(joined),
+            states={**states, "booting": len(requested)},
+            closely=watch is not None and watch.closely,
+            outside=watch is not None and watch.outside,
+            provisioned=spec.provisioned,
+            processors=spec.processors,
+            virtualized=spec.virtualized,
+            boot_time=spec.boot_time,
+            speed=world.clock.speed,
+            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
+            why=plan.why if plan else "",
+        )
+
+    def _status(
+        self, world: LiveWorld, now: float, states: dict[str, dict[str, int]]
+    ) -> FarmStatus:
+        while self._ended_at and self._ended_at[0] < now - MINUTE:
+            self._ended_at.popleft()
+        lost = tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
+        builders: dict[str, int] = {}
+        for counts in states.values():
+            for state, count in counts.items():
+                builders[state] = builders.get(state, 0) + count
+        builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
+        builders["lost"] = len(lost)
+        status = world.status()
+        lanes = self._scheduler.dispatcher.matching.lanes
+        return FarmStatus(
+            at=status.at,
+            written_at=self._wall(),
+            speed=world.clock.speed,
+            submitted=status.submitted,
+            waiting=status.waiting,
+            running=status.running,
+            ended=status.ended,
+            builders={name: count for name, count in builders.items() if count},
+            hosts=status.hosts,
+            stopping=status.stopping,
+            queues={str(lane.platform): lane.waiting for lane in lanes},
+            ended_last_minute=len(self._ended_at),
+            lost=lost,
+            worst_delay=status.worst_delay,
+        )

@@ -1,0 +1,69 @@
+"""Writes what others read of a live farm: pool reports, hosts, status, answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import msgspec
+import redis
+
+from farm.live.connection import Connection
+from farm.live.keys import Keys
+from farm.live.messages import Play
+from farm.live.pool_report import FarmStatus, HostRecord, PoolReport
+
+#: real seconds that an answer waits to be fetched
+REPLY_TIME = 60
+#: ended jobs that are forgotten at once: a bounded pause
+FORGET_AT_ONCE = 1000
+
+
+class Notices:
+    """Each notice is written once; a server that is away misses it (the next one comes soon)."""
+
+    def __init__(self, client: Connection, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._json = msgspec.json.Encoder().encode
+
+    def publish(
+        self,
+        pools: Mapping[str, PoolReport],
+        requested: Mapping[str, Play],
+        hosts: Mapping[str, HostRecord],
+        status: FarmStatus,
+    ) -> None:
+        """Replace what was said before, all in one transaction."""
+        keys, json = self._keys, self._json
+        pipe = self._client.pipeline(transaction=True)
+        for key, values in (
+            (keys.pools, pools),
+            (keys.requested, requested),
+            (keys.hosts, hosts),
+        ):
+            pipe.delete(key)
+            if values:
+                pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
+        pipe.set(keys.status, json(status))
+        with contextlib.suppress(redis.RedisError):
+            pipe.execute()
+
+    def reply(self, reply_to: str, answer: object) -> None:
+        """Push the answer to a question where the asker waits for it."""
+        key = self._keys.reply(reply_to)
+        pipe = self._client.pipeline(transaction=True)
+        pipe.rpush(key, self._json(answer))
+        pipe.expire(key, REPLY_TIME)
+        with contextlib.suppress(redis.RedisError):
+            pipe.execute()
+
+    def forget_ended(self, keep: int) -> None:
+        """Forget the stories of the jobs that ended longest ago, beyond so many."""
+        keys = self._keys
+        with contextlib.suppress(redis.RedisError):
+            surplus = self._client.llen(keys.ended) - keep
+            if surplus > 0:
+                oldest = self._client.lpop(keys.ended, min(surplus, FORGET_AT_ONCE))
+                if oldest:
+                    self._client.hdel(keys.results, *oldest)

@@ -1,0 +1,94 @@
+"""The provisioner inside ``farm run``: the same keeper, in the scheduler's own process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from farm.core.provisioning import Algorithm
+from farm.live.desk import Desk
+from farm.live.hosts import HostProcesses
+from farm.live.messages import GiveUpBuilder, Plan, Watch
+from farm.live.pool_report import PoolReport
+from farm.live.world import LiveWorld
+from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconcile
+
+#: what a pool's reports show as its watcher, so that no other provisioner looks after it
+EMBEDDED = "embedded"
+#: builders that one host process plays before another process is worth its start-up
+BUILDERS_PER_HOST = 200
+
+
+class EmbeddedProvisioner:
+    """Sizes the pools of a live run; its decisions go to the desk as those of others do.
+
+    Builders are played by the run's own hosts, of which there are more when they are many.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        algorithms: Mapping[str, Algorithm[Any]],
+        patience: Patience | None = None,
+    ) -> None:
+        self._desk = desk
+        self._algorithms = dict(algorithms)
+        self._patience = patience or Patience()
+        self._keepings = {
+            pool: Keeping(next_at=algorithm.interval) for pool, algorithm in algorithms.items()
+        }
+        self._hosts: HostProcesses | None = None
+        self._introduced = False
+
+    def meet(self, _: LiveWorld, hosts: HostProcesses) -> None:
+        """Get to know the hosts of the run."""
+        self._hosts = hosts
+
+    def tick(self, world: LiveWorld) -> None:
+        """Look at every pool and decide; then let the desk carry it out."""
+        if not self._introduced:
+            self._introduced = True
+            world.intake.others.extend(
+                Watch(pool, EMBEDDED, closely=algorithm.looks_closely)
+                for pool, algorithm in self._algorithms.items()
+            )
+            self._desk.tick(world)
+        if self._algorithms and not world.stopping:
+            for pool in self._algorithms:
+                self._look(pool, world)
+            if self._hosts is not None:
+                builders = len(world.roster.host_of) + len(world.fleet.wanted)
+                self._hosts.ensure(-(-builders // BUILDERS_PER_HOST))
+        self._desk.tick(world)
+
+    def _look(self, pool: str, world: LiveWorld) -> None:
+        keeping, algorithm = self._keepings[pool], self._algorithms[pool]
+        if world.clock.now() < keeping.next_at:
+            return
+        report = self._desk.report(pool, world)
+        now = time.monotonic()
+        keeping, actions = reconcile(keeping, report, None, now, self._patience)
+        for action in actions:
+            if isinstance(action, GiveUp):
+                world.intake.others.append(GiveUpBuilder(action.builder, action.reason))
+        keeping, resize = decide(algorithm, keeping, report, now)
+        if resize is not None:
+            world.intake.others.append(plan_of(pool, resize, report))
+        self._keepings[pool] = keeping
+
+
+def plan_of(pool: str, resize: Resize, report: PoolReport) -> Plan:
+    """Return the message that carries a decision to the scheduler."""
+    snapshot = report.snapshot
+    return Plan(
+        pool=pool,
+        serial=resize.serial,
+        desired=resize.desired,
+        start=resize.start,
+        stop=resize.stop,
+        booting=snapshot.booting,
+        joined=snapshot.joined,
+        waiting=snapshot.waiting_jobs,
+        why=resize.why,
+    )
