@@ -42,7 +42,7 @@ from farm.results.audit import Auditor
 
 
 def brief(order: Command) -> str:
-    """Write an order on one short line: ``start a/1 on b.0``, ``end a succeeded``, …"""
+    """Write an order on one short line, such as ``start a/1 on b.0`` or ``end a succeeded``."""
     match order:
         case StartJob():
             return f"start {order.job.id}/{order.attempt} on {order.builder}.{order.slot}"

@@ -36,7 +36,7 @@ class InvocationTree:
         self.counters = TreeCounters()
         self._free_slots = free_slots
         self._instants = 0
-        self.root = Invocation((), None, self.instant(float("-inf")), free_slots())
+        self.root = Invocation((), None, self.instant(0.0), free_slots())
         self.counters.created[0] += 1
 
     def instant(self, at: float) -> Instant:
