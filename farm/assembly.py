@@ -95,6 +95,7 @@ def _pool_spec(pool: Pool, seed: int) -> PoolSpec:
         processors=pool.platform.processors,
         virtualized=pool.platform.virtualized,
         slots=pool.slots,
+        cores=pool.cores,
         builders=initial,
         boot_time=pool.boot_time,
         idle_timeout=pool.idle_timeout,

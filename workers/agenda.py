@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 Action = Callable[[], None]
 
+#: seconds; a wait of many years is more than the system takes
+LONGEST_WAIT = 3600.0
+
 
 class Entry:
     """Something due at a real instant (``time.monotonic``); ``cancel()`` voids it."""
@@ -74,7 +77,7 @@ class Agenda:
                     if entry.action is not None:
                         entry.action()
                 else:
-                    self._changed.wait(pause)
+                    self._changed.wait(None if pause is None else min(pause, LONGEST_WAIT))
 
     def _drop_void(self) -> None:
         while self._heap and self._heap[0][2].action is None:

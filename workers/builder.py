@@ -22,12 +22,11 @@ from farm.live.messages import (
     Started,
 )
 from workers.agenda import Agenda, Entry
+from workers.burning import BuilderBurns, Burner
+from workers.stress import MODES as BURNING_MODES
 
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""
-
-#: how the service time of a job is spent; other modes burn real CPU or memory
-PLAYED_MODES = frozenset({"timed"})
 
 
 class PlayedBuilder:
@@ -39,6 +38,7 @@ class PlayedBuilder:
         agenda: Agenda,
         tell: Callable[[Report], None],
         law: ContentionLaw = NO_CONTENTION,
+        burner: Burner | None = None,
     ) -> None:
         self.play = play
         self.id = play.builder.id
@@ -49,6 +49,7 @@ class PlayedBuilder:
         self._tell = tell
         self._progress: Progress[Token] = Progress(law, play.builder.speed)
         self._next: Entry | None = None
+        self._burns = BuilderBurns(burner, play.builder, play.speed) if burner else None
         self._booted = False
         self._after(play.boot_time, self._boot)
 
@@ -60,25 +61,29 @@ class PlayedBuilder:
         self.held[token] = order
         self._tell(Started(order.job.id, order.attempt, self.id))
         job = order.job
-        if job.mode not in PLAYED_MODES:
+        burns = self._burns if job.mode in BURNING_MODES else None
+        if burns is None and job.mode != "timed":
             self._end(token, "failed", f"this builder cannot run jobs of mode {job.mode!r}")
             return
         now = self._now()
         self._progress.start(
             now,
             token,
-            job.service_time,
+            job.service_time if burns is None else burns.endless,
             heavy=job.heavy,
             memory_heavy=job.memory_heavy,
             threads=job.threads,
             slot=order.slot,
         )
+        if burns is not None:
+            burns.start(token, order, lambda error: self._burned(token, error))
         self._end_due(now)
 
     def cancel(self, token: Token, reason: str) -> None:
         """Stop an attempt that is held; another one is none of our business (it is over)."""
         if token in self.held:
             self._progress.stop(self._now(), token)
+            self._stop_burning(token)
             self._end(token, "cancelled", reason)
             self._look_ahead()
 
@@ -92,6 +97,8 @@ class PlayedBuilder:
         """Drop everything without a word."""
         self.gone = True
         self.held.clear()
+        if self._burns is not None:
+            self._burns.stop_all()
         if self._next is not None:
             self._next.cancel()
 
@@ -135,8 +142,27 @@ class PlayedBuilder:
     def _end_due(self, now: float) -> None:
         while (due := self._progress.pop_due(now)) is not None:
             token = due[1]
+            self._stop_burning(token)
             self._end(token, "failed" if self.held[token].job.fails else "succeeded")
         self._look_ahead()
+
+    def _burned(self, token: Token, error: str | None) -> None:
+        """A burning attempt has ended; told by the burner's thread, so the agenda takes over."""
+
+        def end() -> None:
+            if self._burns is None or token not in self._burns:
+                return  # cancelled, or gone, meanwhile
+            self._stop_burning(token)
+            self._progress.stop(self._now(), token)
+            failed = error is not None or self.held[token].job.fails
+            self._end(token, "failed" if failed else "succeeded", error or "")
+            self._look_ahead()
+
+        self._agenda.after(0, end)
+
+    def _stop_burning(self, token: Token) -> None:
+        if self._burns is not None:
+            self._burns.stop(token)
 
     def _end(self, token: Token, outcome: Outcome, reason: str = "") -> None:
         order = self.held.pop(token)

@@ -21,6 +21,7 @@ from farm.live.reporter import Reporter
 from farm.live.settings import LiveSettings
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder, Token, law_of
+from workers.stress import Burners, BurnSettings
 
 #: ended attempts remembered, so that an order sent twice is obeyed once
 REMEMBERED = 20_000
@@ -41,6 +42,7 @@ class BuilderHost:
         self._agenda = Agenda(self._lock)
         url = settings.redis_url or "redis://127.0.0.1:6379/0"
         self._reporter = Reporter(url, Keys(settings.prefix), settings.host)
+        self._burners = Burners(BurnSettings.from_texts(settings.burner, settings.work_rates))
         self._builders: dict[str, PlayedBuilder] = {}
         self._seen: OrderedDict[Token, None] = OrderedDict()
         self._empty = threading.Condition(self._lock)
@@ -68,6 +70,7 @@ class BuilderHost:
             for builder in self._builders.values():
                 builder.vanish()
             self._reporter.put(HostLeft())
+        self._burners.close()
         self._agenda.stop(CLOSE_TIMEOUT)
         self._reporter.close(CLOSE_TIMEOUT)
 
@@ -92,7 +95,7 @@ class BuilderHost:
         with self._lock:
             if order.builder.id not in self._builders:
                 self._builders[order.builder.id] = PlayedBuilder(
-                    order, self._agenda, self._reporter.put, law_of(order)
+                    order, self._agenda, self._reporter.put, law_of(order), self._burners
                 )
 
     def retire(self, order: Retire) -> None:

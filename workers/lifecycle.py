@@ -11,6 +11,7 @@ from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from kombu.asynchronous import get_event_loop
 
 from farm.core.errors import FarmError
+from farm.live.messages import MessageError
 from farm.live.settings import LiveSettings
 from workers.host import BuilderHost
 
@@ -22,8 +23,10 @@ def bind(settings: LiveSettings) -> BuilderHost:
     """Return the host that starts and ends with this process's worker."""
     try:
         host = BuilderHost(settings, os.getpid())
-    except FarmError as error:
+    except MessageError as error:
         raise SystemExit(f"FARM_PLAY: {error}") from None
+    except FarmError as error:
+        raise SystemExit(str(error)) from None
 
     def up(**_: object) -> None:
         if settings.watch_stdin:

@@ -92,6 +92,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     processors: tuple[str, ...] = ()
     virtualized: bool = True
     slots: int = 1
+    #: processors that its burning jobs may use (live world only); None: all of its host's
+    cores: int | None = None
     #: service time = job's ÷ speed
     speed: float = 1.0
     #: False: it boots and is there, yet never takes a job (a failed boot)

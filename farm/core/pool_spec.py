@@ -18,6 +18,8 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
     processors: tuple[str, ...] = ()
     virtualized: bool = True
     slots: int = 1
+    #: processors that a live builder's burning jobs may use; None: all of its host's
+    cores: int | None = None
     #: how many builders a fixed pool is kept at; a provisioned pool starts with this many
     builders: int = 0
     #: requested -> joined
@@ -55,6 +57,7 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
             processors=self.processors,
             virtualized=self.virtualized,
             slots=self.slots,
+            cores=self.cores,
             speed=self.speed,
             takes_jobs=not broken,
             cleans=self.inter_job_time > 0,

@@ -74,6 +74,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     patience: Patience = Patience()
     server_patience: float = 30.0
     beat_interval: float = 1.0
+    #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
+    work_rates: str = ""
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
 
@@ -222,7 +224,10 @@ class _Farm:
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-logs-"))
         )
         settings = LiveSettings(
-            redis_url=self._url, prefix=options.prefix, beat_interval=options.beat_interval
+            redis_url=self._url,
+            prefix=options.prefix,
+            beat_interval=options.beat_interval,
+            work_rates=options.work_rates,
         )
         hosts = HostProcesses(settings, self._host_count, folder, restart=options.restart_hosts)
         return self._stack.enter_context(hosts)

@@ -9,6 +9,10 @@ FARM_DRAIN_TIME       seconds that a host told to stop waits for its running job
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play order in JSON
                       (a container that is one builder); absent: it plays whom it is told to
+FARM_BURNER           what jobs of mode ``stress`` burn with: ``auto`` (stress-ng where it is
+                      installed, the default), ``own``, ``stress-ng``
+FARM_WORK_RATES       work that one idle core does in a second, ``cpu=900,memory=12000``; what is
+                      left out is measured by the host, with its first job that burns
 ==================== =============================================================
 """
 
@@ -33,6 +37,8 @@ class LiveSettings(msgspec.Struct, frozen=True):
     drain_time: float = 0.0
     beat_interval: float = 1.0
     play: str = ""
+    burner: str = ""
+    work_rates: str = ""
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
@@ -46,6 +52,8 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
         beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
         play=env.get("FARM_PLAY") or "",
+        burner=env.get("FARM_BURNER") or "",
+        work_rates=env.get("FARM_WORK_RATES") or "",
     )
 
 
@@ -59,12 +67,18 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 def child_environment(settings: LiveSettings) -> dict[str, str]:
     """Return this process's environment with the settings written over it, for a child."""
-    return os.environ | {
-        "FARM_REDIS_URL": settings.redis_url or "",
-        "FARM_PREFIX": settings.prefix,
-        "FARM_HOST": settings.host,
-        "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
-        "FARM_DRAIN_TIME": repr(settings.drain_time),
-        "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
-        "FARM_PLAY": settings.play,
-    }
+    # what the settings do not say of these, the environment may
+    own = {"FARM_BURNER": settings.burner, "FARM_WORK_RATES": settings.work_rates}
+    return (
+        os.environ
+        | {
+            "FARM_REDIS_URL": settings.redis_url or "",
+            "FARM_PREFIX": settings.prefix,
+            "FARM_HOST": settings.host,
+            "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
+            "FARM_DRAIN_TIME": repr(settings.drain_time),
+            "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
+            "FARM_PLAY": settings.play,
+        }
+        | {name: text for name, text in own.items() if text}
+    )

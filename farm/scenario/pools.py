@@ -179,6 +179,8 @@ class Pool(Section):
     """What its builders are."""
     slots: Positive = 1
     """Jobs that one builder runs at once."""
+    cores: Positive | None = None
+    """Processors that the burning jobs of one live builder may use; absent: all of its host's."""
     builders: Positive | None = None
     """A fixed number of builders, there from the start; or:"""
     provisioner: ProvisionerSettings | None = None
