@@ -13,16 +13,18 @@ class FarmClock:
         self.speed = speed
         self.monotonic = monotonic
         self._started: float | None = None
+        self._began_at = 0.0
 
-    def start(self) -> None:
-        """Let farm time run from 0."""
+    def start(self, at: float = 0.0) -> None:
+        """Let farm time run from here on."""
+        self._began_at = at
         self._started = self.monotonic()
 
     def now(self) -> float:
         """Return farm time, seconds."""
         if self._started is None:
             return 0.0
-        return (self.monotonic() - self._started) * self.speed
+        return self._began_at + (self.monotonic() - self._started) * self.speed
 
     def real_until(self, farm_at: float) -> float:
         """Return the real seconds until that farm time; not positive if it is past."""

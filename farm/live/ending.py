@@ -79,3 +79,18 @@ class Ending:
 
     def _cancel(self, at: float, jobs: tuple[str, ...], reason: str) -> None:
         self._intake.facts.append(CancelRequested(at, jobs=jobs, reason=reason))
+
+
+class StayingUp:
+    """A farm that stays up: it ends when asked to, and leaves everything as it is."""
+
+    def __init__(self) -> None:
+        #: how often a stop was asked for (written by signal handlers and other threads)
+        self.asked = 0
+
+    def is_over(self, at: float, now: float) -> bool:  # noqa: ARG002 - the same as Ending's
+        """Whether a stop was asked for."""
+        return self.asked > 0
+
+    def look(self, at: float, now: float) -> None:
+        """Give nothing up: builders may come at any time."""

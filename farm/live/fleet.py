@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from farm.core.pool_spec import PoolSpec
 from farm.live.messages import VERSION, Play
+from farm.live.saved import Counts, HostLife
 
 
 class Fleet:
@@ -65,3 +66,30 @@ class Fleet:
         self.joined(builder)
         pool = self.pools.get(pool_name)
         return self.request(pool_name) if pool is not None and not pool.provisioned else None
+
+    # --- a scheduler that starts again ------------------------------------------------------
+
+    def counts(self, serial: int, ended: dict[str, int]) -> Counts:
+        """Return where the counting stands, for a successor."""
+        return Counts(self._made, dict(self._made_by_pool), serial, ended)
+
+    def go_on(
+        self,
+        counts: Counts,
+        lives: Mapping[str, HostLife],
+        requested: Mapping[str, Play],
+        joined: Iterable[str],
+    ) -> None:
+        """Count on where an earlier scheduler stopped, and know whom it had asked for."""
+        self._made = counts.made
+        self._made_by_pool.update(counts.made_by_pool)
+        there = set(joined)
+        self.outside = {name: play for name, play in requested.items() if name not in there}
+        given = [play for life in lives.values() for play in life.plays.values()]
+        for play in (*given, *self.outside.values()):
+            if play.builder.id not in there:
+                self.booting[play.builder.id] = play.builder.pool
+
+    def booting_of(self, pool: str) -> int:
+        """Return how many builders of the pool are asked for and not there."""
+        return sum(one == pool for one in self.booting.values())

@@ -39,6 +39,11 @@ class Inbox:
                     envelopes.append(envelope)
         return envelopes
 
+    @property
+    def taken_at(self) -> float:
+        """When the last entry read was written, Unix seconds by the server's clock."""
+        return int(self.cursor.partition("-")[0]) / 1000
+
     def _open(self, data: bytes) -> Envelope | None:
         try:
             return decode_envelope(data)

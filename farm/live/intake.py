@@ -180,7 +180,7 @@ class Intake:
         if builder.id not in host.plays:
             # a host that plays a builder of its own (a container): it is taken as it is
             self._roster.assign(host, Play(v=wire.VERSION, builder=builder), self._at_real)
-        host.joined.add(builder.id)
+        self._roster.joined(host, builder.id)
         self._fleet.joined(builder.id)
         self.facts.append(events.BuilderJoined(at, builder))
 

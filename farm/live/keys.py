@@ -5,12 +5,16 @@ key (after prefix)     type     meaning
 ===================== ======== =====================================================
 lease                  string   the scheduler in charge and its token (JSON); it expires
 meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
-                                ``at`` (farm time then)
+                                ``at`` (farm time then); of a farm that stays up also ``counts``
+                                (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
 inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
 platforms              set      names of the platforms that ever had a pending queue
 pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
                                 job id): ZCARD is the queue's depth, ZRANGE 0 0 its head
 jobs                   hash     job id -> Job (JSON), for every job that has not ended
+standings              hash     job id -> Standing (JSON), for the same jobs: what a scheduler that
+                                starts again must know of them (a farm that stays up)
+lives                  hash     builder host -> HostLife (JSON): whom it plays, for the same reader
 attempts               hash     job id -> Attempt (JSON) that is on a builder
 builders               hash     builder id -> BuilderRecord (JSON), for every builder that is there
 results                hash     job id -> EndJob (JSON), the whole story of every ended job
@@ -44,6 +48,8 @@ class Keys:
         self.inbox = f"{prefix}inbox"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
+        self.standings = f"{prefix}standings"
+        self.lives = f"{prefix}lives"
         self.attempts = f"{prefix}attempts"
         self.builders = f"{prefix}builders"
         self.results = f"{prefix}results"

@@ -9,7 +9,9 @@ from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.ordering import encode_member
-from farm.live.store import Attempt, Batch, BuilderRecord
+from farm.live.roster import HostState, Roster
+from farm.live.saved import Attempt, BuilderRecord, HostLife, Standing
+from farm.live.store import Batch
 
 
 class FarmBook(Protocol):
@@ -27,8 +29,11 @@ class FarmBook(Protocol):
 class Mirror:
     """Collects which jobs and builders a batch of facts touched, and writes their new state."""
 
-    def __init__(self, book: FarmBook) -> None:
+    def __init__(self, book: FarmBook, *, saves: bool = False) -> None:
         self._book = book
+        #: whether a successor is to find all that it needs
+        self._saves = saves
+        self._saved: dict[str, tuple[Job, str | None, bool]] = {}
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
         #: jobs in the store's pending sets, with their members there
@@ -72,9 +77,35 @@ class Mirror:
         self._write_attempt(job_id, state, batch)
         if state is None:
             self._known.discard(job_id)
-        elif job_id not in self._known:
+            self._saved.pop(job_id, None)
+            return
+        if job_id not in self._known:
             self._known.add(job_id)
             batch.jobs[job_id] = state.job
+        if self._saves:
+            self._save_standing(job_id, state, batch)
+
+    def _save_standing(self, job_id: str, state: JobState, batch: Batch) -> None:
+        """Write what changed about a job, but for what its attempt tells."""
+        leader = None if state.leader is None else state.leader.job.id
+        mark = (state.job, leader, state.abandoned)
+        before = self._saved.get(job_id)
+        if before == mark and (state.slot is not None or not state.attempts):
+            return
+        self._saved[job_id] = mark
+        if before is not None and before[0] is not state.job:
+            batch.jobs[job_id] = state.job
+        batch.standings[job_id] = Standing(
+            state.serial,
+            state.key,
+            state.submitted_at,
+            state.estimated_time,
+            state.path,
+            state.attempts,
+            leader,
+            state.abandoned,
+            state.reason,
+        )
 
     def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         waits = state is not None and state.status is JobStatus.WAITING and state.leader is None
@@ -109,8 +140,34 @@ class Mirror:
             batch.gone_builders.append(builder)
         else:
             batch.builders[builder] = BuilderRecord(
-                state.builder, state_name(state), state.busy, state.joined_at
+                state.builder,
+                state_name(state),
+                state.busy,
+                state.joined_at,
+                state.active_at,
+                tuple(slot.number for slot in state.slots if slot.cleaning),
+                state.draining,
+                state.retiring,
+                state.retired,
             )
+
+
+def write_hosts(roster: Roster, batch: Batch) -> None:
+    """Add what changed about builder hosts, for a successor."""
+    for name in roster.changed:
+        host = roster.hosts[name]
+        if host.lost:
+            batch.gone_hosts.append(name)
+            batch.lives.pop(name, None)
+        else:
+            batch.lives[name] = _life(host)
+    roster.changed.clear()
+
+
+def _life(host: HostState) -> HostLife:
+    return HostLife(
+        host.name, host.life, host.own, host.plays, tuple(host.joined), tuple(host.retiring)
+    )
 
 
 def state_name(state: BuilderState) -> str:

@@ -18,6 +18,7 @@ from farm.live.messages import (
     Retire,
     StartAttempt,
 )
+from farm.live.saved import SavedFarm
 
 Token = tuple[str, int]
 
@@ -78,10 +79,45 @@ class Roster:
         self.patience = patience
         self.hosts: dict[str, HostState] = {}
         self.host_of: dict[str, HostState] = {}
+        #: hosts of which a successor of this scheduler must know something new
+        self.changed: set[str] = set()
+
+    def go_on(self, saved: SavedFarm, now: float) -> None:
+        """Know the hosts and their orders as an earlier scheduler did.
+
+        What was on its way when that one died is found missing by heartbeats, and sent again.
+        """
+        for life in saved.lives.values():
+            host = self.hosts[life.name] = HostState(life.name, life.life, now, own=life.own)
+            for play in life.plays.values():
+                self.assign(host, play, now)
+            host.joined.update(life.joined)
+            host.retiring.update(life.retiring)
+        self.changed.clear()
+        for attempt in saved.attempts.values():
+            holder, job = self.host_of.get(attempt.builder), saved.jobs.get(attempt.job)
+            if holder is None or job is None:
+                continue
+            order = StartAttempt(
+                v=VERSION,
+                job=job,
+                attempt=attempt.attempt,
+                builder=attempt.builder,
+                slot=attempt.slot,
+            )
+            token = (attempt.job, attempt.attempt)
+            dispatch = Dispatch(order, now, confirmed=attempt.started_at is not None)
+            holder.dispatches[token] = dispatch
+            if attempt.cancelling:
+                dispatch.cancel_sent_at = now
+                dispatch.cancel = CancelAttempt(
+                    v=VERSION, job=attempt.job, attempt=attempt.attempt, builder=attempt.builder
+                )
 
     def arrive(self, name: str, life: str, now: float, *, own: bool = False) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
         host = self.hosts[name] = HostState(name, life, now, own=own)
+        self.changed.add(name)
         return host
 
     def assign(self, host: HostState, play: Play, now: float) -> Play:
@@ -90,7 +126,13 @@ class Roster:
         host.plays[builder] = play
         host.sent_at[builder] = now
         self.host_of[builder] = host
+        self.changed.add(host.name)
         return play
+
+    def joined(self, host: HostState, builder: str) -> None:
+        """The builder is up."""
+        host.joined.add(builder)
+        self.changed.add(host.name)
 
     def dispatch(self, host: HostState, order: StartAttempt, now: float) -> None:
         """Remember a start order that is being sent."""
@@ -106,6 +148,7 @@ class Roster:
     def retire(self, host: HostState, builder: str, now: float) -> Retire:
         """Return the order that shuts a builder down, and remember it."""
         host.retiring.add(builder)
+        self.changed.add(host.name)
         host.sent_at[builder] = now
         return Retire(v=VERSION, builder=builder)
 
@@ -131,10 +174,12 @@ class Roster:
             host.joined.discard(builder)
             host.retiring.discard(builder)
             host.sent_at.pop(builder, None)
+            self.changed.add(host.name)
 
     def give_up(self, host: HostState) -> list[str]:
         """The host is lost: forget what it held and return the builders lost with it."""
         host.lost = True
+        self.changed.add(host.name)
         builders = list(host.plays)
         host.dispatches.clear()
         for builder in builders:

@@ -8,38 +8,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.model import Builder, Job
+from farm.core.errors import ServerError
+from farm.core.model import Job
 from farm.live.connection import Connection
 from farm.live.keys import Keys, platform_name
-from farm.live.messages import VERSION
+from farm.live.messages import VERSION, Play
 from farm.live.notices import Notices
 from farm.live.ordering import job_of_member
+from farm.live.saved import Attempt, BuilderRecord, Counts, HostLife, SavedFarm, Standing
 
+__all__ = ["Attempt", "Batch", "BuilderRecord", "Store"]
 
-class Attempt(msgspec.Struct, frozen=True):
-    """A job that is on a builder."""
-
-    job: str
-    attempt: int
-    builder: str
-    slot: int
-    dispatched_at: float
-    started_at: float | None = None
-    cancelling: bool = False
-
-
-class BuilderRecord(msgspec.Struct, frozen=True):
-    """A builder as the scheduler sees it."""
-
-    builder: Builder
-    #: idle, building, cleaning, draining, retiring
-    state: str
-    busy: int
-    joined_at: float
+T = TypeVar("T")
 
 
 class Batch:
@@ -49,6 +34,10 @@ class Batch:
         self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
         self.not_waiting: dict[str, list[str]] = defaultdict(list)
         self.jobs: dict[str, Job] = {}
+        self.standings: dict[str, Standing] = {}
+        self.lives: dict[str, HostLife] = {}
+        self.gone_hosts: list[str] = []
+        self.counts: Counts | None = None
         self.attempts: dict[str, Attempt] = {}
         self.no_attempts: list[str] = []
         self.ended: dict[str, EndJob] = {}
@@ -64,6 +53,10 @@ class Batch:
             self.waiting
             or self.not_waiting
             or self.jobs
+            or self.standings
+            or self.lives
+            or self.gone_hosts
+            or self.counts
             or self.attempts
             or self.no_attempts
             or self.ended
@@ -118,10 +111,34 @@ class Store:
             pipe.hdel(keys.builders, *batch.gone_builders)
         if batch.builders:
             pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
+        self._save(pipe, batch)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
         pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
         pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
+        pipe.execute()
+
+    def _save(self, pipe: Connection, batch: Batch) -> None:
+        """Write what only a successor reads; a host that is gone needs no orders any more."""
+        keys, json = self._keys, self._json
+        if batch.standings:
+            pipe.hset(keys.standings, mapping={n: json(s) for n, s in batch.standings.items()})
+        if batch.ended:
+            pipe.hdel(keys.standings, *batch.ended)
+        if batch.gone_hosts:
+            pipe.hdel(keys.lives, *batch.gone_hosts)
+            pipe.unlink(*map(keys.host_list, batch.gone_hosts))
+        if batch.lives:
+            pipe.hset(keys.lives, mapping={n: json(life) for n, life in batch.lives.items()})
+        if batch.counts is not None:
+            pipe.hset(keys.meta, "counts", json(batch.counts))
+
+    def take_over(self, rules: str) -> None:
+        """Let a successor write anew what follows from the rest, under its rules."""
+        names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
+        pipe = self._client.pipeline(transaction=True)
+        pipe.unlink(self._keys.attempts, *map(self._keys.pending, names))
+        pipe.hset(self._keys.meta, "rules", rules)
         pipe.execute()
 
     def open(self, speed: float) -> None:
@@ -168,13 +185,11 @@ class Store:
 
     def attempts(self) -> dict[str, Attempt]:
         """Return what is on builders, by job id."""
-        pairs = self._client.hgetall(self._keys.attempts).items()
-        return {name.decode(): msgspec.json.decode(text, type=Attempt) for name, text in pairs}
+        return self._hash(self._keys.attempts, Attempt)
 
     def builders(self) -> dict[str, BuilderRecord]:
         """Return the builders that are there, by id."""
-        pairs = self._client.hgetall(self._keys.builders).items()
-        return {n.decode(): msgspec.json.decode(text, type=BuilderRecord) for n, text in pairs}
+        return self._hash(self._keys.builders, BuilderRecord)
 
     def result(self, job_id: str) -> EndJob | None:
         """Return the story of an ended job."""
@@ -189,6 +204,44 @@ class Store:
         """Return up to where the inbox has been taken in; ``0-0`` for a fresh farm."""
         value = self._client.hget(self._keys.meta, "cursor")
         return "0-0" if value is None else value.decode()
+
+    def saved(self) -> SavedFarm | None:
+        """Return the farm that a scheduler left here; None: there is none to go on with.
+
+        Raises ServerError for a farm of another version.
+        """
+        keys = self._keys
+        meta = {name.decode(): value for name, value in self._client.hgetall(keys.meta).items()}
+        if "cursor" not in meta or "counts" not in meta:
+            return None
+        version = meta.get("version", b"").decode()
+        if version != str(VERSION):
+            raise ServerError(
+                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+            )
+        seconds, micros = self._client.time()
+        cursor = meta["cursor"].decode()
+        taken_at = int(cursor.partition("-")[0]) / 1000
+        age = max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
+        return SavedFarm(
+            at=float(meta["at"]),
+            speed=float(meta["speed"]),
+            cursor=cursor,
+            age=age,
+            rules=meta.get("rules", b"").decode(),
+            counts=msgspec.json.decode(meta["counts"], type=Counts),
+            jobs=self._hash(keys.jobs, Job),
+            standings=self._hash(keys.standings, Standing),
+            attempts=self.attempts(),
+            builders=self.builders(),
+            lives=self._hash(keys.lives, HostLife),
+            requested=self._hash(keys.requested, Play),
+        )
+
+    def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
+        pairs = self._client.hgetall(key).items()
+        return {name.decode(): msgspec.json.decode(text, type=kind) for name, text in pairs}
 
     def queued_messages(self, hosts: Iterable[str]) -> dict[str, int]:
         """Return how many orders each host has not taken off its list yet."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import redis
@@ -22,14 +22,15 @@ from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
 from farm.live.clock import FarmClock
 from farm.live.connection import LOST_CONNECTION, Retrying
-from farm.live.ending import Ending
+from farm.live.ending import Ending, StayingUp
 from farm.live.fleet import Fleet
 from farm.live.idleness import IdleWatch
 from farm.live.inbox import AT_ONCE, Inbox
 from farm.live.intake import Intake
 from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
-from farm.live.mirror import FarmBook, Mirror, state_name
+from farm.live.mirror import FarmBook, Mirror, state_name, write_hosts
 from farm.live.roster import HostState, Patience, Roster
+from farm.live.saved import Counts, SavedFarm
 from farm.live.store import Batch, Store
 from farm.live.task_messages import TaskMessages
 
@@ -39,6 +40,19 @@ T = TypeVar("T")
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
 TICK_INTERVAL = 0.05
+
+
+class Meter(Protocol):
+    """Hears how long things take, real seconds (``farm.metrics.farm_metrics``)."""
+
+    def cycle(self, seconds: float) -> None:
+        """A batch of reports was taken in, decided on and committed."""
+
+    def commit(self, seconds: float) -> None:
+        """One transaction was carried out."""
+
+    def lag(self, seconds: float) -> None:
+        """The report taken in last had lain in the inbox for so long."""
 
 
 class LiveStatus(msgspec.Struct, frozen=True):
@@ -69,6 +83,9 @@ class LiveWorld:
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
+        stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
+            needs is kept.
+        meter: told how long things take.
     """
 
     def __init__(
@@ -84,6 +101,8 @@ class LiveWorld:
         ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
+        stays: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience())
@@ -95,7 +114,12 @@ class LiveWorld:
         self.notices = store.notices
         self._inbox = inbox
         self._book = book
-        self._mirror = Mirror(book)
+        self._mirror = Mirror(book, saves=stays)
+        self._stays = stays
+        self._counts = Counts()
+        self._meter = meter
+        #: when the reports came that are being decided on (real)
+        self._cycle_began: float | None = None
         timeouts = {p.name: p.idle_timeout for p in pools if p.idle_timeout is not None}
         self._idle = IdleWatch(book, timeouts)
         self._messages = TaskMessages()
@@ -106,7 +130,11 @@ class LiveWorld:
         self._progress = progress
         self._next_status = 0.0
         self._next_tick = 0.0
-        self._ending = Ending(book, self.fleet, self.intake, ends_at)
+        self._ending: Ending | StayingUp
+        if stays:
+            self._ending = StayingUp()
+        else:
+            self._ending = Ending(book, self.fleet, self.intake, ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -169,10 +197,25 @@ class LiveWorld:
         """Add a fact of our own, made at the present farm time (for a provisioner)."""
         self.intake.facts.append(make(self.clock.now()))
 
+    def go_on(self, saved: SavedFarm) -> None:
+        """Go on with a farm whose scheduler is gone; the book is restored already."""
+        now = time.monotonic()
+        self.fleet.go_on(saved.counts, saved.lives, saved.requested, saved.builders)
+        self.roster.go_on(saved, now)
+        self.ended.update(saved.counts.ended)
+        self.intake.jobs_taken_in = saved.counts.serial
+        for job in self._book.jobs:
+            self._mirror.touch_job(job)
+        for builder in self._book.builders:
+            self._mirror.touch_builder(builder)
+
     def request_builders(self) -> None:
         """Ask for the builders that the pools begin with."""
         for pool in self.fleet.pools.values():
-            for _ in range(pool.builders):
+            there = self.fleet.booting_of(pool.name) + sum(
+                state.builder.pool == pool.name for state in self._book.builders.values()
+            )
+            for _ in range(pool.builders - there):
                 self.request_builder(pool.name)
 
     def await_hosts(self, count: int, timeout: float) -> None:
@@ -201,6 +244,9 @@ class LiveWorld:
         began = time.monotonic()
         envelopes = self._calling(lambda: self._inbox.read(timeout))
         now, at = time.monotonic(), self.clock.now()
+        if envelopes and self._meter is not None:
+            self._cycle_began = now
+            self._meter.lag(time.time() - self._inbox.taken_at)
         if now - began > timeout + 1.0:
             self.roster.shift(now - began)
         for envelope in envelopes:
@@ -220,9 +266,25 @@ class LiveWorld:
         cursor = self._inbox.cursor
         if cursor == self._committed and self._batch.is_empty:
             return
+        if self._stays:
+            self._save()
         batch, self._batch = self._batch, Batch()
+        began = time.monotonic()
         self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
         self._committed = cursor
+        if self._meter is not None:
+            ended = time.monotonic()
+            self._meter.commit(ended - began)
+            if self._cycle_began is not None:
+                self._meter.cycle(ended - self._cycle_began)
+                self._cycle_began = None
+
+    def _save(self) -> None:
+        """Add what a next scheduler needs."""
+        write_hosts(self.roster, self._batch)
+        counts = self.fleet.counts(self.intake.jobs_taken_in, dict(self.ended))
+        if counts != self._counts:
+            self._counts = self._batch.counts = counts
 
     def status(self) -> LiveStatus:
         """Say how far the run is."""

@@ -1,0 +1,194 @@
+"""What a farm that stays up keeps in Redis for the next scheduler, and what that makes of it.
+
+Beside what anybody may read (jobs, attempts, builders) a successor needs the place of each job in
+its queue, whom each builder host plays, and where the counting stood. All of it is written in the
+same transaction as the decisions, so whenever a scheduler dies, what lies in Redis is one instant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from farm.core.model import Builder, Job
+from farm.core.snapshot import BuilderView, FarmSnapshot, JobView, PoolView
+from farm.live.messages import Play
+
+
+class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a scheduler knows of a live job beside the job itself; see ``JobState``."""
+
+    serial: int
+    key: tuple[Any, ...]
+    submitted_at: float
+    estimated_time: float
+    path: tuple[str, ...] = ()
+    #: attempts begun while it waits; a running job's number is in its Attempt
+    attempts: int = 0
+    leader: str | None = None
+    abandoned: bool = False
+    reason: str = ""
+
+
+class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One life of a builder host, and whom it plays; see ``HostState``."""
+
+    name: str
+    life: str
+    own: bool = False
+    plays: dict[str, Play] = {}
+    joined: tuple[str, ...] = ()
+    retiring: tuple[str, ...] = ()
+
+
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the counting stood."""
+
+    #: builders ever made, in all and by pool: the next one's number follows
+    made: int = 0
+    made_by_pool: dict[str, int] = {}
+    #: serial of the last job taken in
+    serial: int = 0
+    #: jobs ended so far, by outcome
+    ended: dict[str, int] = {}
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A job that is on a builder."""
+
+    job: str
+    attempt: int
+    builder: str
+    slot: int
+    dispatched_at: float
+    started_at: float | None = None
+    cancelling: bool = False
+
+
+class BuilderRecord(msgspec.Struct, frozen=True):
+    """A builder as the scheduler sees it."""
+
+    builder: Builder
+    #: idle, building, cleaning, draining, retiring
+    state: str
+    busy: int
+    joined_at: float
+    active_at: float = 0.0
+    #: numbers of the slots that are being cleaned
+    cleaning: tuple[int, ...] = ()
+    draining: bool = False
+    retiring: bool = False
+    retired: bool = False
+
+
+class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole farm as it lies in Redis."""
+
+    #: farm time of the last commit, and the speed
+    at: float
+    speed: float
+    #: up to where the inbox was taken in
+    cursor: str
+    #: real seconds since that report came, by the server's clock
+    age: float
+    rules: str
+    counts: Counts
+    jobs: dict[str, Job]
+    standings: dict[str, Standing]
+    attempts: dict[str, Attempt]
+    builders: dict[str, BuilderRecord]
+    lives: dict[str, HostLife]
+    #: requested builders that hosts of their own are to play
+    requested: dict[str, Play]
+
+    @property
+    def now(self) -> float:
+        """Farm time now: it ran on while nobody was in charge."""
+        return self.at + self.age * self.speed
+
+    @property
+    def booting(self) -> dict[str, str]:
+        """Builders that were asked for and are not there, with their pools."""
+        plays = [play for life in self.lives.values() for play in life.plays.values()]
+        plays.extend(self.requested.values())
+        return {p.builder.id: p.builder.pool for p in plays if p.builder.id not in self.builders}
+
+
+def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
+    """Return the farm as ``farm.core.restoration`` wants it.
+
+    A job whose execution belonged to a job that is gone waits anew.
+    """
+    views = [_job_view(saved, name, job) for name, job in saved.jobs.items()]
+    views.sort(key=lambda view: view.serial)
+    running = [view for view in views if view.builder is not None]
+    return FarmSnapshot(
+        at=saved.at,
+        waiting=tuple(view for view in views if view.builder is None),
+        running=tuple(sorted(running, key=lambda view: view.dispatched_at or 0.0)),
+        builders=tuple(_builder_view(record) for record in _by_joining(saved)),
+        pools=_pools(saved),
+        serial=max([saved.counts.serial, *(view.serial for view in views)]),
+    )
+
+
+def _job_view(saved: SavedFarm, name: str, job: Job) -> JobView:
+    standing = saved.standings[name]
+    attempt = saved.attempts.get(name)
+    leader = standing.leader if standing.leader in saved.jobs else None
+    if attempt is not None and attempt.builder not in saved.builders:
+        attempt = None
+    view = JobView(
+        job=job,
+        serial=standing.serial,
+        key=standing.key,
+        submitted_at=standing.submitted_at,
+        estimated_time=standing.estimated_time,
+        status="waiting",
+        path=standing.path,
+        attempts=standing.attempts,
+        leader=leader,
+        abandoned=standing.abandoned,
+        reason=standing.reason,
+    )
+    if attempt is None:
+        return view
+    status = "running" if attempt.started_at is not None else "dispatched"
+    return msgspec.structs.replace(
+        view,
+        status="cancelling" if attempt.cancelling else status,
+        attempts=attempt.attempt,
+        builder=attempt.builder,
+        slot=attempt.slot,
+        dispatched_at=attempt.dispatched_at,
+        started_at=attempt.started_at,
+    )
+
+
+def _by_joining(saved: SavedFarm) -> list[BuilderRecord]:
+    records = saved.builders.values()
+    return sorted(records, key=lambda record: (record.joined_at, record.builder.index))
+
+
+def _builder_view(record: BuilderRecord) -> BuilderView:
+    return BuilderView(
+        builder=record.builder,
+        condition="idle",  # worked out anew from the rest
+        joined_at=record.joined_at,
+        active_at=record.active_at,
+        cleaning=record.cleaning,
+        draining=record.draining,
+        retiring=record.retiring,
+        retired=record.retired,
+    )
+
+
+def _pools(saved: SavedFarm) -> tuple[PoolView, ...]:
+    requested: dict[str, dict[str, float]] = {}
+    for builder, pool in saved.booting.items():
+        requested.setdefault(pool, {})[builder] = saved.at
+    return tuple(
+        PoolView(name=name, builders=0, slots=0, busy_slots=0, idle_builders=0, requested=asked)
+        for name, asked in requested.items()
+    )

@@ -1,0 +1,118 @@
+"""What Prometheus scrapes: readings as metric families, over a small HTTP server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from farm.core.errors import InputError
+from farm.metrics.catalogue import CATALOGUE
+from farm.metrics.series import HistogramValue, Labels, Readings, Value
+
+LOOPBACK = "127.0.0.1"
+
+
+def families(readings: Readings) -> Iterator[Metric]:
+    """Yield a family for each metric that has a value."""
+    for name, values in readings.items():
+        if values:
+            yield _family(name, values)
+
+
+def _family(name: str, values: Any) -> Metric:
+    metric = CATALOGUE[name]
+    if metric.kind == "histogram":
+        return _histogram(name, values)
+    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = make(name, metric.help, labels=metric.labels)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _histogram(name: str, values: dict[Labels, Value]) -> Metric:
+    metric = CATALOGUE[name]
+    family = HistogramMetricFamily(name, metric.help, labels=metric.labels)
+    for labels, value in values.items():
+        if isinstance(value, HistogramValue):
+            family.add_metric(labels, value.cumulative(), value.total)
+    return family
+
+
+class ReadingsCollector(Collector):
+    """Turns the newest readings into families. It only reads a frozen value: nobody waits."""
+
+    def __init__(self, read: Callable[[], Readings]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families (prometheus_client calls this for each scrape)."""
+        return families(self._read())
+
+
+def registry_of(read: Callable[[], Readings], *, process: bool = True) -> CollectorRegistry:
+    """Return a registry of its own for these readings, and for what the process itself uses."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ReadingsCollector(read))
+    if process:
+        ProcessCollector(registry=registry)
+    return registry
+
+
+class MetricsServer:
+    """Serves ``/metrics`` from a thread of its own while its ``with`` block lasts.
+
+    Args:
+        read: returns the newest readings; called from the server's threads.
+        port: 0 picks a free one (``port`` says which, once the block is entered).
+        address: only this machine unless told otherwise.
+    """
+
+    def __init__(self, read: Callable[[], Readings], port: int, address: str = LOOPBACK) -> None:
+        self._registry = registry_of(read)
+        self.port = port
+        self.address = address
+        self._running: tuple[WSGIServer, threading.Thread] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where to scrape."""
+        return f"http://{self.address}:{self.port}/metrics"
+
+    def __enter__(self) -> Self:
+        """Begin to serve; raises InputError for a port that cannot be had."""
+        try:
+            self._running = start_http_server(self.port, self.address, self._registry)
+        except (OSError, OverflowError) as error:
+            raise InputError(
+                f"--metrics-port: cannot listen on {self.address}:{self.port}: {error}; "
+                "allowed: a free port, 0 for any"
+            ) from None
+        self.port = self._running[0].server_port
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop serving and let go of the port."""
+        if self._running is not None:
+            server, thread = self._running
+            server.shutdown()
+            server.server_close()
+            thread.join()
+            self._running = None

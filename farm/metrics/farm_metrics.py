@@ -1,0 +1,138 @@
+"""The metrics of a scheduler: fed by the driver, published by its thread, scraped by others.
+
+Everything is written by the scheduler's thread. Now and then it publishes a frozen copy; a scrape
+reads that copy, so however long it takes, and however many scrape, dispatch does not wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+
+from farm.core.commands import Command
+from farm.core.events import Event
+from farm.core.scheduler import Scheduler
+from farm.metrics.gauges import Gauges
+from farm.metrics.series import Labels, Readings, Series
+from farm.metrics.shares import Shares
+from farm.metrics.tally import Tally
+
+#: real seconds between two publications, at least
+INTERVAL = 0.5
+#: real seconds between two looks at every waiting job, at least …
+CLOSE_INTERVAL = 5.0
+#: … and at least so many times what the last one took: it may cost the scheduler 2 %
+CLOSE_RATIO = 50.0
+#: beyond so many waiting jobs even one such look would be felt
+MOST_WAITING = 200_000
+
+
+class FarmMetrics:
+    """All metrics of one farm. Call it from the scheduler's thread; ``readings`` from any.
+
+    Args:
+        scheduler: whose farm it is.
+        speed: farm seconds in a real second.
+        desired: how many builders each fixed pool should have.
+        monotonic: real seconds.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        speed: float = 1.0,
+        desired: Mapping[str, int] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._scheduler = scheduler
+        self._monotonic = monotonic
+        self._series = series = Series()
+        path = scheduler.rules.path
+        self._shares = None if path is None else Shares(series, path)
+        self._tally = Tally(series, self._shares)
+        self._gauges = Gauges(series, scheduler)
+        self._fixed: dict[Labels, float] = {
+            (pool,): float(count) for pool, count in (desired or {}).items()
+        }
+        self._next_publication = 0.0
+        self._next_close_look = 0.0
+        series.set("farm_clock_speed_ratio", {(): speed})
+        series.set("farm_build_info", {(_version(),): 1.0})
+        series.set("farm_scheduler_leader", {(): 0.0})
+        series.begin("farm_scheduler_cycle_seconds")
+        series.begin("farm_scheduler_commit_seconds")
+        for state in scheduler.builders.values():
+            self._tally.adopt(state.builder, state.joined_at)
+        self._readings: Readings = series.frozen()
+
+    def observe(self, event: Event, commands: Sequence[Command]) -> None:
+        """Take in one fact and its orders, as the driver's observer."""
+        self._tally(event, commands)
+
+    def readings(self) -> Readings:
+        """Return what was published last. Safe from any thread."""
+        return self._readings
+
+    def publish(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:
+        """Publish if it is time to; ``at`` is farm time, ``delay`` the largest delay of intake."""
+        now = self._monotonic()
+        if now < self._next_publication:
+            return
+        self._next_publication = now + INTERVAL
+        self.publish_now(at, hosts=hosts, delay=delay)
+
+    def publish_now(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:
+        """Publish the farm as it stands."""
+        series, tally = self._series, self._tally
+        self._gauges.look()
+        if self._monotonic() >= self._next_close_look:
+            self._look_closely(at)
+        if self._shares is not None:
+            builders = self._scheduler.builders.values()
+            series.set("farm_share_slots", self._shares.slots(builders))
+        series.set("farm_builder_seconds_total", tally.hours.seconds(at))
+        series.set("farm_contention_slowdown_ratio", tally.slowdown())
+        series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})
+        series.set("farm_builder_hosts", {(): float(hosts)})
+        series.set("farm_scheduler_delay_seconds", {(): delay})
+        series.set("farm_clock_seconds", {(): at})
+        self._readings = series.frozen()
+
+    # --- what the live world measures -------------------------------------------------------
+
+    def cycle(self, seconds: float) -> None:
+        """A batch of reports was taken in, decided on and committed (real seconds)."""
+        self._series.observe("farm_scheduler_cycle_seconds", seconds)
+
+    def commit(self, seconds: float) -> None:
+        """One transaction was carried out (real seconds)."""
+        self._series.observe("farm_scheduler_commit_seconds", seconds)
+
+    def lag(self, seconds: float) -> None:
+        """The report taken in last had lain in the inbox for so long (real seconds)."""
+        self._series.set("farm_scheduler_event_lag_seconds", {(): max(0.0, seconds)})
+
+    def lead(self, *, in_charge: bool) -> None:
+        """This scheduler is in charge of the farm, or not (yet, or any more)."""
+        self._series.set("farm_scheduler_leader", {(): float(in_charge)})
+        self._readings = self._series.frozen()
+
+    def _look_closely(self, at: float) -> None:
+        waiting = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
+        if waiting > MOST_WAITING:
+            self._tally.new_job_estimates = {}
+            self._next_close_look = self._monotonic() + CLOSE_INTERVAL
+            return
+        began = self._monotonic()
+        self._tally.new_job_estimates = self._gauges.look_closely(at)
+        ended = self._monotonic()
+        self._next_close_look = ended + max(CLOSE_INTERVAL, CLOSE_RATIO * (ended - began))
+
+
+def _version() -> str:
+    try:
+        return metadata.version("build-farm-emulator")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,102 @@
+"""What a farm looks like right now, counted from the scheduler's own numbers.
+
+The scheduler's thread calls this a few times per second and publishes the result; a scrape only
+reads what was published. Queues cost O(platforms), builders O(builders and slots), and the
+estimates, which look at every waiting job, are made less often.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+
+from farm.core.dispatch_estimator.working_state import queue_estimates
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import condition_of
+from farm.metrics.catalogue import NAMES
+from farm.metrics.series import Bounded, Labels, Series
+
+BUILDER_STATES = (
+    "booting", "idle", "building", "cleaning", "draining", "failed", "stopping",
+)  # fmt: skip
+SLOT_STATES = ("busy", "idle", "cleaning", "unavailable")
+
+
+class Gauges:
+    """Writes the gauges of one farm. A pool or platform, once seen, stays (at zero)."""
+
+    def __init__(self, series: Series, scheduler: Scheduler) -> None:
+        self._series = series
+        self._scheduler = scheduler
+        self._pool = Bounded(NAMES)
+        self._platform = Bounded(NAMES)
+        self._builders: Counter[Labels] = Counter()
+        self._slots: Counter[Labels] = Counter()
+        self._running: Counter[Labels] = Counter()
+
+    def look(self) -> None:
+        """Count queues, builders and slots."""
+        depths: Counter[Labels] = Counter()
+        for lane in self._scheduler.dispatcher.matching.lanes:
+            depths[(self._platform(str(lane.platform)),)] += lane.waiting
+        self._series.set("farm_queue_depth", _floats(depths))
+        self._count_builders()
+        self._series.set("farm_builders", _floats(self._builders))
+        self._series.set("farm_slots", _floats(self._slots))
+        self._series.set("farm_jobs_running", _floats(self._running))
+
+    def look_closely(self, at: float) -> dict[str, float]:
+        """Estimate dispatch times and find the oldest waiting jobs: O(n log n) in waiting jobs.
+
+        Returns the estimated time to dispatch of a job submitted now, by platform name, s.
+        """
+        scheduler = self._scheduler
+        lanes = scheduler.dispatcher.matching.lanes
+        queues = [list(lane.queue.in_order()) for lane in lanes]
+        oldest: dict[Labels, float] = {
+            (self._platform(str(lane.platform)),): max(
+                (at - state.submitted_at for state in queue), default=0.0
+            )
+            for lane, queue in zip(lanes, queues, strict=True)
+        }
+        self._series.set("farm_queue_oldest_wait_seconds", oldest)
+        waiting = list(heapq.merge(*queues, key=lambda state: state.key))
+        estimates = queue_estimates(scheduler.builders.values(), waiting, at)
+        values: dict[Labels, float] = {}
+        for lane in lanes:
+            name = self._platform(str(lane.platform))
+            head = estimates.head_of_queue(lane.platform) if lane.waiting else None
+            new = estimates.new_job(lane.platform)
+            if head is not None:
+                values[name, "head"] = head
+            if new is not None:
+                values[name, "new"] = new
+        self._series.set("farm_dispatch_estimate_seconds", values)
+        return {labels[0]: value for labels, value in values.items() if labels[1] == "new"}
+
+    def _count_builders(self) -> None:
+        for counts in (self._builders, self._slots, self._running):
+            for key in counts:
+                counts[key] = 0
+        for pool in self._scheduler.pools.values():
+            name = self._pool(pool.name)
+            for state in BUILDER_STATES:
+                self._builders[name, state] += 0
+            for state in SLOT_STATES:
+                self._slots[name, state] += 0
+            self._running[name,] += 0
+            self._builders[name, "booting"] += len(pool.requested)
+        for builder in self._scheduler.builders.values():
+            name = self._pool(builder.builder.pool)
+            self._builders[name, condition_of(builder)] += 1
+            busy = sum(slot.running is not None for slot in builder.slots)
+            cleaning = builder.busy - busy
+            free = len(builder.slots) - builder.busy
+            self._running[name,] += busy
+            self._slots[name, "busy"] += busy
+            self._slots[name, "cleaning"] += cleaning
+            self._slots[name, "idle" if builder.accepts else "unavailable"] += free
+
+
+def _floats(counts: Counter[Labels]) -> dict[Labels, float]:
+    return {key: float(count) for key, count in counts.items()}

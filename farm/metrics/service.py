@@ -1,0 +1,84 @@
+"""Metrics of the services beside the scheduler: the provisioner and the builder hosts.
+
+Any thread may write; a scrape copies the few numbers under a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from farm.metrics.series import Labels, Readings, Series
+
+
+class ServiceMetrics:
+    """Counters, gauges and histograms of one service, all of them from the catalogue."""
+
+    def __init__(self) -> None:
+        self._series = Series()
+        self._lock = threading.Lock()
+
+    def add(self, name: str, labels: Labels = (), amount: float = 1.0) -> None:
+        """Let a counter grow."""
+        with self._lock:
+            self._series.add(name, labels, amount)
+
+    def set(self, name: str, values: Mapping[Labels, float]) -> None:
+        """Replace all values of a gauge."""
+        with self._lock:
+            self._series.set(name, values)
+
+    def observe(self, name: str, value: float, labels: Labels = ()) -> None:
+        """Add an observation to a histogram."""
+        with self._lock:
+            self._series.observe(name, value, labels)
+
+    def readings(self) -> Readings:
+        """Return everything as it stands."""
+        with self._lock:
+            return self._series.frozen()
+
+
+class ProvisionerMetrics(ServiceMetrics):
+    """What a provisioner tells: call these where it plans and acts."""
+
+    def planned(self, pool: str, desired: int) -> None:
+        """A plan was made."""
+        with self._lock:
+            self._desired[pool,] = float(desired)
+            self._series.set("farm_provisioner_desired_builders", self._desired)
+
+    def observed(self, pool: str, by_state: Mapping[str, int]) -> None:
+        """The backend has these builders, by state (running, starting, stopping, …)."""
+        with self._lock:
+            for state in [s for p, s in self._actual if p == pool]:
+                self._actual[pool, state] = 0.0
+            for state, count in by_state.items():
+                self._actual[pool, state] = float(count)
+            self._series.set("farm_provisioner_actual_builders", self._actual)
+
+    def acted(self, pool: str, action: str, count: int = 1) -> None:
+        """Builders were started, stopped, adopted or removed as orphans, or an action failed."""
+        self.add("farm_provisioner_actions_total", (pool, action), float(count))
+
+    def cycled(self, seconds: float) -> None:
+        """One look at the farm and what followed took so long (real seconds)."""
+        self.observe("farm_provisioner_cycle_seconds", seconds)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._desired: dict[Labels, float] = {}
+        self._actual: dict[Labels, float] = {}
+
+
+class HostMetrics(ServiceMetrics):
+    """What a builder host tells: call these where it beats and where attempts end."""
+
+    def holds(self, builders: int, attempts: int) -> None:
+        """The host plays so many builders and holds so many attempts."""
+        self.set("farm_host_builders", {(): float(builders)})
+        self.set("farm_host_attempts", {(): float(attempts)})
+
+    def ended(self, result: str) -> None:
+        """An attempt ended."""
+        self.add("farm_host_attempts_total", (result,))

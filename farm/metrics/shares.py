@@ -1,0 +1,77 @@
+"""Fairness: how much each share (the first fair-share key) gets, and how sticky slots are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from farm.core.commands import StartJob
+from farm.core.model import Job
+from farm.core.state import BuilderState
+from farm.metrics.catalogue import SHARES
+from farm.metrics.series import OTHER, Bounded, Labels, Series
+
+PathOf = Callable[[Job], tuple[str, ...]]
+
+
+class Shares:
+    """Charges slots to shares; the first ``most`` shares keep a label, the rest are ``other``.
+
+    Args:
+        series: where the counts go.
+        path: the invocation path of a job, outermost key first.
+        most: labels at most.
+    """
+
+    def __init__(self, series: Series, path: PathOf, most: int = SHARES) -> None:
+        self._series = series
+        self._path = path
+        self._label = Bounded(most)
+        #: job on a slot -> its share and when it was dispatched
+        self._running: dict[str, tuple[str, float]] = {}
+        #: builder -> slot -> path of the last job there
+        self._last: dict[str, dict[int, tuple[str, ...]]] = {}
+
+    def share_of(self, path: tuple[str, ...]) -> str:
+        """Return the label of an invocation path."""
+        return self._label(path[0]) if path else OTHER
+
+    def submitted(self, job: Job) -> None:
+        """A job was handed in."""
+        share = self.share_of(self._path(job))
+        self._series.add("farm_share_jobs_submitted_total", (share,))
+
+    def started(self, order: StartJob, at: float) -> None:
+        """A job got a slot."""
+        path = self._path(order.job)
+        self._running[order.job.id] = (self.share_of(path), at)
+        slots = self._last.setdefault(order.builder, {})
+        before = slots.get(order.slot)
+        slots[order.slot] = path
+        if before is not None:
+            for level in range(len(path)):
+                kept = before[: level + 1] == path[: level + 1]
+                labels = (str(level), "retained" if kept else "switched")
+                self._series.add("farm_sticky_dispatches_total", labels)
+
+    def over(self, job_id: str, at: float) -> None:
+        """A job gave its slot back."""
+        found = self._running.pop(job_id, None)
+        if found is not None:
+            share, since = found
+            self._series.add("farm_share_slot_seconds_total", (share,), at - since)
+
+    def gone(self, builder: str) -> None:
+        """A builder is gone with its slots."""
+        self._last.pop(builder, None)
+
+    def slots(self, builders: Iterable[BuilderState]) -> dict[Labels, float]:
+        """Return how many slots run jobs of each share: O(slots)."""
+        counts: Counter[Labels] = Counter()
+        for state in builders:
+            if state.busy:
+                for slot in state.slots:
+                    if slot.running is not None:
+                        counts[(self.share_of(slot.running.path),)] += 1
+        known = self._series.labels("farm_share_jobs_submitted_total")
+        return {**{(label[0],): 0.0 for label in known}, **{k: float(n) for k, n in counts.items()}}

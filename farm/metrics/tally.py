@@ -1,0 +1,204 @@
+"""An observer that keeps the farm's counters and histograms: what happened, by bounded labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from farm.core.commands import IGNORED, Command, EndJob, RequeueJob, StartJob
+from farm.core.events import (
+    AttemptLost,
+    BuilderJoined,
+    BuilderLost,
+    BuilderRequested,
+    BuilderRetired,
+    EstimateMade,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    PoolPlanned,
+)
+from farm.core.model import Builder, Job
+from farm.metrics.builder_hours import BuilderHours
+from farm.metrics.catalogue import NAMES
+from farm.metrics.series import Bounded, Labels, Series
+from farm.metrics.shares import Shares
+
+OUTCOMES = ("succeeded", "failed", "cancelled")
+#: jobs whose slowdown the gauge averages
+RECENT = 100
+
+
+class _Matrix(msgspec.Struct):
+    """A matrix whose last job has not ended."""
+
+    released_at: float
+    live: int = 0
+
+
+class Tally:
+    """Counts what the driver tells it. Call it from one thread; ``series`` holds the result."""
+
+    def __init__(self, series: Series, shares: Shares | None = None) -> None:
+        self.series = series
+        self.shares = shares
+        self.hours = BuilderHours(series)
+        self.platform = Bounded(NAMES)
+        #: estimated time to dispatch of a job submitted now, by platform name
+        self.new_job_estimates: dict[str, float] = {}
+        self.slowdowns: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+        self._builders: dict[str, Builder] = {}
+        self._matrices: dict[str, _Matrix] = {}
+        #: when a waiting job should be dispatched, as estimated at its submission
+        self._expected: dict[str, float] = {}
+        self._desired: dict[str, float] = {}
+        self._take: dict[type, Callable[[Any], None]] = {
+            JobsSubmitted: self._on_submitted,
+            BuilderRequested: self.hours.on_requested,
+            BuilderJoined: self._on_joined,
+            BuilderRetired: self._on_gone,
+            BuilderLost: self._on_gone,
+            EstimateMade: self._on_estimate,
+            PoolPlanned: self._on_planned,
+        }
+        series.begin("farm_jobs_total", *((outcome,) for outcome in OUTCOMES))
+        series.begin("farm_attempts_total", *((result,) for result in (*OUTCOMES, "lost")))
+        series.begin("farm_scheduler_ignored_events_total")
+        for kind in ("waiting", "service", "response"):
+            series.begin(f"farm_job_{kind}_seconds")
+        series.begin("farm_matrix_response_seconds")
+        series.begin("farm_dispatch_estimate_error_seconds", ("later",), ("earlier",))
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Take in one fact and its orders."""
+        self.series.add("farm_scheduler_events_total", (event.kind,))
+        if commands is IGNORED:
+            self.series.add("farm_scheduler_ignored_events_total")
+            return
+        take = self._take.get(type(event))
+        if take is not None:
+            take(event)
+        for command in commands:
+            kind = type(command)
+            if kind is StartJob:
+                self._started(command, event.at)  # type: ignore[arg-type]
+            elif kind is EndJob:
+                self._ended(command, event)  # type: ignore[arg-type]
+            elif kind is RequeueJob:
+                self._requeued(command, event.at)  # type: ignore[arg-type]
+
+    def adopt(self, builder: Builder, joined_at: float) -> None:
+        """Get to know a builder that was there before us."""
+        self._builders[builder.id] = builder
+        self.hours.adopt(builder, joined_at)
+
+    def slowdown(self) -> dict[Labels, float]:
+        """Return the mean slowdown of the last jobs, by pool."""
+        return {(pool,): sum(last) / len(last) for pool, last in self.slowdowns.items() if last}
+
+    @property
+    def desired(self) -> dict[Labels, float]:
+        """How many builders each pool should have, as last planned."""
+        return {(pool,): count for pool, count in self._desired.items()}
+
+    # --- facts ------------------------------------------------------------------------------
+
+    def _on_submitted(self, event: JobsSubmitted) -> None:
+        for job in event.jobs:
+            platform = self.platform(str(job.platform))
+            self.series.add("farm_jobs_submitted_total", (platform,))
+            estimate = self.new_job_estimates.get(platform)
+            if estimate is not None:
+                self._expected[job.id] = event.at + estimate
+            if job.matrix is not None:
+                matrix = self._matrices.get(job.matrix)
+                if matrix is None:
+                    matrix = self._matrices[job.matrix] = _Matrix(_arrival(job, event.at))
+                matrix.live += 1
+            if self.shares is not None:
+                self.shares.submitted(job)
+
+    def _on_joined(self, event: BuilderJoined) -> None:
+        self._builders[event.builder.id] = event.builder
+        self.hours.on_joined(event)
+
+    def _on_gone(self, event: BuilderRetired | BuilderLost) -> None:
+        self._builders.pop(event.builder, None)
+        self.hours.on_gone(event)
+        if self.shares is not None:
+            self.shares.gone(event.builder)
+
+    def _on_estimate(self, event: EstimateMade) -> None:
+        if event.dispatch_at is not None:
+            self._expected[event.job] = event.dispatch_at
+
+    def _on_planned(self, event: PoolPlanned) -> None:
+        self._desired[event.pool] = float(event.desired)
+
+    # --- orders -----------------------------------------------------------------------------
+
+    def _started(self, order: StartJob, at: float) -> None:
+        job = order.job
+        self.series.add("farm_jobs_dispatched_total", (self.platform(str(job.platform)),))
+        expected = self._expected.pop(job.id, None)
+        if expected is not None:
+            error = at - expected
+            direction = "later" if error >= 0 else "earlier"
+            self.series.observe("farm_dispatch_estimate_error_seconds", abs(error), (direction,))
+        if self.shares is not None:
+            self.shares.started(order, at)
+
+    def _requeued(self, order: RequeueJob, at: float) -> None:
+        self.series.add("farm_attempts_total", ("lost",))
+        if self.shares is not None:
+            self.shares.over(order.job, at)
+
+    def _ended(self, order: EndJob, event: Event) -> None:
+        job, outcome = order.job, order.outcome
+        self.series.add("farm_jobs_total", (outcome,))
+        self._expected.pop(job.id, None)
+        if job.matrix is not None:
+            self._matrix_member_ended(job.matrix, order.finished_at)
+        if order.builder is None or order.served_by is not None:
+            return
+        lost = isinstance(event, AttemptLost | BuilderLost | BuilderRetired)
+        voided = isinstance(event, JobFinished) and event.outcome == "cancelled" != outcome
+        self.series.add("farm_attempts_total", ("lost" if lost or voided else outcome,))
+        if self.shares is not None:
+            self.shares.over(job.id, order.finished_at)
+        if outcome != "cancelled" and not lost:
+            self._ran(order)
+
+    def _ran(self, order: EndJob) -> None:
+        """Note the times of a job that ran to its end."""
+        job, finished_at = order.job, order.finished_at
+        started_at = order.started_at if order.started_at is not None else order.dispatched_at
+        if started_at is None:
+            return
+        arrived_at = _arrival(job, order.submitted_at)
+        service_time = finished_at - started_at
+        observe = self.series.observe
+        observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at))
+        observe("farm_job_service_seconds", service_time)
+        observe("farm_job_response_seconds", max(0.0, finished_at - arrived_at))
+        builder = self._builders.get(order.builder or "")
+        if builder is not None and order.outcome == "succeeded" and job.service_time > 0:
+            ratio = service_time * builder.speed / job.service_time
+            self.slowdowns[builder.pool].append(ratio)
+
+    def _matrix_member_ended(self, name: str, at: float) -> None:
+        matrix = self._matrices.get(name)
+        if matrix is None:
+            return
+        matrix.live -= 1
+        if matrix.live == 0:
+            del self._matrices[name]
+            response_time = max(0.0, at - matrix.released_at)
+            self.series.observe("farm_matrix_response_seconds", response_time)
+
+
+def _arrival(job: Job, submitted_at: float) -> float:
+    return submitted_at if job.arrived_at is None else job.arrived_at

@@ -1,0 +1,69 @@
+"""What the tests of the metrics share: a farm that is played through, observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from farm.core.events import BuilderJoined, BuilderRequested, Event
+from farm.core.fair_share.keys import path_extractor
+from farm.core.fair_share.queue import FairShareQueue
+from farm.core.model import Builder, Job, Platform
+from farm.core.rules import SchedulingRules
+from farm.core.runtime_estimators import make_estimator
+from farm.core.scheduler import Scheduler
+from farm.metrics.farm_metrics import FarmMetrics
+
+AMD64 = Platform("amd64", True)
+
+
+class Play:
+    """A scheduler with metrics; facts are handed in one by one."""
+
+    def __init__(self, rules: SchedulingRules, **more: object) -> None:
+        self.scheduler = Scheduler(rules, make_estimator("oracle"))
+        self.metrics = FarmMetrics(self.scheduler, **more)
+
+    def tell(self, *facts: Event) -> list[object]:
+        orders: list[object] = []
+        for fact in facts:
+            commands = self.scheduler.handle(fact)
+            self.metrics.observe(fact, commands)
+            orders.extend(commands)
+        return orders
+
+    def join(self, at: float, name: str, *, slots: int = 1, pool: str = "linux") -> None:
+        builder = Builder(
+            id=name, pool=pool, index=len(self.scheduler.builders), processors=("amd64",),
+            slots=slots,
+        )  # fmt: skip
+        self.tell(BuilderRequested(at, name, pool), BuilderJoined(at, builder))
+
+    def value(self, name: str, *labels: str) -> object:
+        return self.metrics.readings()[name].get(labels)
+
+
+@pytest.fixture
+def play() -> Callable[..., Play]:
+    """Make a farm; ``fair_share`` names its keys."""
+
+    def make(fair_share: tuple[str, ...] = (), **more: object) -> Play:
+        rules = SchedulingRules(**more)
+        if fair_share:
+            rules = SchedulingRules(
+                path=path_extractor(fair_share), make_queue=FairShareQueue, **more
+            )
+        return Play(rules)
+
+    return make
+
+
+@pytest.fixture
+def job() -> Callable[..., Job]:
+    """Make a job for amd64."""
+
+    def make(name: str, service_time: float = 10.0, **more: object) -> Job:
+        return Job(id=name, service_time=service_time, platform=AMD64, **more)
+
+    return make

@@ -1,0 +1,203 @@
+"""What the metrics say after facts whose meaning is known."""
+
+from __future__ import annotations
+
+from farm.core.events import (
+    BuilderLost,
+    BuilderRequested,
+    BuilderRetired,
+    EstimateMade,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+    PoolPlanned,
+)
+from farm.core.model import Builder
+from farm.metrics.series import Bounded, HistogramValue
+
+
+def run_job(farm, job, at: float, builder: str, *, ends_at: float, outcome="succeeded") -> None:
+    """Submit a job that goes to this builder, and let it start at once and end."""
+    farm.tell(JobsSubmitted(at, (job,)))
+    farm.tell(JobStarted(at, job.id, 1, builder))
+    farm.tell(JobFinished(ends_at, job.id, 1, builder, outcome))
+
+
+def total(value: object) -> tuple[int, float]:
+    """Return how many observations a histogram has, and their sum."""
+    assert isinstance(value, HistogramValue)
+    return sum(value.counts), value.total
+
+
+def test_jobs_are_counted_by_what_became_of_them(play, job):
+    """Submitted, dispatched and ended jobs; waiting, service and response times."""
+    farm = play()
+    farm.join(0.0, "b1")
+    run_job(farm, job("one", arrived_at=3.0), 5.0, "b1", ends_at=15.0)
+    run_job(farm, job("two"), 20.0, "b1", ends_at=26.0, outcome="failed")
+    farm.tell(JobsSubmitted(30.0, (job("three"), job("four"))))
+    farm.metrics.publish_now(31.0)
+    assert farm.value("farm_jobs_submitted_total", "amd64/virtual") == 4
+    assert farm.value("farm_jobs_dispatched_total", "amd64/virtual") == 3
+    assert farm.value("farm_jobs_total", "succeeded") == 1
+    assert farm.value("farm_jobs_total", "failed") == 1
+    assert farm.value("farm_jobs_total", "cancelled") == 0
+    assert farm.value("farm_queue_depth", "amd64/virtual") == 1
+    assert farm.value("farm_jobs_running", "linux") == 1
+    assert total(farm.value("farm_job_waiting_seconds")) == (2, 2.0)
+    assert total(farm.value("farm_job_service_seconds")) == (2, 16.0)
+    assert total(farm.value("farm_job_response_seconds")) == (2, 18.0)
+    assert farm.value("farm_queue_oldest_wait_seconds", "amd64/virtual") == 1.0
+
+
+def test_lost_attempts_and_builders_are_told_from_failed_jobs(play, job):
+    """A lost builder's attempt is lost; with no retries left its job is failed."""
+    farm = play(retries=1)
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(1.0, (job("one"),)))
+    farm.tell(BuilderLost(2.0, "b1", "gone"))
+    farm.join(3.0, "b2")
+    farm.tell(BuilderLost(4.0, "b2", "gone"))
+    farm.metrics.publish_now(5.0)
+    assert farm.value("farm_attempts_total", "lost") == 2
+    assert farm.value("farm_attempts_total", "failed") == 0
+    assert farm.value("farm_jobs_total", "failed") == 1
+    assert farm.value("farm_builders_ended_total", "linux", "lost") == 2
+    assert farm.value("farm_builder_seconds_total", "linux") == 3.0
+    assert total(farm.value("farm_job_service_seconds")) == (0, 0.0)
+
+
+def test_builders_and_slots_are_counted_by_state(play, job):
+    """Booting, idle and building ones; a pool stays at zero when its builders are gone."""
+    farm = play()
+    farm.join(0.0, "b1", slots=2)
+    farm.tell(BuilderRequested(1.0, "b2", "linux"))
+    farm.tell(JobsSubmitted(2.0, (job("one"),)))
+    farm.metrics.publish_now(3.0)
+    assert farm.value("farm_builders", "linux", "building") == 1
+    assert farm.value("farm_builders", "linux", "booting") == 1
+    assert farm.value("farm_builders", "linux", "idle") == 0
+    assert farm.value("farm_slots", "linux", "busy") == 1
+    assert farm.value("farm_slots", "linux", "idle") == 1
+    farm.tell(BuilderLost(4.0, "b2"), BuilderRetired(5.0, "b1"))
+    farm.metrics.publish_now(6.0)
+    assert farm.value("farm_builders", "linux", "building") == 0
+    assert farm.value("farm_slots", "linux", "busy") == 0
+    assert farm.value("farm_builder_seconds_total", "linux") == 5.0
+
+
+def test_booting_and_plans_are_measured(play):
+    """Request to join, and how many builders there should be."""
+    farm = play()
+    farm.tell(BuilderRequested(1.0, "b1", "linux"))
+    farm.join(31.0, "b1")
+    farm.tell(PoolPlanned(32.0, "linux", 7, 6, 1, 20))
+    farm.metrics.publish_now(33.0)
+    assert farm.value("farm_provisioner_desired_builders", "linux") == 7
+    assert farm.value("farm_builders_requested_total", "linux") >= 1
+
+
+def test_an_estimate_is_held_against_what_came_true(play, job):
+    """Later and earlier dispatches are told apart; a job counts once."""
+    farm = play()
+    farm.join(0.0, "b1")
+    run_job(farm, job("first"), 0.0, "b1", ends_at=0.0)
+    farm.tell(JobsSubmitted(1.0, (job("blocker"),)))
+    farm.tell(JobsSubmitted(2.0, (job("late"),)), EstimateMade(2.0, "late", "farm", 5.0))
+    farm.tell(JobFinished(11.0, "blocker", 1, "b1", "succeeded"))
+    farm.metrics.publish_now(12.0)
+    assert total(farm.value("farm_dispatch_estimate_error_seconds", "later")) == (1, 6.0)
+    assert total(farm.value("farm_dispatch_estimate_error_seconds", "earlier")) == (0, 0.0)
+
+
+def test_estimates_are_shown_for_the_head_and_for_a_new_job(play, job):
+    """One running job of 10 s, one waiting: the head waits for the first, a new one for both."""
+    farm = play()
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(0.0, (job("one"), job("two"))))
+    farm.metrics.publish_now(0.0)
+    assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 10.0
+    assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "new") == 20.0
+
+
+def test_a_matrix_is_answered_when_its_last_job_ends(play, job):
+    """From its release, once."""
+    farm = play()
+    farm.join(0.0, "b1", slots=2)
+    pair = (job("m-1", matrix="m"), job("m-2", matrix="m"))
+    farm.tell(JobsSubmitted(1.0, pair))
+    farm.tell(JobFinished(5.0, "m-1", 1, "b1", "succeeded"))
+    farm.metrics.publish_now(5.0)
+    assert total(farm.value("farm_matrix_response_seconds")) == (0, 0.0)
+    farm.tell(JobFinished(9.0, "m-2", 1, "b1", "succeeded"))
+    farm.metrics.publish_now(9.0)
+    assert total(farm.value("farm_matrix_response_seconds")) == (1, 8.0)
+
+
+def test_shares_and_stickiness(play, job):
+    """Slots are charged to the first key; a slot that stays with it is retained at level 0."""
+    farm = play(fair_share=("team", "build"))
+    farm.join(0.0, "b1")
+
+    def of(name, team, build):
+        return job(name, attributes={"team": team, "build": build})
+
+    run_job(farm, of("1", "red", "a"), 0.0, "b1", ends_at=4.0)
+    run_job(farm, of("2", "red", "b"), 5.0, "b1", ends_at=6.0)
+    farm.tell(JobsSubmitted(7.0, (of("3", "blue", "c"),)))
+    farm.metrics.publish_now(8.0)
+    assert farm.value("farm_share_slots", "blue") == 1
+    assert farm.value("farm_share_slots", "red") == 0
+    assert farm.value("farm_share_slot_seconds_total", "red") == 5.0
+    assert farm.value("farm_share_jobs_submitted_total", "red") == 2
+    assert farm.value("farm_sticky_dispatches_total", "0", "retained") == 1
+    assert farm.value("farm_sticky_dispatches_total", "0", "switched") == 1
+    assert farm.value("farm_sticky_dispatches_total", "1", "switched") == 2
+
+
+def test_slowdown_is_measured_against_the_service_time_alone(play, job):
+    """A job of 10 s that took 14 was slowed down by 1.4."""
+    farm = play()
+    farm.join(0.0, "b1")
+    run_job(farm, job("one"), 0.0, "b1", ends_at=14.0)
+    farm.metrics.publish_now(15.0)
+    assert farm.value("farm_contention_slowdown_ratio", "linux") == 1.4
+
+
+def test_late_reports_count_as_ignored(play, job):
+    """A fact about something that is over changes nothing else."""
+    farm = play()
+    farm.join(0.0, "b1")
+    run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)
+    farm.tell(JobFinished(2.0, "one", 1, "b1", "failed"))
+    farm.metrics.publish_now(3.0)
+    assert farm.value("farm_scheduler_ignored_events_total") == 1
+    assert farm.value("farm_jobs_total", "failed") == 0
+
+
+def test_readings_do_not_change_when_the_farm_does(play, job):
+    """A scrape sees one instant, whatever happens meanwhile."""
+    farm = play()
+    farm.join(0.0, "b1")
+    farm.metrics.publish_now(0.0)
+    before = farm.metrics.readings()
+    copy = {name: dict(values) for name, values in before.items()}
+    run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)
+    farm.metrics.publish_now(1.0)
+    assert before == copy
+    assert farm.metrics.readings() != copy
+
+
+def test_labels_are_bounded():
+    """The first names keep a label of their own; the rest share one."""
+    label = Bounded(2)
+    assert [label(name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", "other", "a", "other"]
+
+
+def test_adopted_builders_count_from_their_joining(play):
+    """A scheduler that was restored knows builders that it did not see join."""
+    farm = play()
+    farm.scheduler.add_builder(Builder(id="old", pool="linux", index=1), 2.0)
+    metrics = type(farm.metrics)(farm.scheduler)
+    metrics.publish_now(10.0)
+    assert metrics.readings()["farm_builder_seconds_total"][("linux",)] == 8.0
