@@ -21,6 +21,10 @@ from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 
+PATIENCE = 7 * 86_400.0
+"""Farm seconds without an arrival or a start after which builders that come and go, with jobs that
+none of them takes, are not watched any longer."""
+
 _NEVER = float("inf")
 _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
 
@@ -47,6 +51,9 @@ class SimulatedWorld:
         self._made_by_pool: dict[str, int] = dict.fromkeys(self._pools, 0)
         #: jobs handed in and not ended
         self._open_jobs = 0
+        #: when something last moved: an arrival, a start, or a job found running
+        self._moved_at = 0.0
+        self._gave_up = False
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
         for pool in pools:
             for _ in range(pool.builders):
@@ -70,7 +77,7 @@ class SimulatedWorld:
                 if arrives_at == _NEVER:
                     return self._give_up()
                 jobs = self._next_jobs
-                self.now = arrives_at
+                self.now = self._moved_at = arrives_at
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
                 return JobsSubmitted(arrives_at, jobs)
@@ -86,6 +93,8 @@ class SimulatedWorld:
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
             self.now = at
+            if at - self._moved_at > PATIENCE and arrives_at == _NEVER and self._stuck(at):
+                return self._give_up()
             event: Event | None = what.due(serial, at)
             if event is not None:
                 return event
@@ -94,7 +103,10 @@ class SimulatedWorld:
         """Carry out an order; facts that follow at this instant come out next."""
         if type(command) is StartJob:
             at, job = self.now, command.job
-            life = self._lives[command.builder]
+            self._moved_at = at
+            life = self._lives.get(command.builder)
+            if life is None:
+                return  # it vanished at this instant: the scheduler hears of that next
             self._at_once.append(JobStarted(at, job.id, command.attempt, command.builder))
             life.attempts[job.id] = command
             if life.progress is None:
@@ -111,15 +123,25 @@ class SimulatedWorld:
         elif isinstance(command, CancelJob):
             if command.builder in self._lives:
                 self._lives[command.builder].cancel(command, self.now)
-        elif isinstance(command, RetireBuilder):
+        elif isinstance(command, RetireBuilder) and command.builder in self._lives:
             self._lives[command.builder].retire(self.now)
 
     # --- what happens -----------------------------------------------------------------------
 
+    def _stuck(self, at: float) -> bool:
+        """Whether jobs wait, none runs, and only builders come and go."""
+        if not self._open_jobs or self._gave_up:
+            return False
+        if any(life.attempts for life in self._lives.values()):
+            self._moved_at = at
+            return False
+        return True
+
     def _give_up(self) -> Event | None:
         """With nothing left to come, the run is over, or the rest can never run: cancel it."""
-        if not self._open_jobs:
+        if not self._open_jobs or self._gave_up:
             return None
+        self._gave_up = True
         reason = "no builder will ever be able to run it"
         return events.CancelRequested(self.now, invocation=(), reason=reason)
 

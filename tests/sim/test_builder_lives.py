@@ -1,0 +1,161 @@
+"""The lives of simulated builders: boot, clean, idle, shut down, break, vanish."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.events import (
+    BuilderIdle,
+    BuilderJoined,
+    BuilderLost,
+    BuilderRequested,
+    BuilderRetired,
+    CancelRequested,
+    JobStarted,
+    SlotCleaned,
+)
+from farm.core.model import Platform
+
+
+def test_boot_time(story, pool, jobs):
+    """Jobs wait for a builder to boot; arrivals of the same instant come after the joining."""
+    story.play([pool(builders=1, boot_time=20.0)], jobs((5, 10), (20, 1)))
+    assert story.shape(BuilderRequested, BuilderJoined) == [
+        (0.0, "builder-requested", "p-1"),
+        (20.0, "builder-joined", "p-1"),
+    ]
+    assert story.times() == {"a": (20.0, 30.0), "b": (30.0, 31.0)}
+
+
+def test_cleaning(story, pool, jobs):
+    """A slot takes its next job only when it is clean; the other slots go on."""
+    story.play([pool(builders=1, slots=2, inter_job_time=3.0)], jobs((0, 5), (0, 20), (1, 5)))
+    assert story.times() == {"a": (0.0, 5.0), "b": (0.0, 20.0), "c": (8.0, 13.0)}
+    assert [(f.at, f.slot) for f in story.of(SlotCleaned)][:2] == [(8.0, 0), (16.0, 0)]
+
+
+def test_speed(story, pool, jobs):
+    """Service time is the job's divided by the builder's speed."""
+    story.play([pool(builders=1, speed=4.0)], jobs((0, 10)))
+    assert story.times() == {"a": (0.0, 2.5)}
+
+
+def test_idle_timeout_and_successor(story, pool, jobs):
+    """Idle for the time-out, then shutting down; a fixed pool is kept at its size."""
+    life = pool(builders=1, boot_time=2.0, idle_timeout=10.0, shutdown_time=5.0)
+    story.play([life], jobs((0, 4), (100, 1)))
+    assert story.shape(BuilderJoined, BuilderIdle, BuilderRetired)[:4] == [
+        (2.0, "builder-joined", "p-1"),
+        (16.0, "builder-idle", "p-1"),
+        (21.0, "builder-retired", "p-1"),
+        (23.0, "builder-joined", "p-2"),
+    ]
+    assert story.times()["a"] == (2.0, 6.0)
+
+
+def test_work_in_between_restarts_the_idle_clock(story, pool, jobs):
+    """Not the first idleness counts, but the last."""
+    story.play([pool(builders=1, idle_timeout=10.0)], jobs((0, 1), (8, 1), (18, 1), (40, 1)))
+    assert [at for at, _, _ in story.shape(BuilderIdle)][:1] == [29.0]
+
+
+def test_a_job_at_the_instant_of_the_time_out(story, pool, jobs):
+    """The builder goes first, arrivals come last: the successor takes the job."""
+    story.play([pool(builders=1, idle_timeout=10.0, shutdown_time=1.0)], jobs((10, 1)))
+    assert story.where() == {"a": "p-2"}
+    assert story.times() == {"a": (11.0, 12.0)}
+
+
+def test_idleness_counts_from_the_cleaning(story, pool, jobs):
+    """A builder that cleans is not idle."""
+    story.play([pool(builders=1, idle_timeout=10.0, inter_job_time=5.0)], jobs((0, 1), (50, 1)))
+    assert story.shape(BuilderIdle)[0][0] == 16.0
+
+
+def test_broken_boots(story, pool, jobs):
+    """A builder that never takes a job is there all the same; the others do the work."""
+    life = pool(builders=3, fails_to_boot=lambda number: number != 2)
+    story.play([life], jobs((0, 5), (0, 5)))
+    assert story.where() == {"a": "p-2", "b": "p-2"}
+    assert [f.builder.takes_jobs for f in story.of(BuilderJoined)] == [False, True, False]
+
+
+def test_a_lost_builder_is_replaced_and_its_job_runs_again(story, pool, jobs):
+    """From the beginning, on its successor; nothing of the lost attempt is reported."""
+
+    def lose_it(event, world):
+        if isinstance(event, JobStarted) and event.attempt == 1:
+            world.lose_builder("p-1")
+            world.lose_builder("p-1")
+            world.lose_builder("nobody")
+
+    story.then = lose_it
+    story.play([pool(builders=1, boot_time=7.0)], jobs((10, 5)))
+    assert [f.builder for f in story.of(BuilderLost)] == ["p-1"]
+    assert story.times() == {"a": (17.0, 22.0)}
+    assert story.ends()["a"].attempts == 2
+
+
+@pytest.mark.parametrize("moment", [BuilderRequested, BuilderIdle, SlotCleaned])
+def test_builders_lost_at_odd_moments(story, pool, jobs, moment):
+    """Booting, shutting down, cleaning: whatever its timers say later is void."""
+    lost = []
+
+    def lose_it(event, world):
+        if type(event) is moment and not lost:
+            lost.append(event)
+            world.lose_builder("p-1")
+
+    story.then = lose_it
+    life = pool(builders=1, slots=2, boot_time=1.0, idle_timeout=9.0, shutdown_time=9.0,
+                inter_job_time=2.0)  # fmt: skip
+    story.play([life], jobs((0, 5), (0, 6), (60, 5)))
+    assert lost
+    assert {end.outcome for end in story.ends().values()} == {"succeeded"}
+
+
+def test_fail_fast_stops_running_jobs_at_once(story, pool, jobs):
+    """In virtual time a cancelled attempt ends at the very instant."""
+    made = jobs((0, 50), (0, 100), (0, 100), matrix="m")
+    import msgspec
+
+    made[0] = msgspec.structs.replace(made[0], fails=True)
+    story.play([pool(builders=2)], made, fail_fast=True)
+    assert {name: end.finished_at for name, end in story.ends().items()} == dict.fromkeys("abc", 50)
+    assert [end.outcome for end in story.ends().values()] == ["failed", "cancelled", "cancelled"]
+
+
+# --- jobs that nothing can run ------------------------------------------------------------------
+
+
+def test_jobs_that_no_builder_can_run_end_cancelled(story, pool, jobs):
+    """Said at the end of the run, with the reason; the rest is not harmed."""
+    made = [*jobs((0, 5)), *jobs((1, 5), platform=Platform("s390x"))]
+    import msgspec
+
+    made[1] = msgspec.structs.replace(made[1], id="odd")
+    story.play([pool(builders=1)], made)
+    assert story.ends()["a"].outcome == "succeeded"
+    odd = story.ends()["odd"]
+    assert (odd.outcome, odd.reason) == ("cancelled", "no builder will ever be able to run it")
+    assert len(story.of(CancelRequested)) == 1
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_builders_that_come_and_go_do_not_make_a_run_endless(story, pool, jobs, broken):
+    """An idle time-out with nothing to run, or nothing but broken builders: the run ends."""
+    life = pool(
+        builders=2,
+        idle_timeout=3600.0,
+        boot_time=60.0,
+        fails_to_boot=(lambda number: True) if broken else None,
+    )
+    story.play([life], jobs((0, 5), platform=Platform(None if broken else "s390x")))
+    assert story.ends()["a"].outcome == "cancelled"
+
+
+def test_a_long_job_is_not_given_up(story, pool, jobs):
+    """Builders come and go for weeks while one works: it still ends in its own time."""
+    life = pool(builders=2, idle_timeout=86_400.0)
+    story.play([life], jobs((0, 3e6), (0, 3e6), (1, 5)))
+    assert {end.outcome for end in story.ends().values()} == {"succeeded"}
