@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from farm.core.errors import ScenarioError
+from farm.scenario.calibration import resolve_calibration_paths, with_calibrations_read
 from farm.scenario.checks import check_workload
 from farm.scenario.document import MarkedDict, mark_of, merge, read_document
 from farm.scenario.model import Scenario
@@ -46,6 +47,7 @@ def parse_scenario(
         raise ScenarioError(f"{source}: values are nested too deeply") from None
     scenario = _with_traces_found(scenario, Path(base_dir))
     try:
+        scenario = with_calibrations_read(scenario, Path(base_dir))
         check_workload(scenario)
     except ScenarioError as error:
         where = str(error).split(":", 1)[0]
@@ -58,6 +60,7 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     """Return the document with everything that it extends merged beneath it."""
     document = read_document(path)
     _resolve_trace_paths(document, path.parent)
+    resolve_calibration_paths(document, path.parent)
     base_name = document.pop("extends", None)
     if base_name is None:
         return document

@@ -143,6 +143,9 @@ MemoryLaw = Annotated[
 ]
 
 
+CPU_LAWS = ("slowdown", "linear", "threads", "calibration")
+
+
 class Contention(Section):
     """How jobs on one builder slow each other down: a running job advances at 1 ÷ slowdown."""
 
@@ -155,18 +158,20 @@ class Contention(Section):
     """CPU slowdown by threads against cores."""
     memory: MemoryLaw | None = None
     """Slowdown of the memory bus by memory-heavy jobs: a table, or threshold and slope."""
+    calibration: Text | None = Field(default=None, exclude=True)
+    """A file of `farm calibrate`, relative to the scenario file: its table is the `slowdown`."""
     combine: Literal["product", "max"] = "product"
     """The two resources multiply, or the worse one counts."""
 
     @model_validator(mode="after")
     def _one_cpu_law(self) -> Contention:
-        laws = [key for key in ("slowdown", "linear", "threads") if getattr(self, key) is not None]
+        laws = [key for key in CPU_LAWS if getattr(self, key) is not None]
         if len(laws) > 1:
             raise ValueError(
-                f"found {' and '.join(laws)} together; allowed: one of slowdown, linear, threads"
+                f"found {' and '.join(laws)} together; allowed: one of {', '.join(CPU_LAWS)}"
             )
         if not laws and self.memory is None:
-            raise ValueError("found nothing; allowed: slowdown, linear or threads, and memory")
+            raise ValueError(f"found nothing; allowed: one of {', '.join(CPU_LAWS)}, and memory")
         return self
 
 

@@ -69,6 +69,9 @@ Text = Annotated[str, Field(strict=True, min_length=1, max_length=500)]
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 """Letters, digits, dots, dashes and underscores: it becomes part of ids, keys and file names."""
 
+MODES = ("timed", "stress", "memory", "mixed")
+"""How a live builder carries a job out: by letting time pass, or by burning what the job burns."""
+
 T = TypeVar("T")
 
 
@@ -120,6 +123,19 @@ def _some_weight(weights: dict[T, float]) -> dict[T, float]:
     return weights
 
 
+def _mode(found: object) -> str:
+    if found not in MODES:
+        raise ValueError
+    return str(found)
+
+
+def _thread_count(found: object) -> int:
+    count = _whole(found)
+    if count < 1:
+        raise ValueError
+    return count
+
+
 _ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
 
 TextChoice = Annotated[
@@ -142,3 +158,19 @@ NumberChoice = Annotated[
     AfterValidator(_some_weight),
 ]
 """One number, a list of equally likely ones, or ``{number: weight}``."""
+
+ModeChoice = Annotated[
+    dict[str, NonNegative],
+    BeforeValidator(_choice_of(_mode, ", ".join(MODES)), json_schema_input_type=_ANY_CHOICE),
+    AfterValidator(_some_weight),
+]
+"""One mode, a list of equally likely ones, or ``{mode: weight}``."""
+
+ThreadChoice = Annotated[
+    dict[int, NonNegative],
+    BeforeValidator(
+        _choice_of(_thread_count, "a whole number from 1"), json_schema_input_type=_ANY_CHOICE
+    ),
+    AfterValidator(_some_weight),
+]
+"""One count, a list of equally likely ones, or ``{count: weight}``."""

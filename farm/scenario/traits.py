@@ -10,6 +10,7 @@ from farm.core.model import Platform
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Flag,
+    ModeChoice,
     Name,
     NonNegative,
     NumberChoice,
@@ -19,6 +20,7 @@ from farm.scenario.quantities import (
     Share,
     Text,
     TextChoice,
+    ThreadChoice,
     WholeChoice,
 )
 from farm.scenario.section import Section, or_plain
@@ -153,10 +155,11 @@ class Traits(Section):
     """Which jobs are CPU-heavy."""
     memory_heavy: Heavy | None = None
     """Which jobs are heavy on the memory bus."""
-    mode: Literal["timed", "stress", "memory", "mixed"] | None = None
-    """How a live builder spends the service time."""
-    threads: Positive | None = None
-    """Processes that a stress job keeps busy."""
+    mode: ModeChoice | None = None
+    """How a live builder carries the job out: `timed` lets its service time pass; `stress`,
+    `memory` and `mixed` burn what an idle core does in that time, for each thread."""
+    threads: ThreadChoice | None = None
+    """Processes that a burning job keeps busy; what it counts for in laws by threads."""
 
     @field_validator("declared", "work_size")
     @classmethod

@@ -52,12 +52,10 @@ def job_maker(traits: Traits, streams: Streams) -> Callable[[Fields], Job]:
 def trait_steps(traits: Traits, streams: Streams) -> list[Step]:
     """Return what sets each trait that is given, in an order in which they may build on others."""
     steps: list[Step] = []
-    for name in ("kind", "level", "score", "priority"):
+    for name in ("kind", "level", "score", "priority", "mode", "threads"):
         weights = getattr(traits, name)
         if weights is not None:
             steps.append(_choice(name, weights, streams(name)))
-    constants = ((name, getattr(traits, name)) for name in ("mode", "threads"))
-    steps.extend(_constant(name, value) for name, value in constants if value is not None)
     if traits.attributes is not None or traits.invocation is not None:
         steps.append(_attributes(traits, streams))
     if traits.fails is not None:
