@@ -73,7 +73,17 @@ class RetireBuilder(_Order, frozen=True, gc=False, tag="builder-drained", tag_fi
     builder: str
 
 
-Command = StartJob | CancelJob | RequeueJob | EndJob | RetireBuilder
+class SetAlarm(_Order, frozen=True, gc=False, tag="alarm-set", tag_field="event"):
+    """Say AlarmRang once it is this late (farm time, s): somebody is not to wait for ever."""
+
+    kind = "alarm-set"
+    rings_at: float
+
+
+Command = StartJob | CancelJob | RequeueJob | EndJob | RetireBuilder | SetAlarm
+
+FAIL_FAST = "fail-fast: "
+"""How the reason of a job begins that was cancelled because another one of its matrix failed."""
 
 IGNORED: tuple[Command, ...] = ()
 """What handle() returns, by identity, for a fact about something that is over (a late report)."""

@@ -6,7 +6,8 @@ Two situations, each O(log n) in the waiting jobs and in the builders:
   balancer ranks first, until no job or no room is left;
 * a slot became free: it takes the best job of the lanes that its builder serves.
 
-Between two facts no job waits while a builder that may run it has room.
+Between two facts no job waits while a builder that may run it has room. Two balancers keep a job
+waiting on purpose, and are dispatchers of their own: ``heavy_light.py`` and ``fastest.py``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Iterable
 
 from farm.core.commands import Command, RetireBuilder, StartJob
 from farm.core.explain import Decision, DecisionLog
+from farm.core.fairness import goes_before
 from farm.core.matching import BuilderGroup, Lane, Matching
-from farm.core.model import Platform
+from farm.core.model import Job
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
@@ -27,19 +29,24 @@ class Dispatcher:
     """Binds waiting jobs to free slots and keeps the counts of busy ones."""
 
     def __init__(self, rules: SchedulingRules) -> None:
-        self.matching = Matching(rules.ranking, rules.make_queue)
+        self.rules = rules
+        self.matching = self._make_matching()
         self.decisions = DecisionLog(rules.explain_last)
         #: fair-share queues want to hear about slots; plain ones do not
         self.watched = rules.path is not None
 
-    def lane(self, platform: Platform, at: float) -> Lane:
-        """Return the lane of a platform; a new one learns which slots are free."""
-        before = len(self.matching.lanes) if self.watched else 0
-        lane = self.matching.lane(platform)
+    def _make_matching(self) -> Matching:
+        return Matching(self.rules.ranking, self.rules.make_queue)
+
+    def lane(self, job: Job, at: float) -> Lane:
+        """Return the lane of a job; a new one learns which slots are free."""
+        before = len(self.matching.lanes)
+        lane = self.matching.lane(job.platform, heavy=job.heavy)
         if self.watched and len(self.matching.lanes) > before:
             for group in lane.groups:
                 for slot in group.open_slots():
-                    lane.queue.slot_free(slot, at)
+                    if lane in slot.builder.lanes:
+                        lane.queue.slot_free(slot, at)
         return lane
 
     def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
@@ -47,7 +54,7 @@ class Dispatcher:
         lane: Lane = state.lane
         if not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
-            self._dispatch(state, slot or _free_slot(builder), lane, at, orders)
+            self._dispatch(state, slot or free_slot(builder), lane, at, orders)
         else:
             self.wait(state, lane, at)
 
@@ -71,9 +78,9 @@ class Dispatcher:
             for lane in live:
                 if not lane.waiting or (builder := lane.best_builder()) is None:
                     continue
-                slot = _free_slot(builder)
+                slot = free_slot(builder)
                 state = lane.queue.choose(slot, at)
-                if state is not None and (chosen is None or state.key < chosen[0].key):
+                if state is not None and (chosen is None or self._before(state, chosen[0])):
                     chosen = (state, slot, lane)
             if chosen is None:
                 return
@@ -86,16 +93,21 @@ class Dispatcher:
         """Give a free slot the best job that its builder may run; say whether there was one."""
         best: JobState | None = None
         best_lane: Lane | None = None
-        group: BuilderGroup = slot.builder.group
-        for lane in group.lanes:
+        for lane in slot.builder.lanes:
             if lane.waiting:
                 state = lane.queue.choose(slot, at)
-                if state is not None and (best is None or state.key < best.key):
+                if state is not None and (best is None or self._before(state, best)):
                     best, best_lane = state, lane
         if best is None or best_lane is None:
             return False
         self._dispatch(best, slot, best_lane, at, orders)
         return True
+
+    def _before(self, state: JobState, other: JobState) -> bool:
+        """Whether the head of one lane goes before the head of another."""
+        if self.watched:
+            return goes_before(state, other, self.matching.lanes)
+        return bool(state.key < other.key)
 
     def _dispatch(
         self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
@@ -159,19 +171,18 @@ class Dispatcher:
         self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
     ) -> None:
         """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
-        group: BuilderGroup = builder.group
+        lanes: list[Lane] = builder.lanes
         if self.watched:
-            for lane in group.lanes:
+            for lane in lanes:
                 lane.queue.slot_free(slot, at)
-        for lane in group.lanes:
+        for lane in lanes:
             if lane.waiting:
                 if self._fill_slot(slot, at, orders):
                     return
                 break
-        group.free.offer(builder)
+        builder.group.free.offer(builder)
 
-    @staticmethod
-    def reoffer(builder: BuilderState) -> None:
+    def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
         if builder.accepts:
             builder.pool.accepting += 1
@@ -189,6 +200,24 @@ class Dispatcher:
                     if gone or (slot.running is None and not slot.cleaning):
                         lane.queue.slot_unavailable(slot, at, gone=gone)
 
+    # --- what only some balancers care for ----------------------------------------------------
+
+    def look_again(self, at: float, orders: list[Command]) -> None:
+        """Something changed that may let a job go that was kept waiting on purpose."""
+
+    def load_reported(
+        self,
+        builder: BuilderState,
+        overloaded: bool,
+        at: float,  # noqa: ARG002 - for subclasses
+        orders: list[Command],  # noqa: ARG002 - for subclasses
+    ) -> None:
+        """A builder said whether it has room for heavy jobs."""
+        builder.overloaded = overloaded
+
+    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+        """An alarm that this dispatcher set has rung."""
+
     @staticmethod
     def retire_if_empty(builder: BuilderState, orders: list[Command]) -> None:
         """Order a builder that is to go, and has nothing left to do, to go."""
@@ -199,7 +228,7 @@ class Dispatcher:
             orders.append(RetireBuilder(builder.builder.id))
 
 
-def _free_slot(builder: BuilderState) -> Slot:
+def free_slot(builder: BuilderState) -> Slot:
     """Return the lowest free slot of a builder that has room."""
     if not builder.busy:
         return builder.slots[0]

@@ -160,6 +160,12 @@ class LoadReported(_Fact, frozen=True, gc=False, tag="load-reported", tag_field=
     overloaded: bool
 
 
+class AlarmRang(_Fact, frozen=True, gc=False, tag="alarm-rang", tag_field="event"):
+    """The instant has come that a SetAlarm order asked for."""
+
+    kind = "alarm-rang"
+
+
 class PoolPlanned(_Fact, frozen=True, gc=False, tag="pool-planned", tag_field="event"):
     """The provisioner decided how many builders a pool should have (a record, not an order)."""
 
@@ -211,6 +217,7 @@ Event = (
     | BuilderLost
     | AttemptLost
     | LoadReported
+    | AlarmRang
     | PoolPlanned
     | EstimateMade
 )

@@ -49,11 +49,7 @@ class Decision(msgspec.Struct, frozen=True):
         else:
             competing = list(islice(queue.in_order(), _SHOWN + 1))
         others = [other for other in competing if other is not state][:_SHOWN]
-        free = sorted(
-            (b.rank, b.builder.index, b.builder.id)
-            for group in lane.groups
-            for b in group.free.first(_SHOWN)
-        )
+        free = sorted((b.rank, b.builder.index, b.builder.id) for b in lane.free_builders(_SHOWN))
         return cls(
             at=at,
             job=state.job.id,

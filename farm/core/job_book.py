@@ -23,7 +23,7 @@ class JobBook:
         self.rules = rules
         self.estimator = estimator
         self.dispatcher = dispatcher
-        self.lanes = dispatcher.matching.by_platform
+        self.lanes = dispatcher.matching.by_weight
         self.by_id: dict[str, JobState] = {}
         #: jobs ever taken in
         self.serial = 0
@@ -43,8 +43,7 @@ class JobBook:
         self.serial = serial = self.serial + 1
         estimate = self.estimator.estimate(job)
         key = (-job.level, rules.policy(job, estimate, at, serial), serial)
-        platform = job.platform
-        lane = self.lanes.get(platform) or self.dispatcher.lane(platform, at)
+        lane = self.lanes[job.heavy].get(job.platform) or self.dispatcher.lane(job, at)
         state = JobState(job, serial, key, at, estimate, lane)
         if rules.path is not None:
             state.path = rules.path(job)

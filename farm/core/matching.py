@@ -7,7 +7,7 @@ for a job, or the best job for a builder, is a look at the tops of a few heaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from farm.core.balancer import FreeBuilders, Ranking
 from farm.core.model import Builder, Platform
@@ -18,7 +18,7 @@ from farm.core.state import BuilderState, Slot
 class Lane:
     """The jobs waiting for one platform, and the groups of builders that may run them."""
 
-    __slots__ = ("groups", "platform", "queue", "waiting")
+    __slots__ = ("groups", "heavy", "platform", "queue", "waiting")
 
     def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
         self.platform = platform
@@ -26,6 +26,8 @@ class Lane:
         #: how many jobs wait in the queue
         self.waiting = 0
         self.groups: list[BuilderGroup] = []
+        #: holds the heavy jobs only (heavy-light)
+        self.heavy = False
 
     def best_builder(self) -> BuilderState | None:
         """Return the free builder that the balancer prefers; the lowest index on a tie."""
@@ -34,6 +36,10 @@ class Lane:
             return groups[0].free.best()
         found = [state for group in groups if (state := group.free.best()) is not None]
         return min(found, key=_by_rank) if found else None
+
+    def free_builders(self, count: int) -> list[BuilderState]:
+        """Return free builders that may take a job from here, the best ``count`` of each group."""
+        return [state for group in self.groups for state in group.free.first(count)]
 
 
 def _by_rank(state: BuilderState) -> tuple[float, int]:
@@ -61,51 +67,67 @@ class BuilderGroup:
 
 
 class Matching:
-    """The lanes and groups of a farm, created as platforms and builders appear."""
+    """The lanes and groups of a farm, created as platforms and builders appear.
 
-    __slots__ = ("_groups", "_make_queue", "_ranking", "by_platform")
+    Subclasses sort the builders into finer groups, or the jobs into more lanes.
+    """
+
+    __slots__ = ("_groups", "_made", "_make_queue", "_ranking", "by_weight")
 
     def __init__(self, ranking: Ranking, make_queue: Callable[[], PlatformQueue]) -> None:
         self._ranking = ranking
         self._make_queue = make_queue
-        self.by_platform: dict[Platform, Lane] = {}
-        self._groups: dict[tuple[tuple[str, ...], bool], BuilderGroup] = {}
+        lanes: dict[Platform, Lane] = {}
+        #: where light jobs and heavy jobs wait, by platform: here all in the same lanes
+        self.by_weight: tuple[dict[Platform, Lane], dict[Platform, Lane]] = (lanes, lanes)
+        self._made: list[Lane] = []
+        self._groups: dict[Hashable, BuilderGroup] = {}
 
     @property
     def lanes(self) -> list[Lane]:
         """All lanes, in the order in which their platforms appeared."""
-        return list(self.by_platform.values())
+        return self._made
 
     @property
     def groups(self) -> list[BuilderGroup]:
         """All groups, in the order in which their first builders joined."""
         return list(self._groups.values())
 
-    def lane(self, platform: Platform) -> Lane:
+    def lane(self, platform: Platform, *, heavy: bool = False) -> Lane:
         """Return the lane of a platform (unspecified virtualization: the virtual one)."""
-        found = self.by_platform.get(platform)
+        by_platform = self.by_weight[heavy]
+        found = by_platform.get(platform)
         if found is not None:
             return found
         normal = platform.normalised()
         if normal != platform:
-            return self.lane(normal)
-        found = self.by_platform[platform] = Lane(platform, self._make_queue())
+            return self.lane(normal, heavy=heavy)
+        found = by_platform[platform] = self._new_lane(platform, heavy=heavy)
+        self._made.append(found)
         for group in self._groups.values():
             self._connect(found, group)
         return found
 
     def group(self, builder: Builder) -> BuilderGroup:
         """Return the group that a builder belongs to."""
-        key = (builder.processors, builder.virtualized)
+        key = self._group_key(builder)
         found = self._groups.get(key)
         if found is None:
-            found = self._groups[key] = BuilderGroup(builder, self._ranking)
-            for lane in self.by_platform.values():
+            found = self._groups[key] = self._new_group(builder)
+            for lane in self._made:
                 self._connect(lane, found)
         return found
 
-    @staticmethod
-    def _connect(lane: Lane, group: BuilderGroup) -> None:
+    def _new_lane(self, platform: Platform, *, heavy: bool) -> Lane:  # noqa: ARG002 - theirs
+        return Lane(platform, self._make_queue())
+
+    def _new_group(self, sample: Builder) -> BuilderGroup:
+        return BuilderGroup(sample, self._ranking)
+
+    def _group_key(self, builder: Builder) -> Hashable:
+        return (builder.processors, builder.virtualized)
+
+    def _connect(self, lane: Lane, group: BuilderGroup) -> None:
         if group.sample.can_run(lane.platform):
             lane.groups.append(group)
             group.lanes.append(lane)

@@ -49,6 +49,9 @@ class PlatformQueue(Protocol):
     def left(self, follower: JobState, at: float) -> None:
         """A follower no longer wants the execution that it shares."""
 
+    def rekeyed(self, state: JobState, at: float) -> None:
+        """The key of a waiting job, or of one that shares its execution, was changed."""
+
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without disturbing the queue."""
 
@@ -81,6 +84,9 @@ class PlainQueue:
         """Take a waiting job out; call it while its status still says that it waits."""
         self._waiting -= 1
         state.key = (*state.key,)  # the entry in the heap no longer carries this very key
+        self._limit_void_entries()
+
+    def _limit_void_entries(self) -> None:
         if len(self._heap) > 64 and self._waiting * 2 < len(self._heap):
             self._heap = [entry for entry in self._heap if self._counts(entry)]
             heapq.heapify(self._heap)
@@ -129,6 +135,16 @@ class PlainQueue:
 
     def left(self, follower: JobState, at: float) -> None:
         """Leave the leader where it is: it was promised that place."""
+
+    def rekeyed(self, state: JobState, at: float) -> None:
+        """Move a waiting job to its new place; a follower can only move its leader up."""
+        if state.leader is not None:
+            self.joined(state, at)
+            return
+        if state.followers:
+            state.key = min(state.key, *(follower.key for follower in state.followers))
+        heapq.heappush(self._heap, (state.key, state))
+        self._limit_void_entries()
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in policy order: O(n log n), the queue is not touched."""

@@ -28,7 +28,7 @@ class PoolObserver:
         pool = scheduler.pool(spec.name)
         lanes = [
             lane
-            for lane in scheduler.dispatcher.matching.by_platform.values()
+            for lane in scheduler.dispatcher.matching.lanes
             if self._sample.can_run(lane.platform)
         ]
         broken = pool.builders - pool.accepting

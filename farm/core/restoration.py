@@ -26,13 +26,20 @@ def restored(
     ordered and charged anew, in the order of their submission (a what-if on a running farm).
     """
     scheduler = Scheduler(rules, estimator)
+    restore(scheduler, snapshot, rekey=rekey)
+    return scheduler
+
+
+def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False) -> None:
+    """Let a scheduler that knows nothing yet go on from the snapshot; see ``restored``."""
+    rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
     for pool in snapshot.pools:
         scheduler.pool(pool.name).requested.update(pool.requested)
     for builder in snapshot.builders:
         _put_builder(scheduler, builder)
-    for platform, _ in snapshot.trees:
-        scheduler.dispatcher.lane(platform, snapshot.at)
+    for platform, heavy, _ in snapshot.trees:
+        scheduler.dispatcher.matching.lane(platform, heavy=heavy)
     views = (*snapshot.running, *snapshot.waiting)
     keys = {view.serial: _plain(view.key) for view in views}
     for view in sorted(views, key=lambda view: view.serial):
@@ -42,8 +49,10 @@ def restored(
         if rekey:
             keys[serial] = (-job.level, key, serial)
     states = [_put_job(scheduler, view, keys[view.serial], rekey=rekey) for view in views]
+    scheduler.jobs.clear()
+    for state in sorted(states, key=lambda state: state.serial):
+        scheduler.book.enter(state)  # whoever cancels many does so in the order of submission
     _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
-    return scheduler
 
 
 def _plain(key: Any) -> Any:
@@ -75,7 +84,7 @@ def _put_job(scheduler: Scheduler, view: JobView, key: Any, *, rekey: bool) -> J
         key,
         view.submitted_at,
         view.estimated_time,
-        scheduler.dispatcher.lane(job.platform, view.submitted_at),
+        scheduler.dispatcher.matching.lane(job.platform, heavy=job.heavy),
         path=path,
         attempts=view.attempts,
         dispatched_at=view.dispatched_at,
@@ -95,18 +104,18 @@ def _put_job(scheduler: Scheduler, view: JobView, key: Any, *, rekey: bool) -> J
         slot.builder.pool.busy_slots += 1
     else:
         state.status = JobStatus.WAITING
-    scheduler.book.enter(state)
+    scheduler.jobs[job.id] = state
     return state
 
 
 def _fill_lanes(scheduler: Scheduler, snapshot: FarmSnapshot, waiting: list[JobState]) -> None:
     """Put the waiting jobs into their lanes and offer the builders that have room."""
-    memories = dict(snapshot.trees)
+    memories = {(platform, heavy): memory for platform, heavy, memory in snapshot.trees}
     for lane in scheduler.dispatcher.matching.lanes:
         states = [state for state in waiting if state.lane is lane]
         leaders = [state for state in states if state.leader is None]
         lane.waiting = len(leaders)
-        queue, memory = lane.queue, memories.get(lane.platform)
+        queue, memory = lane.queue, memories.get((lane.platform, lane.heavy))
         if isinstance(queue, FairShareQueue) and memory is not None:
             slots = [slot for group in lane.groups for slot in group.all_slots()]
             running = [s.running for s in slots if s.running and s.running.lane is lane]
@@ -114,7 +123,7 @@ def _fill_lanes(scheduler: Scheduler, snapshot: FarmSnapshot, waiting: list[JobS
         else:
             _fill_afresh(lane, leaders, snapshot.at)
     for builder in scheduler.builders.values():
-        scheduler.dispatcher.reoffer(builder)
+        scheduler.dispatcher.reoffer(builder, snapshot.at)
 
 
 def _fill_afresh(lane: Lane, waiting: list[JobState], at: float) -> None:

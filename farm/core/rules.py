@@ -7,9 +7,21 @@ from collections.abc import Callable
 import msgspec
 
 from farm.core.balancer import RANKINGS, Ranking
+from farm.core.load_limits import LoadLimits
 from farm.core.model import Job
 from farm.core.platform_queue import PlainQueue, PlatformQueue
 from farm.core.policies import KeyFunction, fifo
+from farm.core.state import BuilderState
+
+
+class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
+    """When the heavy-light balancer holds heavy jobs back from a builder."""
+
+    limits: LoadLimits
+    #: the load of a builder as the scheduler sees it; None: builders report it
+    measure: Callable[[BuilderState], float] | None = None
+    #: seconds after which one of a platform's heavy jobs may go to an overloaded builder
+    hold_at_most: float = float("inf")
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +31,10 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     policy: KeyFunction = fifo.key
     #: rank of a builder with room, smallest first
     ranking: Ranking = RANKINGS["jenkins"]
+    #: overloaded builders get light jobs only
+    heavy_light: HeavyLight | None = None
+    #: a job goes to the builder that is expected to end it first, free now or later
+    by_speed: bool = False
     #: makes the queue of one platform (plain, or a fair-share tree)
     make_queue: Callable[[], PlatformQueue] = PlainQueue
     #: the invocation path that a job is charged to; None: no fair share

@@ -14,8 +14,16 @@ from typing import Any
 import msgspec
 
 from farm.core import events
-from farm.core.commands import IGNORED, NO_COMMANDS, CancelJob, Command, EndJob, RequeueJob
-from farm.core.dispatcher import Dispatcher
+from farm.core.commands import (
+    FAIL_FAST,
+    IGNORED,
+    NO_COMMANDS,
+    CancelJob,
+    Command,
+    EndJob,
+    RequeueJob,
+)
+from farm.core.dispatchers import make_dispatcher
 from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.job_book import JobBook
@@ -36,7 +44,7 @@ class Scheduler:
         self.estimator = estimator
         self.builders: dict[str, BuilderState] = {}
         self.pools: dict[str, PoolCounts] = {}
-        self.dispatcher = Dispatcher(rules)
+        self.dispatcher = make_dispatcher(rules, estimator)
         self.book = JobBook(rules, estimator, self.dispatcher)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
@@ -57,6 +65,7 @@ class Scheduler:
             events.BuilderLost: self._on_builder_lost,
             events.AttemptLost: self._on_attempt_lost,
             events.LoadReported: self._on_load,
+            events.AlarmRang: self._on_alarm,
             events.PoolPlanned: _only_recorded,
             events.EstimateMade: _only_recorded,
         }
@@ -200,7 +209,7 @@ class Scheduler:
         for order in tuple(orders):
             if isinstance(order, EndJob) and order.outcome == "failed" and order.job.matrix:
                 rest = self.book.of_matrix(order.job.matrix)
-                self._cancel(rest, at, f"fail-fast: {order.job.id} failed", orders)
+                self._cancel(rest, at, f"{FAIL_FAST}{order.job.id} failed", orders)
 
     def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
         """Give up an execution that serves nobody any more, running or waiting."""
@@ -221,17 +230,17 @@ class Scheduler:
 
     def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
         state = self.jobs.get(event.job)
-        if state is None or state.status is not _WAITING or state.abandoned:
+        if state is None or state.abandoned or (state.leader or state).status is not _WAITING:
             return IGNORED
-        lane = state.lane
-        self.dispatcher.unwait(state, lane, event.at)
         wanted = {"level": event.level, "score": event.score, "priority": event.priority}
         changes = {name: value for name, value in wanted.items() if value is not None}
         state.job = job = msgspec.structs.replace(state.job, **changes)
         key = self.rules.policy(job, state.estimated_time, state.submitted_at, state.serial)
         state.key = (-job.level, key, state.serial)
-        self.dispatcher.wait(state, lane, event.at)
-        return NO_COMMANDS
+        orders: list[Command] = []
+        state.lane.queue.rekeyed(state, event.at)
+        self.dispatcher.look_again(event.at, orders)
+        return orders or NO_COMMANDS
 
     # --- builders ---------------------------------------------------------------------------
 
@@ -289,6 +298,7 @@ class Scheduler:
         orders: list[Command] = []
         for state in found:
             orders.extend(self._drain(state, event.at, retire=event.retire))
+        self.dispatcher.look_again(event.at, orders)
         return orders or (NO_COMMANDS if found else IGNORED)
 
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
@@ -349,14 +359,21 @@ class Scheduler:
                 lanes[id(lane)] = lane
         self._fail_fast(at, orders)
         self.dispatcher.fill_lanes(lanes.values(), at, orders)
+        self.dispatcher.look_again(at, orders)
         return orders or NO_COMMANDS
 
     def _on_load(self, event: events.LoadReported) -> Sequence[Command]:
         state = self.builders.get(event.builder)
         if state is None:
             return IGNORED
-        state.overloaded = event.overloaded
-        return NO_COMMANDS
+        orders: list[Command] = []
+        self.dispatcher.load_reported(state, event.overloaded, event.at, orders)
+        return orders or NO_COMMANDS
+
+    def _on_alarm(self, event: events.AlarmRang) -> Sequence[Command]:
+        orders: list[Command] = []
+        self.dispatcher.alarm_rang(event.at, orders)
+        return orders or NO_COMMANDS
 
     # --- looking things up ------------------------------------------------------------------
 

@@ -85,7 +85,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     #: serial of the last job taken in
     serial: int
     #: what each platform's fair-share tree remembers
-    trees: tuple[tuple[Platform, TreeMemory], ...] = ()
+    #: (heavy-light has one for the light jobs and one for the heavy)
+    trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
 
 
 def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
@@ -112,16 +113,14 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         pools=tuple(_pool_view(pool) for pool in scheduler.pools.values()),
         serial=scheduler.book.serial,
         trees=tuple(
-            (lane.platform, lane.queue.memory())
+            (lane.platform, lane.heavy, lane.queue.memory())
             for lane in lanes
             if isinstance(lane.queue, FairShareQueue)
         ),
     )
 
 
-def _job_view(
-    state: JobState, estimate: Callable[[Job, Builder], float] | None = None
-) -> JobView:
+def _job_view(state: JobState, estimate: Callable[[Job, Builder], float] | None = None) -> JobView:
     slot = state.slot
     expected = None
     if slot is not None and estimate is not None:

@@ -114,6 +114,7 @@ class BuilderState:
         "draining",
         "group",
         "joined_at",
+        "lanes",
         "overloaded",
         "pool",
         "rank",
@@ -128,6 +129,8 @@ class BuilderState:
         #: the builders of its kind (a BuilderGroup), and the numbers of its pool
         self.group = group
         self.pool = pool
+        #: the lanes that its slots serve now: its group's, or some of them
+        self.lanes: list[Any] = [] if group is None else group.lanes
         self.slots = [Slot(self, number) for number in range(builder.slots)]
         #: slots that run a job or are being cleaned
         self.busy = 0
@@ -142,5 +145,5 @@ class BuilderState:
         self.retiring = False
         #: RetireBuilder was ordered
         self.retired = False
-        #: last LoadReported said: no room for heavy jobs
+        #: takes light jobs only (heavy-light), or said so (LoadReported)
         self.overloaded = False

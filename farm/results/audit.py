@@ -16,6 +16,7 @@ from farm.core.commands import (
     EndJob,
     RequeueJob,
     RetireBuilder,
+    SetAlarm,
     StartJob,
 )
 from farm.core.errors import InvariantError
@@ -71,6 +72,7 @@ class Auditor:
             RequeueJob: self._requeue,
             EndJob: self._end,
             RetireBuilder: self._retire,
+            SetAlarm: lambda _: None,
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:

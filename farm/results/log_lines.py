@@ -52,6 +52,8 @@ def line_type(name: str, fields: list[Field]) -> Any:
 def values_of(struct: type[msgspec.Struct], *leave_out: str) -> Any:
     """Return a fast function from a struct to the tuple of its values, in order."""
     names = [f.name for f in msgspec.structs.fields(struct) if f.name not in leave_out]
+    if not names:
+        return lambda _: ()
     values = attrgetter(*names)
     return values if len(names) > 1 else lambda value: (values(value),)
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from farm.core import events
-from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, SetAlarm, StartJob
 from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
 from farm.core.model import Job, Outcome
 from farm.core.pool_spec import PoolSpec
-from farm.sim.agenda import FINISH, Agenda
+from farm.sim.agenda import FINISH, TICK, Agenda
 from farm.sim.builder_life import BuilderLife
 from farm.sim.provisioning import SimulatedProvisioner
 
@@ -27,6 +27,17 @@ none of them takes, are not watched any longer."""
 
 _NEVER = float("inf")
 _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
+
+
+class _Alarm:
+    """An alarm in the agenda."""
+
+    def due(self, serial: int, at: float) -> Event:  # noqa: ARG002 - as every entry's
+        """Ring."""
+        return events.AlarmRang(at)
+
+
+_ALARM = _Alarm()
 
 
 class SimulatedWorld:
@@ -125,6 +136,8 @@ class SimulatedWorld:
                 self._lives[command.builder].cancel(command, self.now)
         elif isinstance(command, RetireBuilder) and command.builder in self._lives:
             self._lives[command.builder].retire(self.now)
+        elif isinstance(command, SetAlarm):
+            self._agenda.put(max(self.now, command.rings_at), TICK, 0, _ALARM)
 
     # --- what happens -----------------------------------------------------------------------
 

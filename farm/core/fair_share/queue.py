@@ -305,6 +305,11 @@ class FairShareQueue:
 
     # --- looking on ---------------------------------------------------------------------------
 
+    def executing_in(self, path: tuple[str, ...]) -> int:
+        """Count the slots that execute something of this node and below."""
+        node = self._tree.find(path)
+        return 0 if node is None else len(node.executing)
+
     @property
     def counters(self) -> TreeCounters:
         """What has happened to the tree so far, for metrics."""
