@@ -27,7 +27,7 @@ class Story:
         self.told: list[tuple[Event, list[Command]]] = []
         self.auditor = Auditor()
         #: called after each fact: to lose a builder, say
-        self.then: Callable[[Event, SimulatedWorld], None] = lambda event, world: None
+        self.then: Callable[[Event, SimulatedWorld], None] = lambda _event, _world: None
 
     def play(self, pools: Sequence[PoolSpec], jobs: Iterable[Job], **rules: Any) -> Story:
         """Run the jobs (which carry their arrivals) on the pools, to the end."""

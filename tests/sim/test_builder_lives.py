@@ -148,7 +148,7 @@ def test_builders_that_come_and_go_do_not_make_a_run_endless(story, pool, jobs, 
         builders=2,
         idle_timeout=3600.0,
         boot_time=60.0,
-        fails_to_boot=(lambda number: True) if broken else None,
+        fails_to_boot=(lambda _: True) if broken else None,
     )
     story.play([life], jobs((0, 5), platform=Platform(None if broken else "s390x")))
     assert story.ends()["a"].outcome == "cancelled"

@@ -1,0 +1,174 @@
+"""The simulated farm against queueing theory: means within their confidence intervals.
+
+Twelve replications with seeds 1 to 12; the interval is Student's, at 99.9 %. The seeds are fixed,
+so a test that passes passes always. The first jobs of each replication are left out: the farm
+starts empty, and theory speaks of the long run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+import pytest
+
+from farm.core.commands import EndJob
+from farm.core.events import JobFinished, JobsSubmitted, JobStarted
+from farm.scenario import parse_scenario
+from farm.sim.simulation import simulate
+
+SEEDS = range(1, 13)
+STUDENT = 4.437
+"""99.95 % quantile of Student's distribution with 11 degrees of freedom."""
+JOBS, WARM_UP = 9_000, 800
+EXPONENTIAL = {"exponential": {"mean": "1s"}}
+
+
+def farm(seed, rate, service_time=EXPONENTIAL, builders=1, jobs=JOBS, **scheduling):
+    """Return a scenario: Poisson arrivals (per second) to one pool; mean service time 1 s."""
+    arrivals = {"poisson": {"rate": f"{rate}/s"}, "service_time": service_time, "count": jobs}
+    level = scheduling.pop("level", None)
+    slots = scheduling.pop("slots", 1)
+    return parse_scenario(
+        {
+            "seed": seed,
+            "pools": [{"name": "p", "builders": builders, "slots": slots}],
+            "workload": [{"arrivals": arrivals | ({} if level is None else {"level": level})}],
+            "scheduling": {"runtime_estimates": "oracle", **scheduling},
+        }
+    )
+
+
+def ends_of(scenario) -> list[EndJob]:
+    """Return how each job ended, in the order of submission."""
+    ends: list[EndJob] = []
+
+    def observe(_, commands):
+        ends.extend(order for order in commands if type(order) is EndJob)
+
+    simulate(scenario, [observe])
+    return sorted(ends, key=lambda end: (end.submitted_at, end.job.id))
+
+
+def waiting(ends: Sequence[EndJob]) -> list[float]:
+    """Return the waiting times after the warm-up."""
+    return [end.started_at - end.submitted_at for end in ends[WARM_UP:]]
+
+
+def assert_mean(values: Sequence[float], theory: float) -> None:
+    """The theory's value lies within the interval, and the interval is narrow enough to matter."""
+    half = STUDENT * stdev(values) / math.sqrt(len(values))
+    assert abs(fmean(values) - theory) <= half
+    assert half < 0.25 * theory
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """Return the probability of waiting in M/M/c; ``load`` is offered, in servers."""
+    terms = [load**k / math.factorial(k) for k in range(servers)]
+    last = load**servers / math.factorial(servers) * servers / (servers - load)
+    return last / (sum(terms) + last)
+
+
+MODELS = {
+    "M/M/1": ({"rate": 0.8}, 0.8 / (1 - 0.8)),
+    "M/M/1, random order": ({"rate": 0.8, "policy": "random"}, 0.8 / (1 - 0.8)),
+    "M/M/4, builders": ({"rate": 3.2, "builders": 4}, erlang_c(4, 3.2) / (4 - 3.2)),
+    "M/M/4, slots": ({"rate": 3.2, "slots": 4}, erlang_c(4, 3.2) / (4 - 3.2)),
+    "M/D/1": ({"rate": 0.8, "service_time": "1s"}, 0.8 / (2 * (1 - 0.8))),
+    # Pollaczek-Khinchine: uniform on [0.5, 1.5] has the second moment 13/12
+    "M/G/1": (
+        {"rate": 0.8, "service_time": {"uniform": {"min": "0.5s", "max": "1.5s"}}},
+        0.8 * (13 / 12) / (2 * (1 - 0.8)),
+    ),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_mean_waiting_time(model):
+    """The whole chain, from named streams to dispatch, gives what theory says."""
+    settings, theory = MODELS[model]
+    assert_mean([fmean(waiting(ends_of(farm(seed, **settings)))) for seed in SEEDS], theory)
+
+
+def test_levels_wait_as_cobham_says():
+    """Static levels are non-preemptive priorities: W0/(1 - rho_h) and W0/((1 - rho_h)(1 - rho))."""
+    high, low = [], []
+    for seed in SEEDS:
+        ends = ends_of(farm(seed, rate=0.8, level={1: 1, 0: 3}))[WARM_UP:]
+        for level, means in ((1, high), (0, low)):
+            means.append(fmean(e.started_at - e.submitted_at for e in ends if e.job.level == level))
+    assert_mean(high, 0.8 / (1 - 0.2))
+    assert_mean(low, 0.8 / ((1 - 0.2) * (1 - 0.8)))
+
+
+def test_utilization_and_arrivals_that_find_the_farm_busy():
+    """Both are the load: time averages and what Poisson arrivals see are the same (PASTA)."""
+    busy_share, found_busy = [], []
+    for seed in SEEDS:
+        ends = ends_of(farm(seed, rate=0.7))
+        busy = sum(end.finished_at - end.started_at for end in ends)
+        busy_share.append(busy / ends[-1].finished_at)
+        found_busy.append(fmean(wait > 0 for wait in waiting(ends)))
+    assert_mean(busy_share, 0.7)
+    assert_mean(found_busy, 0.7)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "ljf-aging"])
+def test_littles_law(policy):
+    """The area under the number of jobs in the farm is the sum of their response times."""
+    in_farm, area, last_at = 0, 0.0, 0.0
+    waited, queue_area, waiting_jobs = 0.0, 0.0, 0
+    responses = 0.0
+
+    def observe(event, commands):
+        nonlocal in_farm, area, last_at, responses, waited, queue_area, waiting_jobs
+        area += in_farm * (event.at - last_at)
+        queue_area += waiting_jobs * (event.at - last_at)
+        last_at = event.at
+        if isinstance(event, JobsSubmitted):
+            in_farm += len(event.jobs)
+            waiting_jobs += len(event.jobs)
+        in_farm -= isinstance(event, JobFinished)
+        waiting_jobs -= isinstance(event, JobStarted)
+        for order in commands:
+            if isinstance(order, EndJob):
+                responses += order.finished_at - order.submitted_at
+                waited += order.started_at - order.submitted_at
+
+    simulate(farm(3, rate=3.2, builders=4, policy=policy, jobs=5000), [observe])
+    assert in_farm == waiting_jobs == 0
+    assert area == pytest.approx(responses, rel=1e-9)
+    assert queue_area == pytest.approx(waited, rel=1e-9)
+
+
+def test_work_is_conserved_whatever_the_order():
+    """One builder empties at the same instants under every policy: no slot idles beside work."""
+
+    def busy_periods(policy):
+        ends = ends_of(farm(5, rate=0.8, service_time="1s", policy=policy, jobs=4000))
+        arrivals = [end.submitted_at for end in ends]
+        finishes = sorted(end.finished_at for end in ends)
+        # the farm is empty after a finish if all that arrived until then have finished
+        return [
+            finish
+            for number, (finish, arrival) in enumerate(
+                zip(finishes, [*arrivals[1:], math.inf], strict=True)
+            )
+            if finish < arrival and number < len(ends)
+        ]
+
+    first = busy_periods("fifo")
+    assert len(first) > 500
+    for policy in ("sjf", "ljf", "random", "ljf-aging", "score"):
+        assert busy_periods(policy) == pytest.approx(first, rel=1e-12)
+
+
+def test_short_jobs_first_waits_least():
+    """The mean wait is smallest under sjf and largest under ljf: what the policies are for."""
+    mean = {
+        policy: fmean(fmean(waiting(ends_of(farm(s, rate=0.8, policy=policy)))) for s in (1, 2, 3))
+        for policy in ("sjf", "fifo", "ljf")
+    }
+    assert mean["sjf"] < 0.7 * mean["fifo"]
+    assert mean["ljf"] > 1.3 * mean["fifo"]
