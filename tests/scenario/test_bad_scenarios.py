@@ -74,7 +74,7 @@ CHANGES = [
      ":16: workload.0.arrivals.attributes.user.a: found -1; allowed: 0 or more"),
     ("count: 10", "count: 9\n      mode: stres", ":16: workload.0.arrivals.mode: found 'stres'; "
      "allowed: timed, stress, memory, mixed"),
-    ("count: 10", "count: 9\n      threads: {0: 1}", ":16: workload.0.arrivals.threads: found 0; "
+    ("count: 10", "count: 9\n      threads: 0", ":16: workload.0.arrivals.threads: found 0; "
      "allowed: a whole number from 1"),
     ("exponential: {mean: 1m}", "exponental: {mean: 1m}", ":17: workload.0.arrivals.service_time."
      "exponental: unknown key; did you mean exponential?"),
