@@ -1,0 +1,106 @@
+"""Jobs as JSON lines: one object a line, with the columns of our csv table as keys."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from farm.core.errors import TraceError
+from farm.core.model import Job, Platform
+from farm.live.messages import flaw_of
+
+
+class JobLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One job; spans and instants in seconds. Only ``service_time_s`` is required."""
+
+    service_time_s: float
+    job_id: str | None = None
+    #: when it is handed in, if the submission is paced
+    submitted_at_s: float | None = None
+    declared_time_s: float | None = None
+    #: ``amd64/virtual``, ``any/native``
+    platform: str | None = None
+    kind: str = "job"
+    matrix: str | None = None
+    level: int = 0
+    score: float = 0.0
+    priority: int = 0
+    size: float | None = None
+    action: str | None = None
+    heavy: bool = False
+    memory_heavy: bool = False
+    fails: bool = False
+    mode: str = "timed"
+    threads: int = 1
+    attributes: dict[str, str] = {}
+
+
+_decoder = msgspec.json.Decoder(JobLine)
+
+
+def parse_lines(
+    lines: Iterable[str], source: str, prefix: str, default: Platform | None
+) -> Iterator[Job]:
+    """Yield the jobs of the lines, as they come; empty lines are passed over.
+
+    A job without an id is named after ``prefix`` and its line; one without a platform gets the
+    default. Raises TraceError that names the line, what was found and what is allowed.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _job(line, f"{source}:{number}", f"{prefix}-{number:06d}", default)
+
+
+def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
+    try:
+        given = _decoder.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise TraceError(f"{where}: {_reason(str(error))}") from None
+    fields: dict[str, Any] = {
+        field: getattr(given, field)
+        for field in JobLine.__struct_fields__
+        if not field.endswith("_s") and field not in ("job_id", "platform")
+    }
+    declared = given.declared_time_s
+    job = Job(
+        id=given.job_id or name,
+        service_time=given.service_time_s,
+        declared_time=given.service_time_s if declared is None else declared,
+        arrived_at=given.submitted_at_s,
+        platform=parse_platform(given.platform, f"{where}: platform", default),
+        **fields,
+    )
+    if (flaw := flaw_of(job)) is not None:
+        raise TraceError(f"{where}: {flaw}")
+    return job
+
+
+def parse_platform(text: str | None, where: str, default: Platform | None) -> Platform:
+    """Return the platform that is written, else the default; TraceError if there is neither."""
+    if text is None:
+        if default is None:
+            raise TraceError(
+                f"{where}: found nothing, and the farm's pools differ; "
+                "allowed: processor/virtual or processor/native, such as amd64/virtual"
+            )
+        return default
+    processor, slash, sort = text.rpartition("/")
+    if not slash or not processor or sort not in ("virtual", "native"):
+        raise TraceError(
+            f"{where}: found {text!r:.60}; allowed: processor/virtual or processor/native, "
+            "with any for no processor"
+        )
+    return Platform(None if processor == "any" else processor, sort == "virtual")
+
+
+def _reason(text: str) -> str:
+    prefix = "Object contains unknown field `"
+    if text.startswith(prefix):
+        key = text.removeprefix(prefix).split("`")[0]
+        near = difflib.get_close_matches(key, JobLine.__struct_fields__, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"unknown key {key!r}; {hint}allowed: {', '.join(JobLine.__struct_fields__)}"
+    return f"not a job: {text.replace('`', '')}"
