@@ -61,7 +61,7 @@ def _lognormal(given: Lognormal) -> Quantile:
         variance = math.log1p((std / mean) ** 2)
         mu, sigma = math.log(mean) - variance / 2, math.sqrt(variance)
     standard = NormalDist().inv_cdf
-    return lambda u: math.exp(mu + sigma * standard(u or SMALLEST))
+    return lambda u: math.exp(mu + sigma * standard(max(u, SMALLEST)))
 
 
 def _pareto(given: Pareto) -> Quantile:
