@@ -25,3 +25,19 @@ Out = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        envvar="FARM_METRICS_PORT",
+        help="Serve Prometheus metrics on this port (0: any free one); absent: none.",
+    ),
+]
+MetricsAddress = Annotated[
+    str,
+    typer.Option(
+        envvar="FARM_METRICS_ADDRESS",
+        help="Where metrics are served: this machine only, unless told otherwise.",
+    ),
+]

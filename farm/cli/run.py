@@ -14,7 +14,16 @@ from rich.live import Live
 from rich.table import Table
 
 from farm.assembly import make_scheduler, pool_specs
-from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
+from farm.cli.metering import Metering
+from farm.cli.options import (
+    AsJson,
+    MetricsAddress,
+    MetricsPort,
+    Out,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+)
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show, suggest, this_command
 from farm.core.errors import InputError
@@ -22,6 +31,7 @@ from farm.core.model import Job
 from farm.live.desk import Desk
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveStatus
+from farm.metrics.exporter import LOOPBACK
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
 from farm.units import format_duration, parse_duration
@@ -50,6 +60,8 @@ def run(
             help="Use this server; absent: one of our own, stopped at the end.",
         ),
     ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -65,18 +77,21 @@ def run(
     load = _until(batches(build_jobs(wanted)), duration)
     desk = Desk(scheduler, pools)
     provisioner = EmbeddedProvisioner(desk, algorithms_of(wanted))
+    metering = Metering(scheduler, pools, wanted.live.speed, metrics_port, metrics_address)
     recording = Recording(wanted, "live", out)
     try:
-        with _display(quiet=quiet or as_json) as progress:
+        with metering, _display(quiet=quiet or as_json) as progress:
+            metering.lead(in_charge=True)
             ended = run_live(
                 scheduler,
                 pools,
                 load,
                 _options(wanted, redis),
-                observe=together([*recording.observers, desk.observe]),
-                progress=progress,
+                observe=together([*recording.observers, desk.observe, *metering.observers]),
+                progress=metering.progress(progress),
                 on_up=provisioner.meet,
                 on_tick=provisioner.tick,
+                meter=metering.metrics,
             )
     finally:
         recording.abandon()

@@ -44,13 +44,19 @@ class Lease:
 
     def take(self, url: str) -> None:
         """Take the farm in charge and keep it; raises ServerError if a live one has it."""
-        if not self._client.set(self._key, self._value, nx=True, px=int(self._time * 1000)):
+        if not self.try_to_take():
             raise ServerError(
                 f"Redis at {redacted(url)} already has a farm with a live scheduler"
                 f"{self._who()}: stop that one, use another server, or another FARM_PREFIX"
             )
+
+    def try_to_take(self) -> bool:
+        """Take the farm in charge if nobody has it; say whether that worked."""
+        if not self._take_again():
+            return False
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
+        return True
 
     def check(self) -> None:
         """Raise RunError if the farm is not ours any more."""

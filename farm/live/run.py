@@ -18,6 +18,7 @@ from farm.core.commands import Command
 from farm.core.errors import ServerError
 from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
+from farm.core.snapshot import FarmSnapshot
 from farm.driver import Observer, drive
 from farm.live.clock import FarmClock
 from farm.live.connection import Connection, connect, redacted
@@ -29,13 +30,16 @@ from farm.live.load import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
 from farm.live.reporter import Reporter
 from farm.live.roster import Patience
+from farm.live.saved import SavedFarm, snapshot_of_saved
 from farm.live.server import choose_server
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store import Store
-from farm.live.world import LiveStatus, LiveWorld
+from farm.live.world import LiveStatus, LiveWorld, Meter
 
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0
+#: real seconds between two tries of a scheduler that stands by
+STANDBY_INTERVAL = 0.5
 #: builders that one host process plays before another process is worth its start-up
 BUILDERS_PER_HOST = 200
 
@@ -59,6 +63,19 @@ class LiveRun(msgspec.Struct, frozen=True):
     engine: str
 
 
+class Stays(msgspec.Struct, frozen=True, kw_only=True):
+    """A farm that stays up: it goes on with what is in Redis, and leaves it there at its end."""
+
+    #: lets the scheduler go on from a snapshot (True: its rules are not those of the snapshot)
+    restore: Callable[[FarmSnapshot, bool], None]
+    #: names the scheduling rules: jobs that were queued under others are ordered anew
+    rules: str
+    #: begin afresh: forget what is in Redis
+    fresh: bool = False
+    #: told whether this scheduler is in charge (False: it stands by for one that is)
+    on_charge: Callable[[bool], None] | None = None
+
+
 class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a live farm is set up; times here are real seconds."""
 
@@ -78,6 +95,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     work_rates: str = ""
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
+    #: None: the run ends with its load, and clears up after itself
+    stays: Stays | None = None
 
 
 def run_live(
@@ -90,6 +109,7 @@ def run_live(
     progress: Callable[[LiveStatus], None] | None = None,
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None,
     on_tick: Callable[[LiveWorld], None] | None = None,
+    meter: Meter | None = None,
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
@@ -104,10 +124,13 @@ def run_live(
         progress: given the status a few times per second.
         on_up: told when the farm stands, before the first job (chaos, displays).
         on_tick: called between batches of facts, some times per second (a provisioner's turn).
+        meter: told how long the scheduler's work takes.
 
     Raises ServerError if there is no usable server, RunError if the run cannot go on.
     """
-    watchers = _Watchers(observe=observe, progress=progress, on_up=on_up, on_tick=on_tick)
+    watchers = _Watchers(
+        observe=observe, progress=progress, on_up=on_up, on_tick=on_tick, meter=meter
+    )
     server = choose_server(options.redis_url)
     try:
         with contextlib.ExitStack() as stack:
@@ -124,6 +147,7 @@ class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
     progress: Callable[[LiveStatus], None] | None
     on_up: Callable[[LiveWorld, HostProcesses], None] | None
     on_tick: Callable[[LiveWorld], None] | None
+    meter: Meter | None
 
 
 class _Farm:
@@ -147,13 +171,14 @@ class _Farm:
         self._clock = FarmClock(options.speed)
         self._client = self._connect("farm-scheduler")
         self._lease = self._take_charge()
-        self._store = self._open_store()
+        self._store = Store(self._client, self._keys)
+        self._saved = self._open_store()
         self._host_count = _hosts_needed(pools) if options.hosts is None else options.hosts
         self._hosts = self._start_hosts()
         self._load: LoadGenerator | None = None
         self._world = LiveWorld(
             store=self._store,
-            inbox=Inbox(self._client, self._keys),
+            inbox=Inbox(self._client, self._keys, self._saved.cursor if self._saved else "0-0"),
             book=scheduler,
             pools=pools,
             clock=self._clock,
@@ -162,15 +187,21 @@ class _Farm:
             ends_at=options.ends_at,
             tick=self._tick,
             progress=watchers.progress,
+            stays=options.stays is not None,
+            meter=watchers.meter,
         )
         stack.enter_context(_stopped_by_signals(self._world))
 
     def run(self, batches: Batches | None) -> LiveRun:
         """Bring the farm up, drive it to its end, and say how it went."""
-        self._bring_up()
+        if self._options.stays is None:
+            self._bring_up()
+        else:
+            self._go_on()
         if self._watchers.on_up is not None:
             self._watchers.on_up(self._world, self._hosts)
-        self._clock.start()
+        if self._options.stays is None:
+            self._clock.start()
         began = time.monotonic()
         if batches is not None:
             self._load = self._start_load(batches)
@@ -194,6 +225,13 @@ class _Farm:
         self._world.request_builders()
         self._world.await_builders(START_TIMEOUT)
 
+    def _go_on(self) -> None:
+        """Go on where an earlier scheduler stopped, if there was one; hosts come when they come."""
+        self._clock.start(self._saved.now if self._saved else 0.0)
+        if self._saved is not None:
+            self._world.go_on(self._saved)
+        self._world.request_builders()
+
     def _tick(self) -> None:
         self._lease.check()
         self._hosts.check()
@@ -207,16 +245,41 @@ class _Farm:
 
     def _take_charge(self) -> Lease:
         lease = Lease(self._connect("farm-lease"), self._keys)
-        lease.take(self._url)
+        stays = self._options.stays
+        if stays is None:
+            lease.take(self._url)
+        elif not lease.try_to_take():
+            # an earlier scheduler works, or was killed just now: its lease runs out
+            _tell(stays, in_charge=False)
+            while not lease.try_to_take():
+                time.sleep(STANDBY_INTERVAL)
         self._stack.callback(lease.release)
+        if stays is not None:
+            _tell(stays, in_charge=True)
         return lease
 
-    def _open_store(self) -> Store:
-        store = Store(self._client, self._keys)
-        store.open(self._options.speed)
-        if self._options.redis_url:  # a server that outlives us: leave it as it was
-            self._stack.callback(_clear_quietly, store)
-        return store
+    def _open_store(self) -> SavedFarm | None:
+        """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
+        stays = self._options.stays
+        saved = None if stays is None or stays.fresh else self._store.saved()
+        if saved is None:
+            self._store.open(self._options.speed)
+            if stays is None and self._options.redis_url:
+                # a server that outlives us: leave it as it was
+                self._stack.callback(_clear_quietly, self._store)
+        if stays is not None:
+            if saved is not None:
+                self._check_speed(saved)
+                stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules)
+            self._store.take_over(stays.rules)
+        return saved
+
+    def _check_speed(self, saved: SavedFarm) -> None:
+        if saved.speed != self._options.speed:
+            raise ServerError(
+                f"the farm in Redis runs at speed {saved.speed:g}, this one would at "
+                f"{self._options.speed:g}: give it the same speed, or begin afresh (--fresh)"
+            )
 
     def _start_hosts(self) -> HostProcesses:
         options = self._options
@@ -240,6 +303,11 @@ class _Farm:
         load.start()
         self._stack.callback(load.stop)
         return load
+
+
+def _tell(stays: Stays, *, in_charge: bool) -> None:
+    if stays.on_charge is not None:
+        stays.on_charge(in_charge)
 
 
 def _hosts_needed(pools: Sequence[PoolSpec]) -> int:

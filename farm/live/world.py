@@ -7,6 +7,7 @@ as it is taken in: nobody else's clock enters the farm.
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +17,15 @@ import msgspec
 import redis
 
 from farm.core import events
-from farm.core.commands import CancelJob, Command, EndJob, RequeueJob, RetireBuilder, StartJob
+from farm.core.commands import (
+    CancelJob,
+    Command,
+    EndJob,
+    RequeueJob,
+    RetireBuilder,
+    SetAlarm,
+    StartJob,
+)
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
@@ -124,6 +133,8 @@ class LiveWorld:
         self._idle = IdleWatch(book, timeouts)
         self._messages = TaskMessages()
         self._batch = Batch()
+        #: when the scheduler wants to be told the time, farm time
+        self._alarms: list[float] = []
         self._committed = inbox.cursor
         self._retrying = Retrying(server_patience)
         self._tick = tick
@@ -168,6 +179,8 @@ class LiveWorld:
             self._cancel(command)
         elif isinstance(command, RequeueJob):
             self._mirror.touch_job(command.job)
+        elif isinstance(command, SetAlarm):
+            heapq.heappush(self._alarms, command.rings_at)
         elif isinstance(command, RetireBuilder):
             self._mirror.touch_builder(command.builder)
             host = self.roster.host_of.get(command.builder)
@@ -212,6 +225,8 @@ class LiveWorld:
     def request_builders(self) -> None:
         """Ask for the builders that the pools begin with."""
         for pool in self.fleet.pools.values():
+            if self._stays and pool.provisioned:
+                continue  # a service of its own asks for them
             there = self.fleet.booting_of(pool.name) + sum(
                 state.builder.pool == pool.name for state in self._book.builders.values()
             )
@@ -238,9 +253,9 @@ class LiveWorld:
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into facts."""
-        idle_at = self._idle.next_at()
-        if idle_at is not None:
-            timeout = min(timeout, max(0.001, self.clock.real_until(idle_at)))
+        for due_at in (self._idle.next_at(), *self._alarms[:1]):
+            if due_at is not None:
+                timeout = min(timeout, max(0.001, self.clock.real_until(due_at)))
         began = time.monotonic()
         envelopes = self._calling(lambda: self._inbox.read(timeout))
         now, at = time.monotonic(), self.clock.now()
@@ -258,6 +273,9 @@ class LiveWorld:
                 self.intake.lose(host, at, "its host has gone silent")
         for builder in self._idle.due(at):
             self.intake.facts.append(events.BuilderIdle(at, builder))
+        while self._alarms and self._alarms[0] <= at:
+            heapq.heappop(self._alarms)
+            self.intake.facts.append(events.AlarmRang(at))
 
     def commit(self) -> None:
         """Write what the last facts led to, and send the orders, as one transaction."""

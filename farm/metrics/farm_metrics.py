@@ -63,9 +63,13 @@ class FarmMetrics:
         series.set("farm_scheduler_leader", {(): 0.0})
         series.begin("farm_scheduler_cycle_seconds")
         series.begin("farm_scheduler_commit_seconds")
-        for state in scheduler.builders.values():
-            self._tally.adopt(state.builder, state.joined_at)
         self._readings: Readings = series.frozen()
+        self.adopt()
+
+    def adopt(self) -> None:
+        """Get to know the builders that are there already (of a farm that goes on)."""
+        for state in self._scheduler.builders.values():
+            self._tally.adopt(state.builder, state.joined_at)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one fact and its orders, as the driver's observer."""

@@ -92,8 +92,9 @@ class Tally:
 
     def adopt(self, builder: Builder, joined_at: float) -> None:
         """Get to know a builder that was there before us."""
-        self._builders[builder.id] = builder
-        self.hours.adopt(builder, joined_at)
+        if builder.id not in self._builders:
+            self._builders[builder.id] = builder
+            self.hours.adopt(builder, joined_at)
 
     def slowdown(self) -> dict[Labels, float]:
         """Return the mean slowdown of the last jobs, by pool."""
