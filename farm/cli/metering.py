@@ -1,0 +1,79 @@
+"""Metrics of a command that runs a farm: kept and served if a port is given, else not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from farm.core.pool_spec import PoolSpec
+from farm.core.scheduler import Scheduler
+from farm.driver import Observer
+from farm.live.world import LiveStatus
+from farm.metrics.exporter import MetricsServer
+from farm.metrics.farm_metrics import FarmMetrics
+
+Progress = Callable[[LiveStatus], None]
+
+
+class Metering:
+    """What a live run has to do for its metrics; serves them while its ``with`` block lasts."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pools: Sequence[PoolSpec],
+        speed: float,
+        port: int | None,
+        address: str,
+    ) -> None:
+        self.metrics: FarmMetrics | None = None
+        self.observers: tuple[Observer, ...] = ()
+        self._server: MetricsServer | None = None
+        if port is not None:
+            desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
+            self.metrics = FarmMetrics(scheduler, speed=speed, desired=desired)
+            self.observers = (self.metrics.observe,)
+            self._server = MetricsServer(self.metrics.readings, port, address)
+
+    @property
+    def url(self) -> str | None:
+        """Where to scrape; None: nowhere."""
+        return None if self._server is None else self._server.url
+
+    def __enter__(self) -> Self:
+        if self._server is not None:
+            self._server.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.__exit__(kind, error, trace)
+
+    def adopt(self) -> None:
+        """Get to know the builders of a farm that goes on."""
+        if self.metrics is not None:
+            self.metrics.adopt()
+
+    def lead(self, *, in_charge: bool) -> None:
+        """The scheduler is in charge, or stands by."""
+        if self.metrics is not None:
+            self.metrics.lead(in_charge=in_charge)
+
+    def progress(self, show: Progress | None = None) -> Progress | None:
+        """Return what is to be told of a run's progress: the metrics, and this display."""
+        metrics = self.metrics
+        if metrics is None:
+            return show
+
+        def told(status: LiveStatus) -> None:
+            metrics.publish(status.at, hosts=status.hosts, delay=status.worst_delay)
+            if show is not None:
+                show(status)
+
+        return told

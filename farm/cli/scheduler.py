@@ -1,0 +1,116 @@
+"""``farm scheduler``: the scheduler of a farm that stays up, as a service."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from farm.assembly import make_scheduler, pool_specs
+from farm.cli.metering import Metering
+from farm.cli.options import MetricsAddress, MetricsPort, Overrides, ScenarioFile
+from farm.core.errors import InputError
+from farm.core.restoration import restore
+from farm.core.scheduler import Scheduler
+from farm.live.connection import redacted
+from farm.live.desk import Desk
+from farm.live.hosts import HostProcesses
+from farm.live.run import LiveOptions, Stays, run_live
+from farm.live.settings import from_environment
+from farm.live.world import LiveWorld
+from farm.metrics.exporter import LOOPBACK
+from farm.scenario import Scenario, load_scenario
+from farm.sim.simulation import together
+
+log = logging.getLogger("farm.scheduler")
+
+#: ended jobs whose story stays in Redis
+KEEP_ENDED = 100_000
+
+
+def scheduler(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    redis: Annotated[
+        str | None,
+        typer.Option(envvar="FARM_REDIS_URL", help="The farm's server; it must outlive us."),
+    ] = None,
+    hosts: Annotated[
+        int, typer.Option(min=0, help="Builder hosts to start here; 0: they come from elsewhere.")
+    ] = 0,
+    keep_ended: Annotated[
+        int, typer.Option(min=1, help="How many ended jobs are remembered.")
+    ] = KEEP_ENDED,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget the farm that is in Redis, and begin anew.")
+    ] = False,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
+) -> None:
+    """Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C.
+
+    Pools, scheduling and speed are the scenario's; its workload is left to others (submit, load).
+    What is in Redis is gone on with: after a restart, or a kill, no job is lost. A second
+    scheduler on the same farm stands by until the first one is gone.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    wanted = load_scenario(scenario, sets or ())
+    if not redis:
+        raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
+    brain = make_scheduler(wanted, explain_last=1000)
+    pools = pool_specs(wanted)
+    metering = Metering(brain, pools, wanted.live.speed, metrics_port, metrics_address)
+    desk = Desk(brain, pools, long_lived=True, keep_ended=keep_ended)
+
+    def up(_: LiveWorld, __: HostProcesses) -> None:
+        metering.adopt()
+        log.info("in charge of %s at %s", wanted.name, redacted(redis))
+
+    with metering:
+        if metering.url is not None:
+            log.info("metrics at %s", metering.url)
+        ended = run_live(
+            brain,
+            pools,
+            None,
+            _options(wanted, brain, redis, hosts, metering, fresh=fresh),
+            observe=together([desk.observe, *metering.observers]),
+            progress=metering.progress(),
+            on_up=up,
+            on_tick=desk.tick,
+            meter=metering.metrics,
+        )
+    status = ended.status
+    log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
+
+
+def _options(
+    scenario: Scenario,
+    brain: Scheduler,
+    redis: str,
+    hosts: int,
+    metering: Metering,
+    *,
+    fresh: bool,
+) -> LiveOptions:
+    def on_charge(in_charge: bool) -> None:
+        metering.lead(in_charge=in_charge)
+        if not in_charge:
+            log.info("another scheduler is in charge, or was killed just now: standing by")
+
+    return LiveOptions(
+        speed=scenario.live.speed,
+        redis_url=redis,
+        prefix=from_environment().prefix,
+        hosts=hosts,
+        stays=Stays(
+            restore=lambda snapshot, rekey: restore(brain, snapshot, rekey=rekey),
+            rules=scenario.scheduling.model_dump_json(),
+            fresh=fresh,
+            on_charge=on_charge,
+        ),
+    )
