@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from farm.core import events
 from farm.core.commands import CancelJob, StartJob
@@ -60,6 +61,7 @@ class BuilderLife:
         self._idle_timer = False
         #: serial of the agenda's entry for the next finish under contention
         self._expected = 0
+        self._overloaded = False
 
     # --- jobs -------------------------------------------------------------------------------
 
@@ -77,6 +79,7 @@ class BuilderLife:
                 slot=order.slot,
             )
             self._expect_next()
+            self._report_load(at)
 
     def due(self, serial: int, at: float) -> Event | None:
         """The next finish under contention has come; None if the plan changed since."""
@@ -108,16 +111,18 @@ class BuilderLife:
         if self.progress is not None:
             self.progress.stop(at, order.job)
             self._expect_next()
-        self.freed(start, at)
         self._at_once.append(
             events.JobFinished(
                 at, order.job, order.attempt, order.builder, "cancelled", order.reason
             )
         )
+        self.freed(start, at)
 
     def freed(self, start: StartJob, at: float) -> None:
         """An attempt is over: the slot is cleaned, then free."""
         del self.attempts[start.job.id]
+        if self.progress is not None:
+            self._report_load(at)
         if self._simple:
             return
         if self.builder.cleans:
@@ -127,6 +132,14 @@ class BuilderLife:
         elif not self.attempts:
             self._watch_idleness(at)
 
+    def _report_load(self, at: float) -> None:
+        """Say how loaded the builder is, if it is to say so: after every change."""
+        limits = self.pool.load_limits
+        if limits is not None and self.progress is not None:
+            load = self.progress.slowdown
+            self._overloaded = limits.overloaded(load, was=self._overloaded)
+            self._at_once.append(events.LoadReported(at, self.builder.id, load, self._overloaded))
+
     def _cleaned(self, slot: int, at: float) -> Event | None:
         if not self.alive:
             return None
@@ -134,6 +147,44 @@ class BuilderLife:
         if not self.attempts and not self._cleaning:
             self._watch_idleness(at)
         return events.SlotCleaned(at, self.builder.id, slot)
+
+    def resume(
+        self,
+        running: Sequence[tuple[StartJob, float]],
+        cleaning: Sequence[tuple[int, float]],
+        idle_since: float,
+        at: float,
+    ) -> None:
+        """Go on from a snapshot: attempts with their ends, slots being cleaned until then."""
+        for order, finish_at in running:
+            job = order.job
+            self.attempts[job.id] = order
+            if self.progress is None:
+                self._agenda.put(finish_at, FINISH, self.place + order.slot, order)
+            else:
+                self.progress.start(
+                    at,
+                    job.id,
+                    (finish_at - at) * self.speed,
+                    heavy=job.heavy,
+                    memory_heavy=job.memory_heavy,
+                    threads=job.threads,
+                    slot=order.slot,
+                )
+        if self.progress is not None:
+            self._expect_next()
+        for slot, cleaned_at in cleaning:
+            self._cleaning += 1
+            action = partial(self._cleaned, slot)
+            self._agenda.put(cleaned_at, LIFE, self.place + slot, _Timer(action))
+        if not running and not cleaning:
+            timeout = self.pool.idle_timeout or 0.0
+            self._watch_idleness(max(idle_since, at - timeout))
+
+    def give_up(self, job_id: str, reason: str, at: float) -> None:
+        """Stop an attempt that was told to stop before the snapshot."""
+        start = self.attempts[job_id]
+        self.cancel(CancelJob(job_id, start.attempt, start.builder, reason), at)
 
     # --- the builder itself -----------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from farm.core import snapshot as farm
 from farm.core.dispatch_estimator.view import BuilderView, FarmView, JobStatus, JobView
@@ -52,7 +53,7 @@ def merged(lanes: Iterable[Sequence[farm.JobView]]) -> Iterator[farm.JobView]:
     return heapq.merge(*queues, key=lambda view: plain_key(view.key))
 
 
-def plain_key(key: object) -> object:
+def plain_key(key: Any) -> Any:
     """Return a sort key as it was before it went through JSON: lists are tuples."""
     return tuple(plain_key(part) for part in key) if isinstance(key, list | tuple) else key
 

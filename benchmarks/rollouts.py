@@ -1,0 +1,118 @@
+"""Rollouts per second from a snapshot of many waiting jobs, and what one estimate costs.
+
+    python benchmarks/rollouts.py [JOBS] [BUILDERS]
+
+The farm: JOBS waiting jobs (10,000) of 50 kinds on two platforms, BUILDERS builders (200), all
+busy; run times as the last three of the kind say, with the spread that was seen.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import msgspec
+
+from farm.assembly import make_scheduler
+from farm.core.events import BuilderJoined, JobsSubmitted
+from farm.core.model import Builder, Job, Platform
+from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
+from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.scenario import Scenario, parse_scenario
+from farm.sim.rollout import Fork, rollouts
+from farm.workload import stream
+
+
+def scenario_of(builders: int, **scheduling: object) -> Scenario:
+    half = builders // 2
+    return parse_scenario(
+        {
+            "pools": [
+                {"name": "one", "platform": {"processor": "a"}, "builders": half},
+                {"name": "two", "platform": {"processor": "b"}, "builders": builders - half},
+            ],
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"processor": "a"},
+                        "count": 1,
+                        "every": "1s",
+                        "service_time": {"constant": "1s"},
+                    }
+                }
+            ],
+            "scheduling": {"runtime_estimates": "last-3", **scheduling},
+        }
+    )
+
+
+def farm_of(scenario: Scenario, jobs: int) -> tuple[FarmSnapshot, RuntimeDistribution]:
+    dice = stream(1, "benchmark")
+    run_times = RuntimeDistribution(make_estimator("last-3"))
+    scheduler = make_scheduler(scenario, estimator=run_times)
+    index = 0
+    for pool, processor in (("one", "a"), ("two", "b")):
+        for number in range(scenario.pools[0].builders or 0):
+            index += 1
+            builder = Builder(
+                id=f"{pool}-{number + 1}", pool=pool, index=index, processors=(processor,)
+            )
+            scheduler.handle(BuilderJoined(0.0, builder))
+    some = Builder(id="x", pool="one", index=0)
+    made = []
+    for number in range(jobs + index):
+        kind = dice.randrange(50)
+        job = Job(
+            id=f"job-{number}",
+            service_time=dice.lognormvariate(6, 1),
+            platform=Platform("ab"[number % 2], True),
+            kind=f"kind-{kind}",
+            attributes={"user": str(number % 7)},
+        )
+        made.append(job)
+        if number < 2000:
+            run_times.learn(job, some, job.service_time, "succeeded")
+    scheduler.handle(JobsSubmitted(0.0, tuple(made)))
+    return snapshot_of(scheduler, 100.0), run_times
+
+
+def main() -> None:
+    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    builders = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    began = time.perf_counter()
+    scenario = scenario_of(builders)
+    snapshot, run_times = farm_of(scenario, jobs)
+    print(f"{len(snapshot.waiting)} waiting, {len(snapshot.running)} running")
+    began = time.perf_counter()
+    text = msgspec.json.encode(snapshot)
+    encoded = time.perf_counter() - began
+    began = time.perf_counter()
+    msgspec.json.decode(text, type=FarmSnapshot)
+    decoded = time.perf_counter() - began
+    print(f"as JSON {len(text) / 1e6:.1f} MB: written in {encoded:.3f} s, read in {decoded:.3f} s")
+    fork = Fork(snapshot=snapshot, scenario=scenario, run_times=run_times)
+    _time("fast lane", fork, 200)
+    _time("whole simulation, one process", fork, 10, fast=False, processes=1)
+    _time("whole simulation, two processes", fork, 40, fast=False, processes=2)
+    fair = Fork(
+        snapshot=snapshot,
+        scenario=scenario_of(builders, fair_share=["user"]),
+        run_times=run_times,
+        rekey=True,
+    )
+    _time("fair share by user, two processes", fair, 20, processes=2)
+
+
+def _time(what: str, fork: Fork, count: int, **more: object) -> None:
+    began = time.perf_counter()
+    found = rollouts(fork, count=count, **more)
+    spent = time.perf_counter() - began
+    last = float(found.wait_quantile(0.5)[-1])
+    print(
+        f"{what}: {count} rollouts in {spent:.2f} s, {count / spent:.1f} per second"
+        f" (the last job waits {last:.0f} s)"
+    )
+
+
+if __name__ == "__main__":
+    main()
