@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from farm.core.balancer import RANKINGS
+from farm.core.balancer import RANKINGS, Ranking
 from farm.core.errors import ScenarioError
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
+from farm.core.guards import GuardedPolicy, GuardedRanking
+from farm.core.heavy_light import heavy_share, slowdown_by
+from farm.core.load_limits import LoadLimits
 from farm.core.platform_queue import PlainQueue, PlatformQueue
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pool_spec import PoolSpec
-from farm.core.rules import SchedulingRules
+from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.runtime_estimators import RuntimeEstimator, make_estimator
 from farm.core.scheduler import Scheduler
-from farm.plugins import named
+from farm.plugins import checked_arguments, named
 from farm.results.builder_time import Window
 from farm.results.summary import RunInfo, WorldName
 from farm.scenario.model import Scenario
@@ -27,12 +30,14 @@ from farm.scenario.pools import Pool
 from farm.workload.streams import stream
 
 
-def make_scheduler(scenario: Scenario, *, explain_last: int = 0) -> Scheduler:
-    """Return the scheduler that the scenario describes, knowing nothing yet.
+def make_scheduler(
+    scenario: Scenario, *, explain_last: int = 0, estimator: RuntimeEstimator | None = None
+) -> Scheduler:
+    """Return the scheduler that the scenario describes, knowing nothing of its farm yet.
 
-    Raises ScenarioError for a policy, balancer, key or estimator that does not exist.
+    ``estimator``: one that has learned something, in the place of the scenario's own. Raises ScenarioError for a policy, balancer, key or estimator that does not exist.
     """
-    return Scheduler(make_rules(scenario, explain_last=explain_last), estimator_of(scenario))
+    return Scheduler(make_rules(scenario, explain_last=explain_last), estimator or estimator_of(scenario))
 
 
 def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:
@@ -40,7 +45,9 @@ def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:
     words = scenario.scheduling
     return SchedulingRules(
         policy=policy_of(scenario),
-        ranking=named(words.balancer, RANKINGS, "scheduling.balancer", "farm.balancers"),
+        ranking=_ranking_of(scenario),
+        heavy_light=_heavy_light_of(scenario),
+        by_speed=words.balancer == "fastest",
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         retries=words.retries,
@@ -55,8 +62,48 @@ def policy_of(scenario: Scenario) -> KeyFunction:
     words = scenario.scheduling
     options = PolicyOptions(words.aging_factor, words.aging, scenario.seed)
     found = named(words.policy, POLICIES, "scheduling.policy", "farm.policies")
-    key: KeyFunction = found(options) if words.policy in POLICIES else found
-    return key
+    if words.policy in POLICIES:
+        key: KeyFunction = found(options)
+        return key
+    checked_arguments(found, 4, "scheduling.policy", f"{words.policy}(job, estimate, at, serial)")
+    return GuardedPolicy(found, words.policy)
+
+
+def complaints(scheduler: Scheduler) -> list[str]:
+    """Return what went wrong in the user's own functions during a run, one message for each."""
+    guards = (scheduler.rules.policy, scheduler.rules.ranking)
+    found = [g.complaint() for g in guards if isinstance(g, GuardedPolicy | GuardedRanking)]
+    return [message for message in found if message]
+
+
+#: these are more than a ranking: they keep some jobs waiting for a better builder
+_DISPATCHERS: dict[str, Ranking] = dict.fromkeys(("fastest", "heavy-light"), RANKINGS["jenkins"])
+
+
+def _ranking_of(scenario: Scenario) -> Ranking:
+    name, known = scenario.scheduling.balancer, RANKINGS | _DISPATCHERS
+    found: Ranking = named(name, known, "scheduling.balancer", "farm.balancers")
+    if name in known:
+        return found
+    checked_arguments(found, 1, "scheduling.balancer", f"{name}(builder)")
+    return GuardedRanking(found, name)
+
+
+def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
+    words = scenario.scheduling
+    if words.balancer != "heavy-light":
+        return None
+    rule = words.heavy_light
+    laws = {spec.name: law for spec in pool_specs(scenario) if (law := spec.law) is not None}
+    if rule.load != "heavy-share" and not laws:
+        raise ScenarioError(
+            f"scheduling.heavy_light.load: found {rule.load}, and no pool has contention; "
+            "allowed: heavy-share, or contention for a pool"
+        )
+    measures = {"heavy-share": heavy_share, "slowdown": slowdown_by(laws), "reported": None}
+    return HeavyLight(
+        limits=rule.limits, measure=measures[rule.load], hold_at_most=rule.hold_at_most
+    )
 
 
 def estimator_of(scenario: Scenario) -> RuntimeEstimator:
@@ -81,13 +128,16 @@ def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:
 
 def pool_specs(scenario: Scenario) -> list[PoolSpec]:
     """Return the pools as a world sets them up; raises InputError for a contention law."""
-    specs = [_pool_spec(pool, scenario.seed) for pool in scenario.pools]
+    rule = scenario.scheduling.heavy_light
+    reports = scenario.scheduling.balancer == "heavy-light" and rule.load == "reported"
+    limits = rule.limits if reports else None
+    specs = [_pool_spec(pool, scenario.seed, limits) for pool in scenario.pools]
     for spec in specs:
         _ = spec.law  # complain now about what could not be run later
     return specs
 
 
-def _pool_spec(pool: Pool, seed: int) -> PoolSpec:
+def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
     rate = pool.failure_rate
     initial = pool.provisioner.min if pool.provisioner is not None else pool.builders or 0
     return PoolSpec(
@@ -104,6 +154,7 @@ def _pool_spec(pool: Pool, seed: int) -> PoolSpec:
         speed=pool.speed,
         fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,
         contention=None if pool.contention is None else pool.contention.model_dump(mode="json"),
+        load_limits=limits,
         provisioned=pool.provisioner is not None,
         labels=dict(pool.labels),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -36,6 +37,16 @@ def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
     raise ScenarioError(
         f"{where}: unknown {name!r}{hint}; allowed: {', '.join(allowed)}, or module:function"
     )
+
+
+def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
+    """Raise ScenarioError unless the function can be called with so many arguments."""
+    try:
+        inspect.signature(found).bind(*range(count))
+    except ValueError:
+        return  # written in C: nothing is known of its arguments
+    except TypeError as error:
+        raise ScenarioError(f"{where}: {form} cannot be called so: {error}") from None
 
 
 def _imported(name: str, where: str) -> Any:

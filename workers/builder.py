@@ -16,6 +16,7 @@ from farm.live.messages import (
     BuilderUp,
     Cleaned,
     Finished,
+    Load,
     Play,
     Report,
     StartAttempt,
@@ -51,6 +52,7 @@ class PlayedBuilder:
         self._next: Entry | None = None
         self._burns = BuilderBurns(burner, play.builder, play.speed) if burner else None
         self._booted = False
+        self._overloaded = False
         self._after(play.boot_time, self._boot)
 
     def start(self, order: StartAttempt) -> None:
@@ -77,6 +79,7 @@ class PlayedBuilder:
         )
         if burns is not None:
             burns.start(token, order, lambda error: self._burned(token, error))
+        self._report_load()
         self._end_due(now)
 
     def cancel(self, token: Token, reason: str) -> None:
@@ -105,6 +108,14 @@ class PlayedBuilder:
     def _now(self) -> float:
         """Farm seconds on the host's own clock: good for spans, never sent anywhere."""
         return time.monotonic() * self.play.speed
+
+    def _report_load(self) -> None:
+        """Say how loaded the builder is, if it is to say so: after every change."""
+        limits = self.play.load_limits
+        if limits is not None:
+            load = self._progress.slowdown
+            self._overloaded = limits.overloaded(load, was=self._overloaded)
+            self._tell(Load(self.id, load, self._overloaded))
 
     def _after(self, farm_seconds: float, action: Callable[[], None]) -> None:
         def unless_gone() -> None:
@@ -167,6 +178,7 @@ class PlayedBuilder:
     def _end(self, token: Token, outcome: Outcome, reason: str = "") -> None:
         order = self.held.pop(token)
         self._tell(Finished(order.job.id, order.attempt, self.id, outcome, reason))
+        self._report_load()
         if self.play.builder.cleans:
             cleaned = Cleaned(self.id, order.slot)
             self._after(self.play.inter_job_time, lambda: self._tell(cleaned))

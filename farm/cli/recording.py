@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,13 +47,15 @@ class Recording:
         """The run directory, if there is one."""
         return None if self._directory is None else self._directory.path
 
-    def finish(self, engine: str, *, state: RunState = "finished") -> Summary:
+    def finish(
+        self, engine: str, *, state: RunState = "finished", warnings: Sequence[str] = ()
+    ) -> Summary:
         """Close the files and return the summary."""
         wall_time = time.monotonic() - self._began
         self._stack.close()
         records = self._recorder.records()
         info = run_info(self._scenario, self._world, engine)
-        summary = summarise(records, info, wall_time)
+        summary = summarise(records, info, wall_time, warnings)
         if self._directory is not None:
             fair_share = self._scenario.scheduling.fair_share
             self._directory.finish(
@@ -70,12 +73,14 @@ def _now() -> str:
 
 
 def show(summary: Summary, *, as_json: bool) -> None:
-    """Print the summary, for a person or for a machine."""
+    """Print the summary, for a person or for a machine; warnings on standard error."""
     if as_json:
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
         typer.echo(text.decode())
     else:
         Console().print(render_summary(summary))
+    for warning in summary.warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def suggest(*lines: str) -> None:
@@ -92,5 +97,5 @@ def this_command() -> str:
 
 
 def exit_code(summary: Summary) -> int:
-    """Return 1 when jobs were lost: the run ended, but not well."""
-    return 1 if summary.jobs.lost else 0
+    """Return 1 when jobs were lost, or the user's own functions failed: not a good end."""
+    return 1 if summary.jobs.lost or summary.warnings else 0

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from farm.assembly import make_scheduler, pool_specs
+from farm.assembly import complaints, make_scheduler, pool_specs
 from farm.cli.metering import Metering
 from farm.cli.options import (
     AsJson,
@@ -96,7 +96,9 @@ def run(
     finally:
         recording.abandon()
     summary = recording.finish(
-        ended.engine, state="interrupted" if ended.interrupted else "finished"
+        ended.engine,
+        state="interrupted" if ended.interrupted else "finished",
+        warnings=complaints(scheduler),
     )
     show(summary, as_json=as_json)
     if not (quiet or as_json):

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from farm.assembly import complaints
 from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show
@@ -44,7 +45,7 @@ def simulate(
             simulation.play(observers)
     finally:
         recording.abandon()
-    summary = recording.finish("reference")
+    summary = recording.finish("reference", warnings=complaints(simulation.scheduler))
     show(summary, as_json=as_json)
     raise typer.Exit(exit_code(summary))
 

@@ -23,7 +23,7 @@ from farm.core.model import Builder, Platform
 from farm.core.platform_queue import PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.slowdown import ContentionLaw, Load
-from farm.core.state import BuilderState, JobState, Slot
+from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
 
 def heavy_share(builder: BuilderState) -> float:
@@ -50,6 +50,12 @@ def load_of(builder: BuilderState, law: ContentionLaw | None = None) -> Load:
         sum(job.memory_heavy for job in jobs),
         0 if law is None else sum(law.threads_of(j.threads, heavy=j.heavy) for j in jobs),
     )
+
+
+def _is_on_its_way(slot: Slot) -> bool:
+    """Whether a heavy job was sent to the slot and its builder has not confirmed it yet."""
+    state = slot.running
+    return state is not None and state.job.heavy and state.status is JobStatus.DISPATCHED
 
 
 class HeavyLane(Lane):
@@ -224,6 +230,8 @@ class HeavyLightDispatcher(Dispatcher):
     def reoffer(self, builder: BuilderState, at: float) -> None:
         """Offer a builder whose state was restored."""
         super().reoffer(builder, at)
+        for lane in self._heavy(builder):
+            lane.since = max(lane.since, at)
         if builder.overloaded:
             builder.lanes = builder.group.light_lanes
         self._place(builder)
@@ -236,6 +244,8 @@ class HeavyLightDispatcher(Dispatcher):
         """A builder said whether it has room for heavy jobs: heard if reports are the measure."""
         if self._measure is not None or overloaded == builder.overloaded:
             return
+        if not overloaded and any(_is_on_its_way(slot) for slot in builder.slots):
+            return  # it did not know yet what we sent it
         builder.overloaded = overloaded
         self._switch(builder, at)
         self._weigh(builder, at)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from farm.core.contention import ContentionLaw, contention_law
+from farm.core.load_limits import LoadLimits
 from farm.core.model import Builder
 
 
@@ -36,6 +37,8 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
     fails_to_boot: Callable[[int], bool] | None = None
     #: as a scenario writes it; None: co-running jobs do not slow each other down
     contention: dict[str, Any] | None = None
+    #: builders report when they are near overload (slowdown), by these limits; None: they do not
+    load_limits: LoadLimits | None = None
     #: True: a provisioning algorithm decides on the number of builders
     provisioned: bool = False
     labels: dict[str, str] = {}

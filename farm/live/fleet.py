@@ -43,6 +43,7 @@ class Fleet:
             inter_job_time=pool.inter_job_time,
             shutdown_time=pool.shutdown_time,
             contention=pool.contention or {},
+            load_limits=pool.load_limits,
         )
         if outside:
             self.outside[builder.id] = play

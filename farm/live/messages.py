@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from farm.core.errors import FarmError
+from farm.core.load_limits import LoadLimits
 from farm.core.model import Builder, Job, Outcome
 
 VERSION = 1
@@ -259,6 +260,8 @@ class Play(_Order, frozen=True):
     shutdown_time: float = 0.0
     #: the pool's contention model as the scenario writes it; empty: none
     contention: dict[str, Any] = {}
+    #: report when the slowdown reaches these limits; None: never
+    load_limits: LoadLimits | None = None
 
 
 class Retire(_Order, frozen=True):

@@ -37,6 +37,7 @@ class BuilderSpan(msgspec.Struct):
     joined_at: float | None = None
     gone_at: float | None = None
     end: BuilderEnd | None = None
+    speed: float = 1.0
 
 
 class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -154,7 +155,7 @@ class Recorder:
     def _joined(self, event: BuilderJoined) -> None:
         builder = event.builder
         span = self._living.get(builder.id) or self._span(builder.id, builder.pool)
-        span.slots = builder.slots
+        span.slots, span.speed = builder.slots, builder.speed
         if span.joined_at is None:
             span.joined_at = event.at
 

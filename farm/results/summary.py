@@ -19,6 +19,7 @@ from farm.results.builder_time import (
     builder_counts,
     builder_times,
 )
+from farm.results.failing_fast import speeds_of, time_saved, times_to_first_failure
 from farm.results.fairness import fairness_index
 from farm.results.jobs_table import invocation_of
 from farm.results.keys import door_name
@@ -75,6 +76,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
+    #: of the matrices with a failed job: its end - the matrix's release
+    time_to_first_failure: Spread = Spread(count=0)
+    #: slot time of the jobs that fail-fast cancelled
+    time_saved: float = 0.0
     builders: BuilderCounts
     #: builders there, added up over time
     builder_time: float
@@ -87,6 +92,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     wall_time: float
     #: start and end of the phase that counts, farm time; None: the whole run
     run_phase: tuple[float, float] | None = None
+    #: what went wrong in functions of the user's own
+    warnings: tuple[str, ...] = ()
 
     @property
     def window(self) -> Window:
@@ -94,7 +101,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
         return Window() if self.run_phase is None else Window(*self.run_phase)
 
 
-def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
+def summarise(
+    records: RunRecords, info: RunInfo, wall_time: float, warnings: Iterable[str] = ()
+) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
     ends, lost = _counted(records, info.window)
     served = [end for end in ends if end.outcome != "cancelled"]
@@ -114,6 +123,8 @@ def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
         response_time=spread_of([end.finished_at - _arrival(end) for end in served]),
         stretch=spread_of([value for _, value in _stretches(served)]),
         matrix_response_time=spread_of(matrix_response_times(ends, lost)),
+        time_to_first_failure=spread_of(times_to_first_failure(ends)),
+        time_saved=time_saved(ends, speeds_of(records)),
         builders=builder_counts(records, info.window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,
@@ -123,6 +134,7 @@ def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
         events=records.events,
         wall_time=wall_time,
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),
+        warnings=tuple(warnings),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
+from farm.core.load_limits import LoadLimits
 from farm.scenario.quantities import Count, Duration, Flag, NonNegative, Text
 from farm.scenario.section import Section
 
@@ -14,20 +15,32 @@ class HeavyLight(Section):
     """When the heavy-light balancer holds heavy jobs back from a builder."""
 
     load: Literal["heavy-share", "slowdown", "reported"] = "heavy-share"
-    """How load is known: heavy jobs ÷ slots, the contention factor, or as the builder says."""
-    overloaded_at: NonNegative = 0.5
-    """From this load on a builder gets light jobs only …"""
-    room_at: NonNegative = 0.25
-    """… until its load is back at this one or below."""
+    """How load is known: heavy jobs ÷ slots, the pool's contention factor by what was sent there,
+    or that factor as the builder itself reports it."""
+    overloaded_at: NonNegative | None = None
+    """From this load on a builder gets light jobs only … (absent: 0.5 of the slots, or 1.4)."""
+    room_at: NonNegative | None = None
+    """… until its load is back at this one or below (absent: 0.25 of the slots, or 1)."""
+    hold_at_most: Duration = 3600.0
+    """When no heavy job of a platform could go for so long, one may go to an overloaded builder."""
 
     @model_validator(mode="after")
     def _ordered(self) -> HeavyLight:
-        if self.room_at > self.overloaded_at:
+        if self.limits.room_at > self.limits.overloaded_at:
             raise ValueError(
-                f"found room_at {self.room_at} above overloaded_at {self.overloaded_at}; "
-                "allowed: room_at <= overloaded_at"
+                f"found room_at {self.limits.room_at:g} above overloaded_at "
+                f"{self.limits.overloaded_at:g}; allowed: room_at <= overloaded_at"
             )
         return self
+
+    @property
+    def limits(self) -> LoadLimits:
+        """The two thresholds, with what is meant where they are not given."""
+        near, room = (0.5, 0.25) if self.load == "heavy-share" else (1.4, 1.0)
+        return LoadLimits(
+            near if self.overloaded_at is None else self.overloaded_at,
+            room if self.room_at is None else self.room_at,
+        )
 
 
 class Scheduling(Section):
@@ -60,6 +73,11 @@ class Scheduling(Section):
 
     @model_validator(mode="after")
     def _levels(self) -> Scheduling:
+        if self.balancer == "fastest" and self.stickiness:
+            raise ValueError(
+                "found stickiness with balancer fastest, which chooses builders by speed alone; "
+                "allowed: one of them"
+            )
         if len(self.stickiness) > len(self.fair_share):
             raise ValueError(
                 f"found {len(self.stickiness)} stickiness limits for {len(self.fair_share)} "
