@@ -45,6 +45,12 @@ def test_commands_and_options_exist(document: Path):
     assert {line: flaw for line in lines if (flaw := problem(line))} == {}
 
 
+def test_commands_named_in_the_readme_exist():
+    """Its table of commands lists what there is, and all of it."""
+    named = set(re.findall(r"`farm ([a-z]+)\b", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert sorted(named ^ set(COMMANDS.commands)) == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document: Path):
     """A relative link points to a file or folder that exists."""
