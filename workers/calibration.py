@@ -129,9 +129,9 @@ def _busy_seconds() -> float:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def work_rates() -> dict[str, float]:
+def work_rates(burner: str = "own") -> dict[str, float]:
     """Return this machine's units of work in a second of an idle core, by kernel."""
-    with contextlib.closing(Burners(BurnSettings(burner="own"))) as burners:
+    with contextlib.closing(Burners(BurnSettings(burner=burner))) as burners:
         return burners.rates()
 
 
