@@ -60,6 +60,7 @@ class EmbeddedProvisioner:
             if self._hosts is not None:
                 builders = len(world.roster.host_of) + len(world.fleet.wanted)
                 self._hosts.ensure(-(-builders // BUILDERS_PER_HOST))
+            world.wake_at = min(keeping.next_at for keeping in self._keepings.values())
         self._desk.tick(world)
 
     def _look(self, pool: str, world: LiveWorld) -> None:

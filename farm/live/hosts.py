@@ -23,17 +23,18 @@ TOO_SOON = 3.0
 class HostProcess:
     """One Celery worker process that plays builders.
 
-    The pipe to its standard input is the cord to us: when we are gone, it notices and leaves.
+    Its standard input is its cord: when the other end closes, it leaves. With a cord of its own
+    the other end is ours; else it inherits our standard input, and outlives us with that.
     """
 
-    def __init__(self, settings: LiveSettings, log: Path) -> None:
+    def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:
         self.name = settings.host
         self.log = log
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
                 _command(settings.host),
-                stdin=subprocess.PIPE,
+                stdin=subprocess.PIPE if own_cord else None,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=child_environment(msgspec.structs.replace(settings, watch_stdin=True)),
@@ -162,10 +163,8 @@ class HostProcesses:
 
 
 def _command(host: str) -> list[str]:
-    # running as root (in a container) is no news worth a warning: nothing is unpickled here
-    quietly = ["-W", "ignore::RuntimeWarning:celery.platforms"]
     worker = ["celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING"]
-    return [sys.executable, *quietly, "-m", *worker, "--hostname", f"{host}@farm"]
+    return [sys.executable, "-m", *worker, "--hostname", f"{host}@farm"]
 
 
 def _obituary(process: HostProcess) -> str:

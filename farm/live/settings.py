@@ -67,18 +67,20 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 def child_environment(settings: LiveSettings) -> dict[str, str]:
     """Return this process's environment with the settings written over it, for a child."""
+    return os.environ | host_environment(settings)
+
+
+def host_environment(settings: LiveSettings) -> dict[str, str]:
+    """Return the settings as the environment of a host that is not our child (a container)."""
     # what the settings do not say of these, the environment may
     own = {"FARM_BURNER": settings.burner, "FARM_WORK_RATES": settings.work_rates}
-    return (
-        os.environ
-        | {
-            "FARM_REDIS_URL": settings.redis_url or "",
-            "FARM_PREFIX": settings.prefix,
-            "FARM_HOST": settings.host,
-            "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
-            "FARM_DRAIN_TIME": repr(settings.drain_time),
-            "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
-            "FARM_PLAY": settings.play,
-        }
-        | {name: text for name, text in own.items() if text}
-    )
+    return {
+        "FARM_REDIS_URL": settings.redis_url or "",
+        "FARM_PREFIX": settings.prefix,
+        "FARM_HOST": settings.host,
+        "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
+        "FARM_DRAIN_TIME": repr(settings.drain_time),
+        "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
+        "FARM_PLAY": settings.play,
+        **{name: value for name, value in own.items() if value},
+    }

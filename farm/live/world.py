@@ -135,6 +135,8 @@ class LiveWorld:
         self._batch = Batch()
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
+        #: farm time at which whoever is called between batches wants a turn; None: whenever
+        self.wake_at: float | None = None
         self._committed = inbox.cursor
         self._retrying = Retrying(server_patience)
         self._tick = tick
@@ -256,6 +258,8 @@ class LiveWorld:
         for due_at in (self._idle.next_at(), *self._alarms[:1]):
             if due_at is not None:
                 timeout = min(timeout, max(0.001, self.clock.real_until(due_at)))
+        if self.wake_at is not None:
+            timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
         envelopes = self._calling(lambda: self._inbox.read(timeout))
         now, at = time.monotonic(), self.clock.now()

@@ -1,0 +1,209 @@
+"""Containers on a Docker Engine, through its SDK: a container a builder.
+
+Containers carry labels, so that a provisioner that starts again finds its own; they are limited
+in processors, memory and processes, have no privileges, and are removed after use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from farm.core.errors import InputError
+from farm.live.messages import Play
+from farm.live.pool_report import HostRecord, PoolReport
+from farm.live.settings import LiveSettings, host_environment
+from provisioner.backends.interface import BackendError
+from provisioner.keeper import Instance, Remove
+
+T = TypeVar("T")
+
+ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
+COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
+RUNNING = ("created", "running", "restarting", "paused")
+#: real seconds that the Engine has to answer
+ENGINE_TIMEOUT = 30
+
+
+class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a builder's container is made."""
+
+    image: str
+    #: the network on which it finds the server; None: the Engine's default
+    network: str | None = None
+    #: processors' worth of time, and bytes (as docker writes them: 512m)
+    cpus: float = 1.0
+    memory: str = "512m"
+    #: processes and threads
+    pids: int = 256
+    #: tells the farms of one Engine apart
+    farm: str = "farm"
+
+
+class DockerBackend:
+    """Builders as containers.
+
+    Args:
+        client: a ``docker.DockerClient``.
+        settings: where the farm is, as seen from a container.
+        options: how containers are made.
+        keep: leave the containers when the service ends on purpose (for its next start).
+    """
+
+    outside = True
+    acts = True
+
+    def __init__(
+        self, client: Any, settings: LiveSettings, options: ContainerOptions, *, keep: bool = False
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._options = options
+        self._keep = keep
+        self._errors = _errors()
+
+    def check(self) -> None:
+        """Make sure that the Engine answers and has the image; raises InputError."""
+        try:
+            self._client.ping()
+        except self._errors as error:
+            raise InputError(_no_engine(error)) from None
+        try:
+            self._client.images.get(self._options.image)
+        except self._errors as error:
+            raise InputError(self._no_image(error)) from None
+
+    def instances(self) -> list[Instance]:
+        """Return this farm's containers, running or not."""
+        labels = [f"{ROLE}=builder", f"{FARM}={self._options.farm}"]
+        found = self._calling(
+            lambda: self._client.containers.list(
+                all=True, sparse=True, ignore_removed=True, filters={"label": labels}
+            )
+        )
+        return [_instance(container) for container in found]
+
+    def launch(self, play: Play) -> None:
+        """Start a container that plays this builder."""
+        options, builder = self._options, play.builder
+        name = f"{options.farm}-{builder.id}-{_short(play)}"
+        settings = msgspec.structs.replace(
+            self._settings, host=name, play=msgspec.json.encode(play).decode(), watch_stdin=False
+        )
+        self._calling(
+            lambda: self._client.containers.run(
+                options.image,
+                [*COMMAND, "--hostname", f"{name}@farm"],
+                name=name,
+                detach=True,
+                environment=host_environment(settings),
+                labels={
+                    ROLE: "builder",
+                    FARM: options.farm,
+                    POOL: builder.pool,
+                    BUILDER: builder.id,
+                },
+                nano_cpus=round(options.cpus * 1e9),
+                mem_limit=options.memory,
+                pids_limit=options.pids,
+                network=options.network,
+                init=True,
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                log_config={"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}},
+            )
+        )
+
+    def remove(self, order: Remove) -> None:
+        """Remove a container, running or not."""
+        try:
+            self._calling(
+                lambda: self._client.containers.get(order.instance.name).remove(force=True, v=True)
+            )
+        except BackendError as error:
+            if not isinstance(error.__context__, self._errors) or not _is_gone(error.__context__):
+                raise
+
+    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
+        """Each builder is its own host."""
+
+    def close(self) -> None:
+        """Leave nothing behind, unless told to."""
+        if not self._keep:
+            for instance in self.instances():
+                self.remove(Remove(instance, "retired"))
+        self._client.close()
+
+    def _calling(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except self._errors as error:
+            if _is_gone(error) and "image" in str(error).lower():
+                raise BackendError(self._no_image(error)) from error
+            raise BackendError(f"Docker Engine: {_first_line(error)}") from error
+
+    def _no_image(self, error: Exception) -> str:
+        return (
+            f"Docker image {self._options.image!r} is not there ({_first_line(error)}): build it "
+            "(docker-compose build), or name another with --image"
+        )
+
+
+def connect_engine() -> Any:
+    """Return a client of the Engine that DOCKER_HOST names; raises InputError."""
+    try:
+        import docker  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        raise InputError(
+            "the docker backend needs the docker package: pip install 'build-farm-emulator[docker]'"
+        ) from None
+    try:
+        return docker.from_env(timeout=ENGINE_TIMEOUT)
+    except docker.errors.DockerException as error:
+        raise InputError(_no_engine(error)) from None
+
+
+def _no_engine(error: Exception) -> str:
+    return (
+        f"no Docker Engine answers ({_first_line(error)}): start one, or say where it is with "
+        "DOCKER_HOST, or use --backend process"
+    )
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what the SDK raises when the Engine refuses or is away."""
+    try:
+        import docker  # noqa: PLC0415 - an optional dependency
+        import requests  # noqa: PLC0415 - what docker itself uses
+    except ImportError:
+        return (OSError,)
+    return (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
+
+
+def _is_gone(error: BaseException | None) -> bool:
+    return type(error).__name__ in ("NotFound", "ImageNotFound", "NullResource")
+
+
+def _instance(container: Any) -> Instance:
+    attrs = container.attrs
+    labels = attrs.get("Labels") or {}
+    state = str(attrs.get("State", ""))
+    return Instance(
+        name=str((attrs.get("Names") or [attrs.get("Id", "")])[0]).lstrip("/"),
+        builder=labels.get(BUILDER, ""),
+        pool=labels.get(POOL, ""),
+        running=state in RUNNING,
+        detail=str(attrs.get("Status", "")),
+    )
+
+
+def _short(play: Play) -> str:
+    """Return what keeps containers of one builder's name in two lives of a farm apart."""
+    return hashlib.sha256(msgspec.json.encode(play)).hexdigest()[:6]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:300]

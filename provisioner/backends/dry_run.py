@@ -1,0 +1,32 @@
+"""Does nothing: the service's log says what would be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from farm.live.messages import Play
+from farm.live.pool_report import HostRecord, PoolReport
+from provisioner.keeper import Instance, Remove
+
+
+class DryRun:
+    """A backend without instances; the scheduler is told nothing either."""
+
+    outside = False
+    acts = False
+
+    def instances(self) -> list[Instance]:
+        """There are none."""
+        return []
+
+    def launch(self, play: Play) -> None:
+        """Nothing is started."""
+
+    def remove(self, order: Remove) -> None:
+        """Nothing is removed."""
+
+    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
+        """There are no hosts."""
+
+    def close(self) -> None:
+        """Nothing is left."""

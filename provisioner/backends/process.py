@@ -1,0 +1,188 @@
+"""Builder hosts as processes of this machine; each plays many builders.
+
+A host's process id stands in a file, so that a provisioner that starts again (even after SIGKILL)
+adopts the hosts that are there instead of starting others beside them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from farm.live.hosts import HostProcess
+from farm.live.messages import Play
+from farm.live.pool_report import HostRecord, PoolReport
+from farm.live.processes import began_at, is_alive
+from farm.live.settings import LiveSettings
+from provisioner.backends.interface import BackendError
+from provisioner.keeper import Instance, Remove
+
+log = logging.getLogger("farm.provisioner")
+
+#: builders that one host process plays before another process is worth its start-up
+BUILDERS_PER_HOST = 200
+#: a host that plays nobody for so long goes, if others are left (real seconds)
+SPARE_TIME = 60.0
+#: hosts that die as soon as they are started are tried again after so long, doubling
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+
+
+class HostFile(msgspec.Struct, frozen=True):
+    """What is written of a host: enough to find its process again, and only that one."""
+
+    pid: int
+    began: str
+
+
+class AdoptedHost:
+    """A host that an earlier provisioner started."""
+
+    def __init__(self, name: str, file: HostFile) -> None:
+        self.name = name
+        self.pid = file.pid
+        self._began = file.began
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it lives (how it ended nobody can say: it was not our child)."""
+        return None if is_alive(self.pid, self._began) else 0
+
+    @property
+    def broke_down_at_once(self) -> bool:
+        """It did not: it was there."""
+        return False
+
+    def terminate(self) -> None:
+        """Ask it to leave."""
+        if self.exit_code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def last_words(self) -> str:
+        """It did not tell us."""
+        return "nothing"
+
+
+class ProcessBackend:
+    """Keeps enough hosts.
+
+    Args:
+        settings: where the farm is; each host gets a name of its own.
+        folder: where logs and files of the hosts go.
+        cord: hosts inherit our standard input, and leave when it closes: the other end is held
+            by whoever keeps the farm up, so hosts outlive a provisioner but not the farm. False:
+            hosts leave with us.
+    """
+
+    outside = False
+    acts = True
+
+    def __init__(self, settings: LiveSettings, folder: Path, *, cord: bool = False) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._cord = cord
+        self._failures = 0
+        self._not_before = 0.0
+        self._spare_since: dict[str, float] = {}
+        self.hosts: dict[str, HostProcess | AdoptedHost] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._adopt()
+
+    def instances(self) -> list[Instance]:
+        """Builders are no processes of their own here."""
+        return []
+
+    def launch(self, play: Play) -> None:
+        """A host is told by the scheduler."""
+
+    def remove(self, order: Remove) -> None:
+        """A host is told by the scheduler."""
+
+    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
+        """Bury the dead, start what is missing, let go whom nobody needs."""
+        self._bury()
+        builders = sum(
+            len(report.joined) + len(report.requested)
+            for report in reports.values()
+            if not report.outside
+        )
+        needed = max(1, -(-builders // BUILDERS_PER_HOST))
+        now = time.monotonic()
+        while len(self.hosts) < needed and now >= self._not_before:
+            self._start()
+        self._let_go(needed, hosts, now)
+
+    def close(self) -> None:
+        """Hosts on a cord stay, to be adopted; others leave with us."""
+        if self._cord:
+            return
+        for host in self.hosts.values():
+            host.terminate()
+        deadline = time.monotonic() + 5.0
+        while any(h.exit_code is None for h in self.hosts.values()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self._bury()
+
+    def _adopt(self) -> None:
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                host = AdoptedHost(path.stem, msgspec.json.decode(path.read_bytes(), type=HostFile))
+            except (OSError, msgspec.DecodeError):
+                continue
+            if host.exit_code is None:
+                self.hosts[host.name] = host
+                log.info("adopted builder host %s (process %d)", host.name, host.pid)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _start(self) -> None:
+        name = f"host-{uuid.uuid4().hex[:8]}"
+        settings = msgspec.structs.replace(self._settings, host=name)
+        try:
+            host = HostProcess(settings, self._folder / f"{name}.log", own_cord=not self._cord)
+        except OSError as error:
+            raise BackendError(f"a builder host cannot be started: {error}") from None
+        self.hosts[name] = host
+        file = HostFile(host.pid, began_at(host.pid))
+        (self._folder / f"{name}.json").write_bytes(msgspec.json.encode(file))
+        log.info("started builder host %s (process %d)", name, host.pid)
+
+    def _bury(self) -> None:
+        for name, host in list(self.hosts.items()):
+            if host.exit_code is None:
+                continue
+            del self.hosts[name]
+            (self._folder / f"{name}.json").unlink(missing_ok=True)
+            if host.broke_down_at_once:
+                self._failures += 1
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
+                self._not_before = time.monotonic() + pause
+                log.error(
+                    "builder host %s broke down at once (next try in %g s); it said: %s",
+                    name, pause, host.last_words(),
+                )  # fmt: skip
+            else:
+                self._failures = 0
+                log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
+            host.close()
+
+    def _let_go(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
+        idle = [name for name in self.hosts if name in hosts and not hosts[name].builders]
+        spare = {name: self._spare_since.get(name, now) for name in idle}
+        for name, since in sorted(spare.items(), key=lambda pair: (pair[1], pair[0])):
+            if len(self.hosts) > needed and now - since > SPARE_TIME:
+                self.hosts[name].terminate()
+                del spare[name]
+                break
+        self._spare_since = spare

@@ -1,0 +1,187 @@
+"""The command line of the provisioner's service."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack, closing
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.cli.options import Overrides
+from farm.cli.provisioning import algorithms_of
+from farm.core.errors import InputError, RunError
+from farm.live.connection import LOST_CONNECTION, connect, redacted
+from farm.live.keys import Keys
+from farm.live.lease import Lease
+from farm.live.operator import Operator
+from farm.live.settings import LiveSettings, from_environment
+from farm.scenario import load_scenario
+from provisioner.backends.docker import ContainerOptions, DockerBackend, connect_engine
+from provisioner.backends.dry_run import DryRun
+from provisioner.backends.interface import Backend
+from provisioner.backends.process import ProcessBackend
+from provisioner.keeper import Patience
+from provisioner.service import LOOK_INTERVAL, Provisioner
+
+log = logging.getLogger("farm.provisioner")
+
+#: real seconds between two tries while another provisioner is in charge, or the server is away
+STANDBY_INTERVAL = 1.0
+
+
+class BackendName(StrEnum):
+    """What ``--backend`` takes."""
+
+    PROCESS = "process"
+    DOCKER = "docker"
+    DRY_RUN = "dry-run"
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def provision(
+    scenario: Annotated[
+        Path, typer.Argument(envvar="FARM_SCENARIO", help="Its pools' provisioner sections.")
+    ],
+    sets: Overrides = None,
+    redis: Annotated[
+        str | None, typer.Option(envvar="FARM_REDIS_URL", help="The farm's server.")
+    ] = None,
+    backend: Annotated[
+        BackendName,
+        typer.Option(envvar="FARM_BACKEND", help="What makes plans so; dry-run only logs them."),
+    ] = BackendName.PROCESS,
+    hosts_dir: Annotated[
+        Path | None, typer.Option(help="process: where logs and process ids of hosts go.")
+    ] = None,
+    cord: Annotated[
+        bool,
+        typer.Option(help="process: hosts live as long as our standard input, not as long as we."),
+    ] = False,
+    image: Annotated[
+        str, typer.Option(envvar="FARM_BUILDER_IMAGE", help="docker: the builders' image.")
+    ] = "build-farm-emulator",
+    network: Annotated[
+        str | None,
+        typer.Option(envvar="FARM_BUILDER_NETWORK", help="docker: where they find the server."),
+    ] = None,
+    builder_redis: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FARM_BUILDER_REDIS_URL",
+            help="docker: the server as seen from a container; absent: as we see it.",
+        ),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(envvar="FARM_BUILDER_CPUS", min=0.01, help="docker: of a builder.")
+    ] = 1.0,
+    memory: Annotated[
+        str, typer.Option(envvar="FARM_BUILDER_MEMORY", help="docker: of a builder, such as 512m.")
+    ] = "512m",
+    name: Annotated[
+        str,
+        typer.Option(envvar="FARM_NAME", help="docker: tells the farms of one Engine apart."),
+    ] = "farm",
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep/--remove",
+            envvar="FARM_KEEP_BUILDERS",
+            help="docker: leave the containers when we are told to stop, for our next start.",
+        ),
+    ] = False,
+    boot_timeout: Annotated[
+        float,
+        typer.Option(
+            envvar="FARM_BOOT_TIMEOUT",
+            min=1,
+            help="Seconds after which a builder that has not joined is given up.",
+        ),
+    ] = 120.0,
+) -> None:
+    """Size the pools of a live farm, until SIGTERM or Ctrl-C. One at a time: others stand by."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    algorithms = algorithms_of(load_scenario(scenario, sets or ()))
+    if not redis:
+        raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
+    settings = msgspec.structs.replace(from_environment(), redis_url=redis, play="")
+    options = ContainerOptions(image=image, network=network, cpus=cpus, memory=memory, farm=name)
+    stop = _stop_on_signals()
+    with ExitStack() as stack:
+        operator = stack.enter_context(Operator(redis, settings.prefix, "farm-provisioner"))
+        lease = _take_charge(redis, settings, stack, stop)
+        if backend is BackendName.DOCKER:
+            inside = msgspec.structs.replace(settings, redis_url=builder_redis or redis)
+            chosen: Backend = _docker(inside, options, keep=keep)
+        elif backend is BackendName.PROCESS:
+            folder = hosts_dir or Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-hosts-"))
+            )
+            chosen = ProcessBackend(settings, folder, cord=cord)
+        else:
+            chosen = DryRun()
+        stack.callback(chosen.close)
+        service = Provisioner(operator, algorithms, chosen, Patience(boot_timeout=boot_timeout))
+        log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
+        _serve(service, lease, stop)
+
+
+def _docker(settings: LiveSettings, options: ContainerOptions, *, keep: bool) -> DockerBackend:
+    backend = DockerBackend(connect_engine(), settings, options, keep=keep)
+    backend.check()
+    return backend
+
+
+def _serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
+    """Look until told to stop; a server that is away is waited for."""
+    restored = away = False
+    while not stop.wait(LOOK_INTERVAL):
+        if lease.lost:
+            raise RunError("another provisioner took this farm over: this one stops")
+        try:
+            if not restored:
+                service.restore()
+                restored = True
+            service.look()
+            if away:
+                away = False
+                log.info("the Redis server is back")
+        except LOST_CONNECTION as error:
+            if not away:
+                log.error("the Redis server is away: %s", error)  # noqa: TRY400 - it may come back
+            away = True
+            stop.wait(STANDBY_INTERVAL)
+    log.info("stopped")
+
+
+def _take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> None:
+    client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
+    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
+    told = False
+    while not lease.try_to_take():
+        if not told:
+            log.info("another provisioner is in charge, or was killed just now: standing by")
+            told = True
+        if stop.wait(STANDBY_INTERVAL):
+            raise typer.Exit(0)
+    stack.callback(lease.release)
+    return lease
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, lambda *_: stop.set())
+    return stop

@@ -1,0 +1,203 @@
+"""The provisioner as a service: looks at the pools in Redis, and lets a backend make plans so.
+
+One look: read what the scheduler published; for each pool compare requested with observed
+(``reconcile``), then plan with reality (``decide``); carry out what follows; save what is
+remembered. Whatever happens in between, the next look starts from what is there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from farm.core.errors import RunError
+from farm.core.provisioning import Algorithm
+from farm.live.messages import GiveUpBuilder, Play, Watch
+from farm.live.operator import Operator
+from farm.live.pool_report import PoolReport
+from provisioner.backends.interface import Backend, BackendError
+from provisioner.embedded import EMBEDDED, plan_of
+from provisioner.keeper import (
+    GiveUp,
+    Instance,
+    Keeping,
+    Launch,
+    Patience,
+    Remove,
+    Resize,
+    decide,
+    failed,
+    reconcile,
+)
+
+log = logging.getLogger("farm.provisioner")
+
+#: real seconds between two looks, and between two sendings of the same introduction
+LOOK_INTERVAL = 0.2
+INTRODUCE_AGAIN = 5.0
+
+
+class Provisioner:
+    """Sizes the pools that have an algorithm. ``look`` is called again and again, by one thread."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        algorithms: Mapping[str, Algorithm[Any]],
+        backend: Backend,
+        patience: Patience | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._operator = operator
+        self._algorithms = dict(algorithms)
+        self._backend = backend
+        self._patience = patience or Patience()
+        self._wall = wall
+        self._life = uuid.uuid4().hex[:8]
+        self._introductions = 0
+        self._tokens: dict[str, str] = {}
+        self._introduced_at: dict[str, float] = {}
+        self._keepings: dict[str, Keeping] = {}
+        self._saved: dict[str, bytes] = {}
+        #: the last thing that a backend could not do; empty: all is well
+        self.trouble = ""
+
+    def restore(self) -> None:
+        """Go on with what an earlier provisioner remembered."""
+        for pool, saved in self._operator.remembered().items():
+            if pool in self._algorithms:
+                try:
+                    self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
+                except msgspec.DecodeError:
+                    log.warning("what is remembered of pool %s cannot be read: begun anew", pool)
+
+    def look(self) -> None:
+        """Look at every pool once and do what is to be done; raises redis errors, RunError."""
+        reports, requested = self._operator.pools_and_requested()
+        self._attempt(lambda: self._backend.tend(reports, self._operator.hosts()))
+        found: list[Instance] | None = None
+        if self._backend.outside:
+            found = self._attempt(self._backend.instances)
+            if found is None:
+                return  # an engine that does not answer: nothing is known, so nothing is done
+            self._remove_orphans(found, reports)
+        for pool, algorithm in self._algorithms.items():
+            report = reports.get(pool)
+            if report is not None and self._is_ours(pool, algorithm, report):
+                mine = None if found is None else [i for i in found if i.pool == pool]
+                self._look_at(pool, algorithm, report, mine, requested)
+
+    def _is_ours(self, pool: str, algorithm: Algorithm[Any], report: PoolReport) -> bool:
+        """Whether the scheduler knows that we look after the pool; tell it if it does not."""
+        if report.watcher == EMBEDDED:
+            raise RunError(
+                "this farm's pools are sized by farm run itself: start its scheduler as a service "
+                "(farm scheduler) for a provisioner of its own"
+            )
+        if not self._backend.acts:
+            return True
+        if report.watcher and report.watcher == self._tokens.get(pool):
+            return True
+        now = self._wall()
+        if now - self._introduced_at.get(pool, 0.0) > INTRODUCE_AGAIN:
+            self._introductions += 1
+            self._introduced_at[pool] = now
+            token = self._tokens[pool] = f"{self._life}.{self._introductions}"
+            closely, outside = algorithm.looks_closely, self._backend.outside
+            self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
+            # decisions are counted anew; who is there may have changed while nobody looked
+            keeping = self._keepings.get(pool, Keeping())
+            self._keepings[pool] = msgspec.structs.replace(
+                keeping, serial=0, next_at=0.0, desired=None, observed=(), requested=()
+            )
+        return False
+
+    def _look_at(
+        self,
+        pool: str,
+        algorithm: Algorithm[Any],
+        report: PoolReport,
+        instances: list[Instance] | None,
+        requested: Mapping[str, Play],
+    ) -> None:
+        now = self._wall()
+        keeping = self._keepings.get(pool, Keeping())
+        if not self._backend.acts:
+            keeping = msgspec.structs.replace(keeping, serial=report.heard)
+        keeping, actions = reconcile(keeping, report, instances, now, self._patience)
+        for action in actions:
+            if isinstance(action, Launch):
+                keeping = self._launch(keeping, requested.get(action.builder))
+            elif isinstance(action, Remove):
+                log.info("removing %s (%s)", action.instance.name, action.why)
+                self._attempt(lambda order=action: self._backend.remove(order))  # type: ignore[misc]
+            elif isinstance(action, GiveUp):
+                self._give_up(action)
+        keeping, resize = decide(algorithm, keeping, report, now)
+        self._keepings[pool] = keeping
+        self._save(pool, keeping)
+        if resize is not None:
+            self._resize(pool, resize, report)
+
+    def _resize(self, pool: str, resize: Resize, report: PoolReport) -> None:
+        log.info(
+            "pool %s: %d wanted, %d joined and %d booting: %+d, %+d (%s)",
+            pool, resize.desired, report.snapshot.joined, report.snapshot.booting,
+            resize.start, -resize.stop, resize.why,
+        )  # fmt: skip
+        if self._backend.acts:
+            self._operator.tell(plan_of(pool, resize, report))
+
+    def _launch(self, keeping: Keeping, play: Play | None) -> Keeping:
+        if play is None:
+            return keeping  # asked for before we looked after the pool: a host will play it
+        builder = play.builder.id
+        now = self._wall()
+        if keeping.failures and now < keeping.not_before:
+            return keeping
+        try:
+            self._backend.launch(play)
+        except BackendError as error:
+            log.error("builder %s cannot be started: %s", builder, error)  # noqa: TRY400
+            self._give_up(GiveUp(builder, str(error)))
+            return failed(keeping, str(error), now, self._patience)
+        log.info("started builder %s", builder)
+        return keeping
+
+    def _give_up(self, order: GiveUp) -> None:
+        log.warning("builder %s is given up: %s", order.builder, order.reason)
+        if self._backend.acts:
+            self._operator.tell(GiveUpBuilder(order.builder, order.reason))
+
+    def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
+        """Remove what belongs to a pool that is no more (the others are reconciled)."""
+        for instance in found:
+            if reports and instance.pool not in reports:
+                log.info("removing %s: there is no pool %s", instance.name, instance.pool)
+                order = Remove(instance, "orphan")
+                self._attempt(lambda order=order: self._backend.remove(order))  # type: ignore[misc]
+
+    def _save(self, pool: str, keeping: Keeping) -> None:
+        saved = msgspec.json.encode(keeping)
+        if self._backend.acts and saved != self._saved.get(pool):
+            self._saved[pool] = saved
+            self._operator.remember(pool, saved)
+
+    def _attempt(self, action: Callable[[], Any]) -> Any:
+        """Do something that the backend may not be able to do now; None if it was not."""
+        try:
+            done = action()
+        except BackendError as error:
+            if str(error) != self.trouble:
+                log.error("%s", error)  # noqa: TRY400 - a person's message, not a bug
+            self.trouble = str(error)
+            return None
+        if self.trouble and done is not None:
+            log.info("the backend works again")
+            self.trouble = ""
+        return done
