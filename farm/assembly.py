@@ -35,9 +35,11 @@ def make_scheduler(
 ) -> Scheduler:
     """Return the scheduler that the scenario describes, knowing nothing of its farm yet.
 
-    ``estimator``: one that has learned something, in the place of the scenario's own. Raises ScenarioError for a policy, balancer, key or estimator that does not exist.
+    ``estimator``: one that has learned something, in the place of the scenario's own. Raises
+    ScenarioError for a policy, balancer, key or estimator that does not exist.
     """
-    return Scheduler(make_rules(scenario, explain_last=explain_last), estimator or estimator_of(scenario))
+    rules = make_rules(scenario, explain_last=explain_last)
+    return Scheduler(rules, estimator or estimator_of(scenario))
 
 
 def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,14 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
 ]
+LearnFrom = Annotated[
+    Path | None,
+    typer.Option(
+        "--learn-from",
+        metavar="RUN",
+        help="A finished run, or exported statistics, that run times are learned from first.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 MetricsPort = Annotated[
@@ -41,3 +50,8 @@ MetricsAddress = Annotated[
         help="Where metrics are served: this machine only, unless told otherwise.",
     ),
 ]
+
+
+def learning(source: Path | None) -> list[str]:
+    """Return the override that ``--learn-from`` stands for."""
+    return [] if source is None else [f"estimates.learn_from={json.dumps(str(source.absolute()))}"]

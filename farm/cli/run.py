@@ -14,15 +14,18 @@ from rich.live import Live
 from rich.table import Table
 
 from farm.assembly import complaints, make_scheduler, pool_specs
+from farm.cli.estimating import Estimating
 from farm.cli.metering import Metering
 from farm.cli.options import (
     AsJson,
+    LearnFrom,
     MetricsAddress,
     MetricsPort,
     Out,
     Overrides,
     Quiet,
     ScenarioFile,
+    learning,
 )
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show, suggest, this_command
@@ -45,6 +48,7 @@ def run(
     scenario: ScenarioFile,
     sets: Overrides = None,
     out: Out = None,
+    learn_from: LearnFrom = None,
     speed: Annotated[
         float | None,
         typer.Option(help="Farm seconds in a real second; absent: as the scenario says."),
@@ -70,9 +74,14 @@ def run(
     Ctrl-C stops the load and lets running jobs end; twice ends them at once. Either way the run
     is reported.
     """
-    overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
+    overrides = [
+        *(sets or ()),
+        *learning(learn_from),
+        *([] if speed is None else [f"live.speed={speed}"]),
+    ]
     wanted = load_scenario(scenario, overrides)
-    scheduler = make_scheduler(wanted, explain_last=1000)
+    estimating = Estimating(wanted, live=True)
+    scheduler = make_scheduler(wanted, explain_last=1000, estimator=estimating.estimator)
     pools = pool_specs(wanted)
     load = _until(batches(build_jobs(wanted)), duration)
     desk = Desk(scheduler, pools)
@@ -91,6 +100,7 @@ def run(
                 progress=metering.progress(progress),
                 on_up=provisioner.meet,
                 on_tick=provisioner.tick,
+                around=lambda world: estimating.around(world, scheduler),
                 meter=metering.metrics,
             )
     finally:

@@ -11,8 +11,17 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from farm.assembly import complaints
-from farm.cli.options import AsJson, Out, Overrides, Quiet, ScenarioFile
+from farm.assembly import complaints, make_scheduler
+from farm.cli.estimating import Estimating
+from farm.cli.options import (
+    AsJson,
+    LearnFrom,
+    Out,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    learning,
+)
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show
 from farm.core.commands import Command
@@ -27,6 +36,7 @@ def simulate(
     scenario: ScenarioFile,
     sets: Overrides = None,
     out: Out = None,
+    learn_from: LearnFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -34,8 +44,14 @@ def simulate(
 
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
-    wanted = load_scenario(scenario, sets or ())
-    simulation = Simulation(wanted, algorithms=algorithms_of(wanted))
+    wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
+    estimating = Estimating(wanted, live=False)
+    simulation = Simulation(
+        wanted,
+        scheduler=make_scheduler(wanted, estimator=estimating.estimator),
+        algorithms=algorithms_of(wanted),
+        around=estimating.around,
+    )
     recording = Recording(wanted, "simulated", out)
     try:
         with ExitStack() as stack:

@@ -19,7 +19,7 @@ from farm.core.errors import ServerError
 from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
-from farm.driver import Observer, drive
+from farm.driver import Observer, World, drive
 from farm.live.clock import FarmClock
 from farm.live.connection import Connection, connect, redacted
 from farm.live.hosts import HostProcesses
@@ -110,6 +110,7 @@ def run_live(
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None,
     on_tick: Callable[[LiveWorld], None] | None = None,
     meter: Meter | None = None,
+    around: Callable[[World], World] | None = None,
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
@@ -125,11 +126,17 @@ def run_live(
         on_up: told when the farm stands, before the first job (chaos, displays).
         on_tick: called between batches of facts, some times per second (a provisioner's turn).
         meter: told how long the scheduler's work takes.
+        around: puts something before the world (estimates of its submissions).
 
     Raises ServerError if there is no usable server, RunError if the run cannot go on.
     """
     watchers = _Watchers(
-        observe=observe, progress=progress, on_up=on_up, on_tick=on_tick, meter=meter
+        observe=observe,
+        progress=progress,
+        on_up=on_up,
+        on_tick=on_tick,
+        meter=meter,
+        around=around,
     )
     server = choose_server(options.redis_url)
     try:
@@ -148,6 +155,7 @@ class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
     on_up: Callable[[LiveWorld, HostProcesses], None] | None
     on_tick: Callable[[LiveWorld], None] | None
     meter: Meter | None
+    around: Callable[[World], World] | None
 
 
 class _Farm:
@@ -205,7 +213,9 @@ class _Farm:
         began = time.monotonic()
         if batches is not None:
             self._load = self._start_load(batches)
-        drive(self._scheduler, self._world, self._watchers.observe)
+        around = self._watchers.around
+        world: World = self._world if around is None else around(self._world)
+        drive(self._scheduler, world, self._watchers.observe)
         status = self._world.status()
         if self._watchers.progress is not None:
             self._watchers.progress(status)

@@ -6,6 +6,7 @@ ScenarioError that names file, line and key; ``scenario_schema()`` is its JSON S
 
 from __future__ import annotations
 
+from farm.scenario.estimates import Estimates
 from farm.scenario.load import load_scenario, parse_scenario
 from farm.scenario.model import Live, Phases, Scenario, scenario_schema
 from farm.scenario.pools import Contention, Pool, PoolPlatform, ProvisionerSettings
@@ -15,6 +16,7 @@ from farm.scenario.workload import Arrivals, Matrices, Source, Trace, TraceOptio
 __all__ = [
     "Arrivals",
     "Contention",
+    "Estimates",
     "HeavyLight",
     "Live",
     "Matrices",

@@ -87,7 +87,7 @@ def _resolve_trace_paths(document: MarkedDict, base_dir: Path) -> None:
 
 
 def _with_traces_found(scenario: Scenario, base_dir: Path) -> Scenario:
-    """Return the scenario with absolute trace paths."""
+    """Return the scenario with absolute paths of traces, and of what is learned from."""
     sources = []
     for source in scenario.workload:
         trace = source.trace
@@ -97,4 +97,10 @@ def _with_traces_found(scenario: Scenario, base_dir: Path) -> Scenario:
         absolute = str((base_dir / trace.path).resolve())
         found = trace.model_copy(update={"path": absolute})
         sources.append(source.model_copy(update={"trace": found}))
-    return scenario.model_copy(update={"workload": tuple(sources)})
+    found_scenario = scenario.model_copy(update={"workload": tuple(sources)})
+    learn_from = scenario.estimates.learn_from
+    if learn_from is None:
+        return found_scenario
+    path = str((base_dir / learn_from).resolve())
+    estimates = scenario.estimates.model_copy(update={"learn_from": path})
+    return found_scenario.model_copy(update={"estimates": estimates})

@@ -8,6 +8,7 @@ import yaml
 from pydantic import field_validator
 
 from farm.core.model import Platform
+from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
@@ -71,6 +72,8 @@ class Scenario(Section):
     """The jobs: one or several sources, merged."""
     scheduling: Scheduling = Scheduling()
     """Who goes next, and where."""
+    estimates: Estimates = Estimates()
+    """Which dispatch-time estimates are given and logged."""
     live: Live = Live()
     """Only for `farm run`."""
     allow_unrunnable: Flag = False

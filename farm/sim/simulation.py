@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,13 +20,17 @@ from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
 
+Around = Callable[[World, Scheduler], World]
+"""Returns a world that stands before another one and adds facts of its own."""
+
 
 class Simulation:
     """A scenario set up in virtual time: built first (that tells mistakes), then played once.
 
     ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
     the same facts and orders, always. Raises InputError for a scenario that names something that
-    does not exist, or whose workload cannot be read.
+    does not exist, or whose workload cannot be read. ``around`` puts something before the world
+    (estimates of its submissions).
     """
 
     def __init__(
@@ -35,7 +39,9 @@ class Simulation:
         *,
         scheduler: Scheduler | None = None,
         algorithms: Mapping[str, Algorithm[Any]] | None = None,
+        around: Around | None = None,
     ) -> None:
+        self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
         ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
@@ -53,7 +59,10 @@ class Simulation:
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, telling the observers."""
-        play(self.scheduler, self.world, observers)
+        world: World = self.world
+        if self._around is not None:
+            world = self._around(world, self.scheduler)
+        play(self.scheduler, world, observers)
 
 
 def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
