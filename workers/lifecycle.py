@@ -6,8 +6,11 @@ import os
 import signal
 import sys
 import threading
+import warnings
 
+from celery.platforms import SecurityWarning
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from celery.utils.log import get_task_logger
 from kombu.asynchronous import get_event_loop
 
 from farm.core.errors import FarmError
@@ -15,12 +18,16 @@ from farm.live.messages import MessageError
 from farm.live.settings import LiveSettings
 from workers.host import BuilderHost
 
+log = get_task_logger(__name__)
+
 #: real seconds between the parent's death and the host's hard end
 LAST_CHANCE = 5.0
 
 
 def bind(settings: LiveSettings) -> BuilderHost:
     """Return the host that starts and ends with this process's worker."""
+    # running as root (in a container) is no news: nothing is unpickled here
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     try:
         host = BuilderHost(settings, os.getpid())
     except MessageError as error:
@@ -31,7 +38,12 @@ def bind(settings: LiveSettings) -> BuilderHost:
     def up(**_: object) -> None:
         if settings.watch_stdin:
             threading.Thread(target=_watch_parent, name="farm-parent", daemon=True).start()
-        host.start()
+        try:
+            host.start()
+        except Exception:
+            # Celery would log it and go on with a worker that plays nobody
+            log.exception("this host cannot come up")
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def down(**_: object) -> None:
         host.close()
@@ -62,7 +74,8 @@ def _nothing() -> None:
 
 def _watch_parent() -> None:
     """Leave when standard input closes: the pipe's other end was our parent."""
-    while sys.stdin.buffer.read(4096):
+    # not sys.stdin, whose lock a thread that waits in it would hold at the interpreter's end
+    while os.read(sys.stdin.fileno(), 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(LAST_CHANCE)

@@ -133,6 +133,12 @@ class TruthKnown:
         """It knows already."""
 
 
+@pytest.fixture
+def truth() -> TruthKnown:
+    """An estimator that knows the service time."""
+    return TruthKnown()
+
+
 class Farm:
     """A live farm for a test: run it, then look at what the observers saw."""
 

@@ -8,12 +8,16 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from farm.core import events
 from farm.core.commands import RequeueJob
-from farm.core.model import Job, Platform
+from farm.core.model import Builder, Job, Platform
+from farm.live.hosts import HostProcess
+from farm.live.messages import VERSION, Play
 from farm.live.roster import Patience
+from farm.live.settings import LiveSettings
 
 pytestmark = pytest.mark.live
 
@@ -96,8 +100,11 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
     assert any(isinstance(c, RequeueJob) for _, commands in farm.story for c in commands)
 
 
-def test_a_cut_wire_loses_no_job(farm, jobs_like, wire):
-    """Every connection broken for two seconds, mid-run: each job still ends exactly once."""
+def test_a_cut_wire_loses_no_job(farm, jobs_like, wire, client):
+    """Every connection broken for two seconds, mid-run: each job still ends exactly once.
+
+    And the server, which is somebody else's, is left as it was found.
+    """
     jobs = jobs_like(200, service_time=60.0, every=2.0)
     started = 0
     cutters = []
@@ -125,6 +132,7 @@ def test_a_cut_wire_loses_no_job(farm, jobs_like, wire):
     cutters[0].join()
     farm.assert_each_job_ended_once(jobs)
     farm.assert_replayable()
+    assert client.keys(farm.keys.prefix + "*") == []
 
 
 def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
@@ -205,3 +213,34 @@ def test_a_job_that_no_builder_can_run_is_given_up(farm, jobs_like):
         "job-1": "succeeded",
         "alien": "cancelled",
     }
+
+
+def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):
+    """A worker started by somebody else, with a builder of its own: it joins, and joins again.
+
+    The second farm finds a host that was up before it: it must begin a new life, not be ignored.
+    """
+    play = Play(
+        v=VERSION,
+        builder=Builder(id="own", pool="linux", index=1, processors=("amd64",)),
+        speed=100.0,
+    )
+    settings = LiveSettings(
+        redis_url=server.url,
+        prefix=farm.keys.prefix,
+        host="container",
+        beat_interval=0.25,
+        play=msgspec.json.encode(play).decode(),
+    )
+    jobs = jobs_like(5, service_time=10.0)
+    container = HostProcess(settings, tmp_path / "container.log")
+    try:
+        for each in (farm, type(farm)(farm.keys, tmp_path)):
+            pool = {"provisioned": True}
+            each.run(jobs, builders=0, speed=100.0, hosts=0, url=server.url, pool=pool)
+            each.assert_each_job_ended_once(jobs)
+            assert {end.builder for end in each.ends} == {"own"}
+    finally:
+        container.terminate()
+        assert container.wait(10)
+        container.close()

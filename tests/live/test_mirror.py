@@ -1,0 +1,137 @@
+"""What Redis shows is what the scheduler knows, after every batch of a random history."""
+
+from __future__ import annotations
+
+import random
+
+import fakeredis
+import pytest
+
+from farm.core import events
+from farm.core.commands import EndJob, RequeueJob, StartJob
+from farm.core.model import Builder, Job, Platform
+from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.live.keys import Keys
+from farm.live.mirror import Mirror
+from farm.live.store import Batch, Store
+
+PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
+
+
+class History:
+    """Random facts for a scheduler, mirrored batch by batch."""
+
+    def __init__(self, seed: int, estimator) -> None:
+        self.dice = random.Random(seed)
+        policy = POLICIES["score"](PolicyOptions())
+        self.scheduler = Scheduler(SchedulingRules(policy=policy, retries=1), estimator)
+        self.mirror = Mirror(self.scheduler)
+        self.store = Store(fakeredis.FakeRedis(protocol=2), Keys())
+        self.at = 0.0
+        self.made = 0
+        self.ended = 0
+
+    def play(self, batches: int) -> None:
+        for _ in range(batches):
+            batch = Batch()
+            for _ in range(self.dice.randint(1, 6)):
+                self.happen(batch)
+            self.mirror.write(batch)
+            self.store.commit(batch, "0-0", self.at)
+            self.compare()
+
+    def happen(self, batch: Batch) -> None:
+        self.at += 1.0
+        event = self.choose()
+        if isinstance(event, events.JobsSubmitted):
+            for job in event.jobs:
+                self.mirror.touch_job(job.id)
+        elif isinstance(event, events.PriorityChanged):
+            self.mirror.touch_job(event.job)
+        elif isinstance(event, events.JobStarted | events.JobFinished):
+            self.mirror.touch_job(event.job)
+            self.mirror.touch_builder(event.builder)
+        elif isinstance(event, events.BuilderJoined):
+            self.mirror.touch_builder(event.builder.id)
+        elif isinstance(event, events.BuilderLost):
+            self.mirror.touch_builder(event.builder)
+        for command in self.scheduler.handle(event):
+            if isinstance(command, StartJob):
+                self.mirror.touch_job(command.job.id)
+                self.mirror.touch_builder(command.builder)
+            elif isinstance(command, RequeueJob):
+                self.mirror.touch_job(command.job)
+            elif isinstance(command, EndJob):
+                self.ended += 1
+                self.mirror.ended(command, batch)
+
+    def choose(self) -> events.Event:
+        dice, jobs = self.dice, list(self.scheduler.jobs.values())
+        running = [state for state in jobs if state.slot is not None]
+        roll = dice.random()
+        if running and roll < 0.4:
+            state = dice.choice(running)
+            told = (state.job.id, state.attempts, state.slot.builder.builder.id)
+            if state.started_at is None:
+                return events.JobStarted(self.at, *told)
+            return events.JobFinished(self.at, *told, dice.choice(["succeeded", "failed"]))
+        if jobs and roll < 0.5:
+            job_id = dice.choice(jobs).job.id
+            return events.PriorityChanged(self.at, job_id, level=dice.randint(0, 2))
+        if jobs and roll < 0.55:
+            return events.CancelRequested(self.at, jobs=(dice.choice(jobs).job.id,))
+        if self.scheduler.builders and roll < 0.6:
+            return events.BuilderLost(self.at, dice.choice(list(self.scheduler.builders)))
+        self.made += 1
+        if roll < 0.7:
+            builder = Builder(
+                id=f"b{self.made}",
+                pool="p",
+                index=self.made,
+                processors=(dice.choice(["amd64", "arm64"]),),
+                slots=dice.randint(1, 2),
+            )
+            return events.BuilderJoined(self.at, builder)
+        made = tuple(
+            Job(
+                id=f"j{self.made}-{number}",
+                service_time=1.0,
+                platform=dice.choice(PLATFORMS),
+                score=float(dice.randint(-3, 3)),
+            )
+            for number in range(dice.randint(1, 3))
+        )
+        return events.JobsSubmitted(self.at, made)
+
+    def compare(self) -> None:
+        live = self.scheduler.jobs
+        waiting: dict[str, list[str]] = {name: [] for name in self.store.depths()}
+        for state in sorted(live.values(), key=lambda state: state.key):
+            if state.slot is None:
+                waiting[str(state.job.platform)].append(state.job.id)
+        for platform, jobs in waiting.items():
+            assert self.store.waiting(platform, 0, 1000) == jobs
+        on_builders = {
+            (s.job.id, s.attempts, s.slot.builder.builder.id, s.slot.number)
+            for s in live.values()
+            if s.slot is not None
+        }
+        shown = self.store.attempts().values()
+        assert {(a.job, a.attempt, a.builder, a.slot) for a in shown} == on_builders
+        builders = self.store.builders()
+        assert {name: record.busy for name, record in builders.items()} == {
+            name: state.busy for name, state in self.scheduler.builders.items()
+        }
+        assert self.store.count_results() == self.ended
+        for job_id in live:
+            assert self.store.job(job_id) is not None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_redis_shows_what_the_scheduler_knows(seed: int, truth):
+    """Queues in order, attempts, builders, results: after each of many random batches."""
+    history = History(seed, truth)
+    history.play(60)
+    assert history.ended > 10
