@@ -56,7 +56,11 @@ class FreeBuilders:
         if rank == state.rank:
             return  # it stands here with this rank already
         state.rank = rank
-        self._put(rank, state.builder.index)
+        bucket = self._buckets.get(rank)
+        if bucket is None:
+            self._put(rank, state.builder.index)
+        else:
+            heapq.heappush(bucket, state.builder.index)
         self._entries += 1
         if self._entries > 1024 + 8 * len(self._members):
             self._clean_up()

@@ -56,7 +56,7 @@ class BuilderLife:
         self._gone = gone
         self._cleaning = 0
         #: neither cleaning nor idleness to think of when a job ends
-        self._simple = not builder.cleans and pool.idle_timeout is None
+        self.simple = not builder.cleans and pool.idle_timeout is None
         self._idle_since = 0.0
         self._idle_timer = False
         #: serial of the agenda's entry for the next finish under contention
@@ -123,7 +123,7 @@ class BuilderLife:
         del self.attempts[start.job.id]
         if self.progress is not None:
             self._report_load(at)
-        if self._simple:
+        if self.simple:
             return
         if self.builder.cleans:
             slot = start.slot

@@ -100,7 +100,10 @@ class SimulatedWorld:
                 if life is None or life.attempts.get(what.job.id) is not what:
                     continue  # stopped before its end
                 self.now = at
-                life.freed(what, at)
+                if life.simple:
+                    del life.attempts[what.job.id]
+                else:
+                    life.freed(what, at)
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
             self.now = at

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from farm.core.model import Builder, Job
 from farm.core.runtime_estimators.interface import Stateless, on_builder, said_time
 
@@ -13,5 +15,8 @@ class Declared(Stateless):
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the declared time on this builder, in seconds."""
+        said = job.declared_time
+        if builder is None and said is not None and 0.0 <= said < math.inf:
+            return said  # the scheduler's question for every job: answered without detours
         default = self.options.default_time
         return on_builder(said_time(job, default), builder, default)
