@@ -110,7 +110,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("stretch mean", "ratio", lambda s: s.stretch.mean, of_jobs="stretch"),
     Metric("stretch p95", "ratio", lambda s: s.stretch.p95),
     Metric("matrix_response_time mean", "s", lambda s: s.matrix_response_time.mean),
-    Metric("time_to_first_failure mean", "s", lambda s: s.time_to_first_failure.mean),
+    Metric("first_failure_time mean", "s", lambda s: s.first_failure_time.mean),
     Metric("makespan", "s", lambda s: s.makespan),
     Metric("jobs submitted", "count", lambda s: s.jobs.submitted, None),
     Metric("jobs succeeded", "count", lambda s: s.jobs.succeeded, "higher"),

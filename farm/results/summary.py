@@ -77,9 +77,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     stretch: Spread
     matrix_response_time: Spread
     #: of the matrices with a failed job: its end - the matrix's release
-    time_to_first_failure: Spread = Spread(count=0)
+    first_failure_time: Spread = Spread(count=0)
     #: slot time of the jobs that fail-fast cancelled
-    time_saved: float = 0.0
+    saved_time: float = 0.0
     builders: BuilderCounts
     #: builders there, added up over time
     builder_time: float
@@ -123,8 +123,8 @@ def summarise(
         response_time=spread_of([end.finished_at - _arrival(end) for end in served]),
         stretch=spread_of([value for _, value in _stretches(served)]),
         matrix_response_time=spread_of(matrix_response_times(ends, lost)),
-        time_to_first_failure=spread_of(times_to_first_failure(ends)),
-        time_saved=time_saved(ends, speeds_of(records)),
+        first_failure_time=spread_of(times_to_first_failure(ends)),
+        saved_time=time_saved(ends, speeds_of(records)),
         builders=builder_counts(records, info.window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,

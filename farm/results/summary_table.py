@@ -31,7 +31,7 @@ def _facts(summary: Summary) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    saved = (("time saved", readable_span(summary.time_saved)),) if summary.time_saved else ()
+    saved = (("time saved", readable_span(summary.saved_time)),) if summary.saved_time else ()
     for name, value in (
         ("jobs", _jobs(summary)),
         ("makespan", readable_span(summary.makespan)),
@@ -90,7 +90,7 @@ def _spreads(summary: Summary) -> Table:
         ("response time", summary.response_time, readable_span),
         ("stretch", summary.stretch, readable_ratio),
         ("matrix response", summary.matrix_response_time, readable_span),
-        ("first failure", summary.time_to_first_failure, readable_span),
+        ("first failure", summary.first_failure_time, readable_span),
     )
     for name, spread, readable in rows:
         if spread.count:
