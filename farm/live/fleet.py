@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
+from farm.core.model import Builder
 from farm.core.pool_spec import PoolSpec
 from farm.live.messages import VERSION, Play
 from farm.live.saved import Counts, HostLife
@@ -51,6 +54,11 @@ class Fleet:
             self.wanted.append(play)
         self.booting[builder.id] = pool_name
         return play
+
+    def numbered(self, builder: Builder) -> Builder:
+        """Return a builder that came unasked, with the next place among the farm's builders."""
+        self._made += 1
+        return msgspec.structs.replace(builder, index=self._made)
 
     def joined(self, builder: str) -> None:
         """A builder is there."""

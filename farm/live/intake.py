@@ -178,7 +178,10 @@ class Intake:
     def _on_builder_up(self, host: HostState, report: wire.BuilderUp, at: float) -> None:
         builder = report.builder
         if builder.id not in host.plays:
-            # a host that plays a builder of its own (a container): it is taken as it is
+            # a host that plays a builder of its own (a container): it is taken as it is, but for
+            # its place among the others if nobody asked for it
+            if builder.id not in self._fleet.booting:
+                builder = self._fleet.numbered(builder)
             self._roster.assign(host, Play(v=wire.VERSION, builder=builder), self._at_real)
         self._roster.joined(host, builder.id)
         self._fleet.joined(builder.id)

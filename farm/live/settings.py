@@ -8,7 +8,8 @@ FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its par
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play order in JSON
-                      (a container that is one builder); absent: it plays whom it is told to
+                      (a container that is one builder), in which ``{host}`` stands for the
+                      name of this host; absent: it plays whom it is told to
 FARM_BURNER           what jobs of mode ``stress`` burn with: ``auto`` (stress-ng where it is
                       installed, the default), ``own``, ``stress-ng``
 FARM_WORK_RATES       work that one idle core does in a second, ``cpu=900,memory=12000``; what is
@@ -44,14 +45,15 @@ class LiveSettings(msgspec.Struct, frozen=True):
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
     """Read the settings from the environment (or from the mapping given, in tests)."""
     env = os.environ if environ is None else environ
+    host = env.get("FARM_HOST") or f"{socket.gethostname()}-{os.getpid()}"
     return LiveSettings(
         redis_url=env.get("FARM_REDIS_URL") or None,
         prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
-        host=env.get("FARM_HOST") or f"{socket.gethostname()}-{os.getpid()}",
+        host=host,
         watch_stdin=env.get("FARM_WATCH_STDIN") == "1",
         drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
         beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
-        play=env.get("FARM_PLAY") or "",
+        play=(env.get("FARM_PLAY") or "").replace("{host}", host),
         burner=env.get("FARM_BURNER") or "",
         work_rates=env.get("FARM_WORK_RATES") or "",
     )

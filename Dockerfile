@@ -1,0 +1,35 @@
+# One image for every service of the farm: scheduler, provisioner, builders, load.
+# Plain on purpose: it builds with the legacy builder and with BuildKit alike.
+#   docker build -t build-farm:latest .
+# Behind an index or a proxy of your own: --build-arg PIP_INDEX_URL=… --build-arg PIP_CERT=…
+
+FROM python:3.11-slim-bookworm AS build
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_CERT
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python3 -m venv /opt/farm
+# what the farm needs changes seldom: a layer of its own
+COPY pyproject.toml constraints.txt deploy/requirements.py ./
+RUN python3 requirements.py pyproject.toml > requirements.txt \
+ && /opt/farm/bin/pip install -c constraints.txt -r requirements.txt
+COPY README.md ./
+COPY farm ./farm
+COPY workers ./workers
+COPY provisioner ./provisioner
+RUN /opt/farm/bin/pip install --no-deps . \
+ && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \
+ && find /opt/farm/lib -type d -name tests -path '*numpy*' -prune -exec rm -rf {} +
+
+FROM python:3.11-slim-bookworm
+RUN groupadd --gid 10001 farm \
+ && useradd --uid 10001 --gid farm --create-home --home-dir /home/farm farm
+COPY --from=build /opt/farm /opt/farm
+COPY examples /app/examples
+COPY deploy/entrypoint.sh /app/entrypoint.sh
+ENV PATH=/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /app
+USER 10001:10001
+ENTRYPOINT ["/app/entrypoint.sh"]
+CMD ["farm", "--help"]

