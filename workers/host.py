@@ -112,6 +112,8 @@ class BuilderHost:
             for builder in self._builders.values():
                 builder.vanish()
             self._builders.clear()
+            # another farm, or a scheduler that begins anew, counts attempts from 1 again
+            self._seen.clear()
             self._reporter.new_life()
             self._come_up()
 
