@@ -9,19 +9,18 @@ from typing import Any
 import msgspec
 
 from farm.assembly import make_scheduler, pool_specs
+from farm.cli.burning import rates_for
 from farm.core.errors import InputError, RunError
 from farm.driver import Observer
 from farm.live.run import LiveOptions, run_live
-from farm.live.settings import from_environment
 from farm.live.world import LiveStatus
 from farm.results.records import Recorder, arrival_of
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
-from workers.calibration import work_rates
 from workers.limits import usable_cores
-from workers.stress import MODES, rates_text
+from workers.stress import MODES
 
 Responses = dict[str, float]
 
@@ -72,7 +71,7 @@ def check_table(
         )
     if any(pool.provisioner is not None for pool in scenario.pools):
         raise InputError(f"--compare: {scenario.name}: allowed: pools of a fixed size only")
-    rates = rates_text(work_rates(from_environment().burner or "auto"))
+    rates = rates_for(scenario)
     lives = [_live(scenario, rates, progress) for _ in range(runs)]
     live = {job: statistics.fmean(run[job][0] for run in lives) for job in lives[0]}
     services = statistics.fmean(run[job][1] for run in lives for job in run)

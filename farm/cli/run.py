@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from farm.assembly import complaints, make_scheduler, pool_specs
+from farm.cli.burning import rates_for
 from farm.cli.estimating import Estimating
 from farm.cli.metering import Metering
 from farm.cli.options import (
@@ -118,7 +119,8 @@ def run(
 
 def _options(scenario: Scenario, redis: str | None) -> LiveOptions:
     live = scenario.live
-    return LiveOptions(speed=live.speed, redis_url=redis, hosts=live.hosts)
+    rates = rates_for(scenario)
+    return LiveOptions(speed=live.speed, redis_url=redis, hosts=live.hosts, work_rates=rates)
 
 
 def _until(load: Iterator[Batch], duration: str | None) -> Iterable[Batch]:
