@@ -166,7 +166,9 @@ def _serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
     log.info("stopped")
 
 
-def _take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> None:
+def _take_charge(
+    url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event
+) -> Lease:
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
     lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
     told = False

@@ -8,12 +8,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from farm.cli import compare, estimate, risk, run, scenarios, simulate, traces
+from farm.cli import (
+    builders,
+    calibrate,
+    compare,
+    estimate,
+    explain,
+    jobs,
+    load,
+    risk,
+    run,
+    scenarios,
+    scheduler,
+    score,
+    simulate,
+    status,
+    submit,
+    traces,
+    up,
+)
 from farm.core.errors import FarmError
 
 app = typer.Typer(
@@ -25,21 +44,43 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_RUNS, _TOOLS = "Runs", "Tools"
+_RUNS, _TOOLS, _FARM = "Runs", "Tools", "A farm that stays up"
 
 app.command(rich_help_panel=_RUNS)(run.run)
 app.command(rich_help_panel=_RUNS)(simulate.simulate)
 app.command(rich_help_panel=_RUNS)(compare.compare)
+app.command(rich_help_panel=_FARM)(up.up)
+app.command(rich_help_panel=_FARM)(up.down)
+app.command(rich_help_panel=_FARM)(status.status)
+app.command(rich_help_panel=_FARM)(submit.submit)
+app.command(rich_help_panel=_FARM)(jobs.jobs)
+app.command(rich_help_panel=_FARM)(jobs.job)
+app.command(rich_help_panel=_FARM)(jobs.cancel)
+app.command(rich_help_panel=_FARM)(jobs.retry)
+app.command(rich_help_panel=_FARM)(builders.builders)
+app.command(rich_help_panel=_FARM)(builders.drain)
+app.command(rich_help_panel=_FARM)(builders.undrain)
+app.command(rich_help_panel=_FARM)(builders.pools)
+app.command(rich_help_panel=_FARM)(explain.explain)
 app.command(rich_help_panel=_TOOLS)(estimate.estimate)
+app.command(rich_help_panel=_TOOLS)(score.score)
 app.command(rich_help_panel=_TOOLS)(risk.risk)
+app.command(rich_help_panel=_TOOLS)(calibrate.calibrate)
 app.command(name="import", rich_help_panel=_TOOLS)(traces.import_trace)
 app.command(rich_help_panel=_TOOLS)(scenarios.schema)
+app.command(rich_help_panel=_FARM)(scheduler.scheduler)
+app.command(rich_help_panel=_FARM)(load.load)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake gets one message and exit code 2, no traceback."""
+    """Run the command line ``farm``."""
+    told(app)
+
+
+def told(command: Callable[[], object]) -> None:
+    """Run a command line; a user's mistake gets one message and exit code 2, no traceback."""
     try:
-        app()
+        command()
     except FarmError as error:
         message = Text.assemble(("error: ", "bold red"), str(error))
         Console(stderr=True).print(message, highlight=False, soft_wrap=True)

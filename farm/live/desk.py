@@ -80,14 +80,18 @@ class Desk:
         """Obey, answer and report; called between batches of facts."""
         if self._long_lived:
             world.intake.known = world.known
-        others, world.intake.others = world.intake.others, []
-        for report in others:
-            self._take(report, world)
         now = time.monotonic()
-        if others or now >= self._next_report:
+        if now >= self._next_report:
             self._report(world, now)
             cost = time.monotonic() - now
             self._next_report = now + max(REPORT_INTERVAL, SHARE * cost)
+        others, world.intake.others = world.intake.others, []
+        for report in others:
+            self._take(report, world)
+            if isinstance(report, wire.Watch | wire.Plan):
+                # at the next turn: what it led to has been taken in by then, and a report that
+                # says so earlier would make its provisioner ask twice
+                self._next_report = 0.0
 
     def _take(self, report: wire.Report, world: LiveWorld) -> None:
         if isinstance(report, wire.Watch) and report.pool in self._pools:

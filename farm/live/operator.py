@@ -26,7 +26,7 @@ from farm.live.messages import VERSION, Ask, Envelope, MessageError, Play, Repor
 from farm.live.ordering import job_of_member
 from farm.live.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.settings import DEFAULT_PREFIX
-from farm.live.store import Attempt, BuilderRecord
+from farm.live.store import Attempt, BuilderRecord, Store
 
 T = TypeVar("T")
 
@@ -119,6 +119,15 @@ class Operator:
         pipe.hgetall(self.keys.requested)
         pools, requested = pipe.execute()
         return self._values(pools, PoolReport), self._values(requested, Play)
+
+    def forget_everything(self) -> None:
+        """Delete what a farm that is down has left; raises ServerError if it is not down."""
+        if self._client.exists(self.keys.lease):
+            raise ServerError(
+                f"the farm at {redacted(self.url)} has a live scheduler (or it was killed just "
+                "now): end it first"
+            )
+        Store(self._client, self.keys).clear()
 
     # --- telling ----------------------------------------------------------------------------
 

