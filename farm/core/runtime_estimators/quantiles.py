@@ -1,9 +1,11 @@
 """How far estimates are off, as a distribution: run times to draw for rollouts.
 
 Beside an estimator this keeps, per kind, the last ratios of what an attempt took to what the
-estimator had said before it. A draw is the present estimate times a quantile of those ratios, so
-any estimator becomes a distribution: the oracle's is certain, the declared times' shows how well
-submitters know their jobs. Dice stay outside: the caller brings the uniform number.
+estimator had said before it, and the last run times themselves. A draw is the present estimate
+times a quantile of those ratios (or a quantile of the run times, where the estimate explains less
+than the kind does), so any estimator becomes a distribution: the oracle's is certain, the declared
+times' shows how well submitters know their jobs. Dice stay outside: the caller brings the uniform
+number.
 
 The quantile at u is piecewise linear over the sorted sample: its least value at u = 0, its largest
 at u = 1 (Hyndman and Fan's type 7, numpy's default).
@@ -23,10 +25,13 @@ from farm.core.runtime_estimators.interface import (
     RuntimeEstimator,
     check_owner,
     is_time,
+    speed_of,
 )
 
 #: ratios are kept within these: beyond, an estimate was no estimate
 SMALLEST, LARGEST = 1e-6, 1e6
+#: and work within this, seconds
+LONGEST = 1e12
 
 
 class Quantiles:
@@ -79,12 +84,57 @@ class Quantiles:
         return (above - 1 + (value - low) / (high - low)) / (len(kept) - 1)
 
 
+class _History:
+    """What attempts took: as ratios to their estimates, and as work (seconds at speed 1).
+
+    The ratios are to be drawn from where the estimate knows more of a job than its kind says, the
+    work where it does not: where a mean of three is no closer than the kind is wide, a ratio would
+    count the estimate's own luck once more. The narrower of the two, by the standard deviation of
+    the logarithms, is taken.
+    """
+
+    __slots__ = ("_by_ratio", "ratios", "work")
+
+    def __init__(
+        self, keep: int, ratios: list[float] | None = None, work: list[float] | None = None
+    ) -> None:
+        self.ratios = Quantiles(keep, ratios)
+        self.work = Quantiles(keep, work)
+        self._by_ratio: bool | None = None
+
+    def add(self, ratio: float, work: float) -> None:
+        self.ratios.add(ratio)
+        self.work.add(work)
+        self._by_ratio = None
+
+    @property
+    def by_ratio(self) -> bool:
+        """Whether the estimate explains what its jobs take."""
+        if self._by_ratio is None:
+            known = len(self.work) == len(self.ratios)
+            ratios, work = _log_spread(self.ratios), _log_spread(self.work)
+            # a hair's breadth: equal spreads differ by rounding, and then the estimate has it
+            self._by_ratio = not known or ratios <= work + 1e-9
+        return self._by_ratio
+
+
+def _log_spread(kept: Quantiles) -> float:
+    """Return the standard deviation of the logarithms, 0 for none."""
+    logs = [math.log(max(value, SMALLEST)) for value in kept.in_order()]
+    if not logs:
+        return 0.0
+    mean = math.fsum(logs) / len(logs)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / len(logs))
+
+
 class RuntimeDistribution:
-    """A runtime estimator together with the distribution of its errors.
+    """A runtime estimator together with the distribution of what its jobs really take.
 
     It is a runtime estimator itself: put in the place of the one that it wraps it learns both.
-    A kind with fewer than ``enough`` ratios is drawn from those of all kinds; without ``enough``
-    of these either, the estimate is taken as certain.
+    A draw is the estimate times a ratio that was seen or, where the estimate explains less than
+    the kind alone, a run time that was seen. A kind with fewer than ``enough`` attempts is drawn
+    from the ratios of all kinds; without ``enough`` of these either, the estimate is taken as
+    certain.
     """
 
     learns = True
@@ -93,8 +143,8 @@ class RuntimeDistribution:
         self.estimator = estimator
         self.name = estimator.name
         self._keep, self._enough = keep, enough
-        self._all = Quantiles(keep)
-        self._kinds: dict[str, Quantiles] = {}
+        self._all = _History(keep)
+        self._kinds: dict[str, _History] = {}
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the wrapped estimate in seconds."""
@@ -106,8 +156,11 @@ class RuntimeDistribution:
             said = self.estimator.estimate(job, builder)
             if said > 0:
                 ratio = min(max(elapsed / said, SMALLEST), LARGEST)
-                self._all.add(ratio)
-                self._kinds.setdefault(job.kind, Quantiles(self._keep)).add(ratio)
+                work = min(elapsed * speed_of(builder), LONGEST)
+                self._all.add(ratio, work)
+                if job.kind not in self._kinds:
+                    self._kinds[job.kind] = _History(self._keep)
+                self._kinds[job.kind].add(ratio, work)
         self.estimator.learn(job, builder, elapsed, outcome)
 
     def remaining(
@@ -116,25 +169,33 @@ class RuntimeDistribution:
         """Return the wrapped estimate of a running job's rest in seconds."""
         return self.estimator.remaining(job, builder, elapsed, fraction_done)
 
-    def _ratios(self, job: Job) -> Quantiles | None:
+    def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
+        """Return a time and the factors of it that are to be drawn; None: the estimate is sure."""
         kind = self._kinds.get(job.kind)
-        if kind is not None and len(kind) >= self._enough:
-            return kind
-        return self._all if len(self._all) >= self._enough else None
+        if kind is not None and len(kind.ratios) >= self._enough:
+            if not kind.by_ratio:
+                return 1.0 / speed_of(builder), kind.work
+            return self.estimator.estimate(job, builder), kind.ratios
+        if len(self._all.ratios) >= self._enough:
+            return self.estimator.estimate(job, builder), self._all.ratios
+        return None
 
     def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return what ``draw`` draws from without a builder: the estimate and the sorted ratios.
+        """Return what ``draw`` draws from without a builder: a time and sorted factors of it.
 
-        None instead of the ratios: the estimate is taken as certain.
+        None instead of the factors: the time, the estimate, is taken as certain.
         """
-        ratios = self._ratios(job)
-        return self.estimator.estimate(job), None if ratios is None else ratios.in_order()
+        found = self._spread(job, None)
+        if found is None:
+            return self.estimator.estimate(job), None
+        return found[0], found[1].in_order()
 
     def draw(self, job: Job, u: float, builder: Builder | None = None) -> float:
         """Return the run time in seconds that is not exceeded with probability u (0 to 1)."""
-        said = self.estimator.estimate(job, builder)
-        ratios = self._ratios(job)
-        return said if ratios is None else _finite(said * ratios.at(u), said)
+        found = self._spread(job, builder)
+        if found is None:
+            return self.estimator.estimate(job, builder)
+        return _finite(found[0] * found[1].at(u), found[0])
 
     def draw_remaining(self, job: Job, u: float, builder: Builder, elapsed: float) -> float:
         """Return the same for the rest of a job that has run ``elapsed`` seconds and is not done.
@@ -142,46 +203,57 @@ class RuntimeDistribution:
         Only run times longer than that are left to draw from; when it has outrun them all, the
         rest is the estimator's.
         """
-        said = self.estimator.estimate(job, builder)
-        ratios = self._ratios(job)
+        found = self._spread(job, builder)
         if not is_time(elapsed):
             elapsed = 0.0
-        if ratios is None or said <= 0:
+        if found is None or found[0] <= 0:
             return self.estimator.remaining(job, builder, elapsed)
-        gone = ratios.share_up_to(elapsed / said)
+        unit, factors = found
+        gone = factors.share_up_to(elapsed / unit)
         if gone >= 1.0:
             return self.estimator.remaining(job, builder, elapsed)
         u = min(max(u, 0.0), 1.0)
-        total = said * ratios.at(gone + (1.0 - gone) * u)
-        return _finite(max(total - elapsed, 0.0), said)
+        total = unit * factors.at(gone + (1.0 - gone) * u)
+        return _finite(max(total - elapsed, 0.0), unit)
 
     def dump(self) -> JsonValues:
-        """Return the estimator's statistics and the ratios, oldest first, as plain JSON values."""
+        """Return the estimator's statistics and the history, oldest first, as plain JSON values."""
         return {
             "estimator": self.name,
             "statistics": self.estimator.dump(),
-            "ratios": self._all.values(),
-            "ratios_by_kind": {kind: kept.values() for kind, kept in self._kinds.items()},
+            "ratios": self._all.ratios.values(),
+            "ratios_by_kind": {kind: kept.ratios.values() for kind, kept in self._kinds.items()},
+            "work": self._all.work.values(),
+            "work_by_kind": {kind: kept.work.values() for kind, kept in self._kinds.items()},
         }
 
     def load(self, state: JsonValues) -> None:
         """Take both back; StateError if they are not such a dump.
 
-        A dump of the wrapped estimator alone will do: then no ratios are known.
+        A dump of the wrapped estimator alone will do: then no history is known.
         """
         check_owner(state, self.name)
         try:
             every = msgspec.convert(state.get("ratios", []), list[float])
             by_kind = msgspec.convert(state.get("ratios_by_kind", {}), dict[str, list[float]])
+            all_work = msgspec.convert(state.get("work", []), list[float])
+            work = msgspec.convert(state.get("work_by_kind", {}), dict[str, list[float]])
         except msgspec.ValidationError as error:
             raise StateError(f"ratios: {error}") from None
         self.estimator.load(state.get("statistics", state))
-        self._all = Quantiles(self._keep, _usable(every))
-        self._kinds = {k: Quantiles(self._keep, _usable(kept)) for k, kept in by_kind.items()}
+        self._all = _History(self._keep, _usable(every), _usable_work(all_work))
+        self._kinds = {
+            kind: _History(self._keep, _usable(kept), _usable_work(work.get(kind, [])))
+            for kind, kept in by_kind.items()
+        }
 
 
 def _usable(ratios: list[float]) -> list[float]:
     return [ratio for ratio in ratios if SMALLEST <= ratio <= LARGEST]
+
+
+def _usable_work(work: list[float]) -> list[float]:
+    return [value for value in work if 0.0 <= value <= LONGEST]
 
 
 def _finite(value: float, otherwise: float) -> float:

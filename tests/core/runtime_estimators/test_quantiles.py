@@ -46,6 +46,16 @@ def test_draws_scale_with_the_estimate_and_the_builder() -> None:
     assert distribution.draw(job(), 0.5, FAST) == pytest.approx(75.0)
 
 
+def test_an_estimate_that_explains_nothing_is_not_drawn_around() -> None:
+    """Where a mean of three is wider off than the kind is wide, seen run times are drawn."""
+    distribution = RuntimeDistribution(make_estimator("last-3"))
+    for time in (10.0, 90.0, 30.0, 70.0, 50.0, 20.0, 80.0, 40.0, 60.0) * 3:
+        distribution.learn(job(declared=50.0), ONE, time, "succeeded")
+    assert distribution.draw(job(), 0.5) == pytest.approx(50.0)
+    assert distribution.draw(job(), 1.0, FAST) == pytest.approx(45.0)
+    assert distribution.spread(job())[0] == 1.0
+
+
 def test_without_enough_history_the_estimate_is_certain() -> None:
     """Four values are no distribution; failures are no values."""
     distribution = learned(*FIVE[:4])

@@ -1,0 +1,106 @@
+"""Lines in a frame, as a self-contained picture: SVG, or a page around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from farm.core.errors import InputError
+
+SVG = "http://www.w3.org/2000/svg"
+WIDTH, HEIGHT = 720, 440
+LEFT, RIGHT, TOP, BOTTOM = 76, 210, 44, 56
+#: distinguishable without colour vision (Okabe and Ito's palette)
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+
+Points = Sequence[tuple[float, float]]
+
+
+def write_figure(
+    path: Path, title: str, lines: Mapping[str, Points], axes: tuple[str, str], option: str
+) -> None:
+    """Write the figure as SVG or as an HTML page, by the file's suffix; raises InputError."""
+    drawing = line_svg(title, lines, axes)
+    if path.suffix == ".html":
+        drawing = (
+            f"<!doctype html>\n<html lang='en'><meta charset='utf-8'><title>{escape(title)}</title>"
+            f"\n<body style='max-width:60em;margin:2em auto'>{drawing}</body></html>\n"
+        )
+    elif path.suffix != ".svg":
+        raise InputError(
+            f"{option}: found {path.name!r}; allowed: a name that ends in .svg or .html"
+        )
+    try:
+        path.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from None
+
+
+def line_svg(title: str, lines: Mapping[str, Points], axes: tuple[str, str]) -> str:
+    """Draw named lines through their points; returns a whole SVG document."""
+    frame = _Frame([point for points in lines.values() for point in points])
+    parts = [
+        f'<svg xmlns="{SVG}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        _text(LEFT, 24, title, size=16),
+        *frame.axes(axes),
+    ]
+    for number, (name, points) in enumerate(lines.items()):
+        parts.extend(frame.line(number, name, points))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+class _Frame:
+    """The plotting area, from zero (or below) to the largest values."""
+
+    def __init__(self, points: Points) -> None:
+        xs, ys = [x for x, _ in points] or [0.0], [y for _, y in points] or [0.0]
+        self.left, self.right = min(xs), max(xs)
+        self.low, self.high = min(0.0, *ys), max(ys)
+        if self.right == self.left:
+            self.right = self.left + 1.0
+        if self.high == self.low:
+            self.high = self.low + 1.0
+
+    def x(self, value: float) -> float:
+        return LEFT + (value - self.left) / (self.right - self.left) * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+    def axes(self, names: tuple[str, str]) -> list[str]:
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+        parts = []
+        for step in range(6):
+            value = self.low + (self.high - self.low) * step / 5
+            y = self.y(value)
+            parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#ddd"/>')
+            parts.append(_text(LEFT - 8, y + 4, f"{value:.4g}", anchor="end"))
+            at = self.left + (self.right - self.left) * step / 5
+            parts.append(_text(self.x(at), bottom + 20, f"{at:.4g}", anchor="middle"))
+        parts.append(f'<path d="M{LEFT} {TOP}V{bottom}H{right}" stroke="black" fill="none"/>')
+        parts.append(_text((LEFT + right) / 2, HEIGHT - 12, names[0], anchor="middle"))
+        parts.append(_text(LEFT, TOP - 8, names[1], size=12))
+        return parts
+
+    def line(self, number: int, name: str, points: Points) -> list[str]:
+        colour = COLOURS[number % len(COLOURS)]
+        dashes = ' stroke-dasharray="6 4"' if number >= len(COLOURS) else ""
+        path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+        return [
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>',
+            *(
+                f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="3" fill="{colour}"/>'
+                for x, y in points
+            ),
+            _text(WIDTH - RIGHT + 14, TOP + 14 + 20 * number, name, fill=colour),
+        ]
+
+
+def _text(
+    x: float, y: float, text: str, *, anchor: str = "start", size: int = 13, fill: str = "#222"
+) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} font-size="{size}" fill="{fill}">{escape(text)}</text>'
