@@ -28,6 +28,10 @@ REPORTS = (
     wire.Finished("a", 1, "b", "failed", "why"),
     wire.Cleaned("b", 0),
     wire.Load("b", 0.5, overloaded=True),
+    wire.Watch("p", "token", closely=True),
+    wire.Plan("p", serial=3, desired=5, start=2, why="work waits"),
+    wire.GiveUpBuilder("b", "boot timed out"),
+    wire.Ask("job", "a", "reply:1"),
 )
 ORDERS = (
     wire.StartAttempt(v=VERSION, job=JOB, attempt=1, builder="b", slot=0),
