@@ -77,7 +77,7 @@ class PlainQueue:
         """Let the job wait, at the best place of those that its execution serves."""
         self._waiting += 1
         if state.followers:
-            state.key = min(state.key, *(follower.key for follower in state.followers))
+            state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
 
     def remove(self, state: JobState, at: float) -> None:
@@ -130,7 +130,7 @@ class PlainQueue:
         """Let a waiting leader move up to the best place of those that it serves."""
         leader = follower.leader
         if leader is not None and leader.status is JobStatus.WAITING and follower.key < leader.key:
-            leader.key = follower.key
+            leader.key = (*follower.key,)  # of its own, see _best_key
             heapq.heappush(self._heap, (leader.key, leader))
 
     def left(self, follower: JobState, at: float) -> None:
@@ -142,7 +142,7 @@ class PlainQueue:
             self.joined(state, at)
             return
         if state.followers:
-            state.key = min(state.key, *(follower.key for follower in state.followers))
+            state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
         self._limit_void_entries()
 
@@ -164,3 +164,11 @@ class PlainQueue:
                 if child < len(heap):
                     heapq.heappush(frontier, (heap[child][0], child))
         return found
+
+
+def _best_key(state: JobState) -> tuple[Any, ...]:
+    """Return the best key of a job and its followers: a new tuple, so that no older entry counts.
+
+    Entries are told from void ones by the identity of their key.
+    """
+    return (*min(state.key, *(follower.key for follower in state.followers)),)
