@@ -28,6 +28,10 @@ def import_trace(
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
     options = TraceOptions(jobs=jobs)
-    count = write_csv(read_trace(source, trace_format, options), out)
+    jobs_read = read_trace(source, trace_format, options)
+    try:
+        count = write_csv(jobs_read, out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot write: {error.strerror}") from None
     if not quiet:
         Console(stderr=True).print(f"{out}: {count:,} jobs", highlight=False)

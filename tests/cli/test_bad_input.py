@@ -1,0 +1,346 @@
+"""Bad input through the real command: one clear message, exit code 2, nothing half-done."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from farm.cli.main import main
+
+SMALL = """\
+name: small
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    builders: 2
+workload:
+  - arrivals: {every: 10s, count: 5, service_time: 5s}
+"""
+
+
+@pytest.fixture
+def farm(capsys, monkeypatch, tmp_path):
+    """Run ``farm`` with these words in an empty folder; return (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def refused(farm, tmp_path):
+    """Run ``farm`` and expect one message on stderr that says all of these things."""
+
+    def run(*words: object, says: tuple[str, ...]) -> str:
+        before = sorted(tmp_path.rglob("*"))
+        code, out, err = farm(*words)
+        assert (code, out) == (2, ""), err
+        assert "Traceback" not in err
+        flat = " ".join(err.split())
+        for part in says:
+            assert part in flat, flat
+        assert sorted(tmp_path.rglob("*")) == before, "something was left behind"
+        return flat
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write the small scenario, with some of its text replaced."""
+
+    def write_file(*changes: tuple[str, str], name: str = "farm.yaml", text: str = SMALL) -> Path:
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write_file
+
+
+WORLDS = ("simulate", "run")
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_such_file(refused, world):
+    """The file is named."""
+    refused(world, "nowhere.yaml", says=("nowhere.yaml",))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_folder_is_no_scenario(refused, tmp_path, world):
+    """A folder is not read as a file."""
+    refused(world, tmp_path, says=(tmp_path.name,))
+
+
+CHANGES = {
+    "yaml": (("builders: 2", "builders: [2"), ("farm.yaml:6", "YAML")),
+    "unknown key": (
+        ("builders: 2", "buidlers: 2"),
+        ("farm.yaml:5", "buidlers", "did you mean builders"),
+    ),
+    "wrong unit": (("every: 10s", "every: 10 parsecs"), ("workload.0.arrivals.every", "parsecs")),
+    "negative": (("service_time: 5s", "service_time: -5s"), ("service_time", "-5s")),
+    "infinite": (("every: 10s", "every: .inf"), ("every", "inf")),
+    "nan": (("builders: 2", "builders: 2\n    speed: .nan"), ("speed", "nan")),
+    "no slots": (("builders: 2", "builders: 2\n    slots: 0"), ("slots", "no slots")),
+    "no builders": (("builders: 2", "builders: 0"), ("builders", "found 0")),
+    "huge": (("builders: 2", "builders: 1e400"), ("builders",)),
+    "endless": ((", count: 5", ""), ("without an end", "count")),
+    "unrunnable": (
+        ("service_time: 5s", "service_time: 5s, platform: {processor: s390x}"),
+        ("s390x", "no pool could ever run", "allow_unrunnable"),
+    ),
+    "policy": (("workload:", "scheduling: {policy: fito}\nworkload:"), ("fito", "fifo")),
+    "balancer": (("workload:", "scheduling: {balancer: jenkin}\nworkload:"), ("jenkin", "jenkins")),
+    "estimator": (
+        ("workload:", "scheduling: {runtime_estimates: oracl}\nworkload:"),
+        ("runtime_estimates", "oracl", "oracle"),
+    ),
+    "no module": (("workload:", "scheduling: {policy: 'no_mod:key'}\nworkload:"), ("no_mod:key",)),
+    "no function": (("workload:", "scheduling: {policy: 'math:nix'}\nworkload:"), ("math:nix",)),
+    "no callable": (
+        ("workload:", "scheduling: {policy: 'math:pi'}\nworkload:"),
+        ("not a function",),
+    ),
+    "fair share": (
+        ("workload:", "scheduling: {fair_share: [colour, '']}\nworkload:"),
+        ("fair_share",),
+    ),
+    "no trace": (
+        ("arrivals: {every: 10s, count: 5, service_time: 5s}", "trace: {path: no.csv}"),
+        ("no.csv",),
+    ),
+    "text": ((SMALL, "just words"), ("farm.yaml",)),
+    "empty": ((SMALL, ""), ("farm.yaml",)),
+    "list": ((SMALL, "- 1\n- 2\n"), ("farm.yaml",)),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("mistake", CHANGES)
+def test_bad_scenarios(refused, write, world, mistake):
+    """Each mistake is told before anything starts, in both worlds, with its place."""
+    change, says = CHANGES[mistake]
+    refused(world, write(change), "--out", "kept", says=says)
+
+
+def test_binary_and_ill_encoded_files(refused, tmp_path):
+    """What is not text is refused as such."""
+    path = tmp_path / "farm.yaml"
+    path.write_bytes(b"\x00\xff\xfe name: \x80")
+    refused("simulate", path, says=("farm.yaml",))
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("pools.linux.buidlers=3", ("buidlers",)),
+        ("nonsense", ("nonsense",)),
+        ("pools.mac.builders=3", ("mac",)),
+        ("pools.linux.builders=many", ("many",)),
+        ("=3", ("=3",)),
+    ],
+)
+def test_bad_overrides(refused, write, override, says):
+    """``--set`` is checked as the file is."""
+    refused("simulate", write(), "--set", override, says=says)
+
+
+def test_a_run_directory_that_exists(refused, write, tmp_path):
+    """It is not touched, whether it holds a run or not."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for world in WORLDS:
+        refused(world, write(), "--out", kept, says=("kept", "exists"))
+
+
+def test_a_run_directory_that_cannot_be_made(refused, write, tmp_path):
+    """A file in the way."""
+    (tmp_path / "file").write_text("")
+    refused("simulate", write(), "--out", tmp_path / "file" / "run", says=("file",))
+
+
+def test_an_empty_workload(refused, write):
+    """No source at all, or sources that make no job."""
+    refused(
+        "simulate", write((SMALL[SMALL.index("workload") :], "workload: []\n")), says=("empty",)
+    )
+    late = write(
+        ("every: 10s, count: 5", "every: 10s, start: 2h"),
+        ("pools:", "phases: {run: 1h}\npools:"),
+    )
+    refused("simulate", late, says=("no job",))
+
+
+def test_unrunnable_jobs_can_be_allowed(farm, write):
+    """They end cancelled, with the reason, and the run is fine."""
+    change = CHANGES["unrunnable"][0]
+    path = write(change)
+    code, out, err = farm("simulate", path, "--set", "allow_unrunnable=true", "--json")
+    assert code == 0, err
+    assert json.loads(out)["jobs"]["cancelled"] == 5
+
+
+# --- things of one's own ------------------------------------------------------------------------
+
+OWN = """\
+def fails(job, estimate, at, serial):
+    return 1 / 0
+
+def odd(job, estimate, at, serial):
+    return "b" if serial % 2 else 1
+
+def nothing(job, estimate, at, serial):
+    return None
+
+def few():
+    return 0
+
+def nan(job, estimate, at, serial):
+    return float("nan")
+
+def longest_name(job, estimate, at, serial):
+    return -len(job.id)
+
+def rank_fails(builder):
+    return {}["x"]
+
+def rank_text(builder):
+    return "x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("policy", "fails"),
+        ("policy", "odd"),
+        ("policy", "nothing"),
+        ("policy", "nan"),
+        ("balancer", "rank_fails"),
+        ("balancer", "rank_text"),
+    ],
+)
+def test_things_of_ones_own_that_fail(farm, write, tmp_path, key, name):
+    """The farm goes on, every job is done; the message names key and function, the code is 1."""
+    module = f"own_{name}"
+    (tmp_path / f"{module}.py").write_text(OWN)
+    path = write(("workload:", f"scheduling: {{{key}: '{module}:{name}'}}\nworkload:"))
+    code, out, err = farm("simulate", path, "--json")
+    flat = " ".join(err.split())
+    assert code == 1, err
+    assert json.loads(out)["jobs"]["succeeded"] == 5
+    assert f"scheduling.{key}: {module}:{name} failed" in flat
+    assert "Traceback" not in err
+
+
+def test_a_policy_of_ones_own_with_another_signature(refused, write, tmp_path):
+    """Said before the run starts."""
+    (tmp_path / "own_few.py").write_text(OWN)
+    path = write(("workload:", "scheduling: {policy: 'own_few:few'}\nworkload:"))
+    sys.dont_write_bytecode = True
+    refused("simulate", path, says=("scheduling.policy", "own_few:few"))
+
+
+def test_a_policy_of_ones_own_that_works(farm, write, tmp_path):
+    """A function of the working directory is found and used."""
+    (tmp_path / "own_good.py").write_text(OWN)
+    path = write(("workload:", "scheduling: {policy: 'own_good:longest_name'}\nworkload:"))
+    assert farm("simulate", path, "--json")[0] == 0
+
+
+# --- traces -------------------------------------------------------------------------------------
+
+
+def test_a_truncated_firefox_trace(refused, write, tmp_path):
+    """The record that is cut short is named."""
+    (tmp_path / "cut.dat").write_bytes(struct.pack("<II", 1, 2) * 3 + b"\x01\x02")
+    path = write(("arrivals: {every: 10s, count: 5, service_time: 5s}", "trace: {path: cut.dat}"))
+    for world in WORLDS:
+        refused(world, path, says=("cut.dat", "record"))
+    refused("import", "firefox-ci", "cut.dat", "-o", "out.csv", says=("cut.dat", "record"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("1 2 3", ("t.swf:3", "18")), ("1 0 0 x" + " -1" * 14, ("t.swf:3", "'x'"))],
+)
+def test_garbled_swf(refused, tmp_path, line, says):
+    """A wrong number of fields, or a word for a number: the line is named."""
+    good = "1 0 0 10 1 -1 -1 -1 -1 -1 1 1 1 1 1 1 -1 -1\n"
+    (tmp_path / "t.swf").write_text(f"; Version: 2\n{good}{line}\n")
+    refused("import", "swf", "t.swf", "-o", "out.csv", says=says)
+
+
+def test_a_broken_archive(refused, tmp_path):
+    """A .gz that is none, or ends too early."""
+    (tmp_path / "a.swf.gz").write_bytes(b"not zipped")
+    refused("import", "swf", "a.swf.gz", "-o", "out.csv", says=("a.swf.gz",))
+    whole = gzip.compress(b"; Version: 2\n" * 100)
+    (tmp_path / "b.swf.gz").write_bytes(whole[: len(whole) // 2])
+    refused("import", "swf", "b.swf.gz", "-o", "out.csv", says=("b.swf.gz",))
+
+
+def test_import_mistakes(refused, tmp_path):
+    """Unknown format, missing file, a target that exists, a target that cannot be."""
+    (tmp_path / "ok.csv").write_text("job_id,submitted_at_s,service_time_s\na,0,5\n")
+    refused("import", "swfx", "ok.csv", "-o", "out.csv", says=("swfx", "swf"))
+    refused("import", "csv", "gone.csv", "-o", "out.csv", says=("gone.csv",))
+    refused("import", "csv", "ok.csv", "-o", "ok.csv", says=("ok.csv", "exists"))
+    refused("import", "csv", "ok.csv", "-o", "no/such/out.csv", says=("out.csv",))
+
+
+# --- comparing ----------------------------------------------------------------------------------
+
+
+def test_compare_mistakes(refused, farm, write, tmp_path):
+    """One run, no run, something that is no run, a run that was cut off."""
+    assert farm("simulate", write(), "--out", "one", "--quiet")[0] == 0
+    refused("compare", "one", says=("found 1", "two or more"))
+    refused("compare", "one", "nowhere", says=("nowhere",))
+    (tmp_path / "empty").mkdir()
+    refused("compare", "one", "empty", says=("empty",))
+    refused("compare", says=("RUN",))
+
+
+# --- the command itself -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", [("fly",), ("simulate",), ("simulate", "--speeed", "3"), ("run",)]
+)
+def test_misspelt_commands_and_options(refused, words):
+    """Usage mistakes are mistakes too."""
+    refused(*words, says=("rror",))
+
+
+def test_the_real_process_says_it_in_one_message(tmp_path):
+    """As installed: exit 2, nothing on stdout, no traceback, no warning."""
+    done = subprocess.run(
+        [sys.executable, "-m", "farm.cli.main", "simulate", "nowhere.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "nowhere.yaml" in done.stderr

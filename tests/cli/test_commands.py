@@ -1,0 +1,138 @@
+"""The commands when all is well: JSON that parses, exit codes, runs that are kept, pipes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from farm.cli.main import main
+from farm.cli.recording import exit_code
+from farm.core.events import JobsSubmitted
+from farm.core.model import Job
+from farm.results.records import Recorder
+from farm.results.summary import RunInfo, summarise
+
+SMALL = """\
+name: small
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    builders: 2
+workload:
+  - arrivals: {every: 10s, count: 5, service_time: 5s, fails: 0.5}
+"""
+
+
+@pytest.fixture
+def farm(tmp_path, monkeypatch, capsys):
+    """Run the command, in this process, in a folder with a small scenario."""
+    (tmp_path / "farm.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(words, ended.value.code, out, err)
+
+    return run
+
+
+def test_simulate_prints_json_and_keeps_the_run(farm, tmp_path: Path):
+    """The summary printed is the summary kept; failing jobs are no failed run."""
+    done = farm("simulate", "farm.yaml", "--json", "--out", "kept")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    kept = tmp_path / "kept"
+    assert json.loads((kept / "summary.json").read_text())["jobs"] == summary["jobs"]
+    assert (summary["world"], summary["jobs"]["submitted"], summary["jobs"]["lost"]) == (
+        "simulated",
+        5,
+        0,
+    )
+    assert {path.name for path in kept.iterdir()} == {
+        "scenario.yaml",
+        "events.jsonl",
+        "jobs.csv",
+        "summary.json",
+        "meta.json",
+    }
+    assert json.loads((kept / "meta.json").read_text())["state"] == "finished"
+    with (kept / "jobs.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 5
+
+
+def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
+    """scenario.yaml is the whole scenario: the same log comes out."""
+    assert farm("simulate", "farm.yaml", "--quiet", "--out", "one").returncode == 0
+    assert farm("simulate", "one/scenario.yaml", "--quiet", "--out", "two").returncode == 0
+    logs = [(tmp_path / run / "events.jsonl").read_bytes() for run in ("one", "two")]
+    assert logs[0] == logs[1]
+
+
+def test_compare_prints_a_table_and_json(farm):
+    """Two runs, also of different scenarios and seeds, side by side."""
+    farm("simulate", "farm.yaml", "--quiet", "--out", "one")
+    farm("simulate", "farm.yaml", "--set", "seed=9", "--set", "pools.linux.builders=1",
+         "--set", "workload.0.arrivals.count=9", "--quiet", "--out", "two")  # fmt: skip
+    done = farm("compare", "one", "two")
+    assert done.returncode == 0, done.stderr
+    assert "one" in done.stdout
+    done = farm("compare", "one", "two", "one", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+def test_import_round_trip(farm, tmp_path: Path):
+    """A trace imported is a trace that can be imported and run again, the same."""
+    swf = (
+        "1 0 0 10 1 -1 -1 -1 -1 -1 1 7 1 1 1 1 -1 -1\n2 5 0 20 1 -1 -1 -1 -1 -1 1 8 1 1 1 1 -1 -1\n"
+    )
+    (tmp_path / "t.swf").write_text("; Version: 2\n" + swf)
+    assert farm("import", "swf", "t.swf", "-o", "a.csv", "--quiet").returncode == 0
+    again = farm("import", "csv", "a.csv", "-o", "b.csv")
+    assert again.returncode == 0, again.stderr
+    assert "2 jobs" in again.stderr
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    text = SMALL[: SMALL.index("workload")] + "workload: [{trace: {path: b.csv}}]\n"
+    (tmp_path / "traced.yaml").write_text(text)
+    done = farm("simulate", "traced.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["jobs"]["succeeded"] == 2
+
+
+def test_schema_is_json_and_help_is_help(farm):
+    """For editors, and for people."""
+    schema = farm("schema")
+    assert "pools" in json.loads(schema.stdout)["properties"]
+    done = farm("simulate", "--help")
+    assert done.returncode == 0
+    assert "--set" in done.stdout
+
+
+@pytest.mark.parametrize("words", ["schema", "simulate farm.yaml --json"])
+def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
+    """``farm … | head -1`` is no error: no traceback, no noise."""
+    (tmp_path / "farm.yaml").write_text(SMALL)
+    command = f"{sys.executable} -m farm.cli.main {words} | head -c 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_lost_jobs_are_exit_code_1():
+    """The run ended, but jobs were lost: scripts must see it."""
+    recorder = Recorder()
+    info = RunInfo(name="x", world="simulated", engine="e", seed=1, policy="fifo")
+    assert exit_code(summarise(recorder.records(), info, 0.0)) == 0
+    recorder(JobsSubmitted(0.0, (Job(id="a", service_time=1.0),)), [])
+    assert exit_code(summarise(recorder.records(), info, 0.0)) == 1
