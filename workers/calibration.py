@@ -32,6 +32,8 @@ PROGRAM = Path(__file__).with_name("reference.py")
 DIGITS = 5000
 #: real seconds for burners to fall silent, or to get going
 SETTLE = 0.05
+#: processors that others may keep busy without a measurement being disturbed
+QUIET = 0.25
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cores: int | None = None
     #: after so long no measurement begins, and what runs is given up
     limit: float = 60.0
+    #: in all, for waiting until others are quiet and repeating what they disturbed
+    patience: float = 0.0
     burner: str = "own"
     nice: int = 0
 
@@ -59,7 +63,7 @@ class Timing(msgspec.Struct, frozen=True):
     round: int
     heavy: int
     seconds: float
-    #: processors that others kept busy just before (0 where the system does not say)
+    #: processors that others kept busy just before or after (0 where the system does not say)
     others: float = 0.0
 
 
@@ -68,24 +72,43 @@ def measure(plan: Plan, heard: Callable[[Timing], None] = lambda _: None) -> lis
 
     Raises RunError when there was no time for that, InputError for a burner that is not there.
     """
-    deadline = time.monotonic() + plan.limit
+    deadline = time.monotonic() + plan.limit + plan.patience
+    patience = plan.patience
     timings: list[Timing] = []
     with contextlib.closing(Burners(BurnSettings(burner=plan.burner, nice=plan.nice))) as burners:
         bench = _Bench(plan, burners, deadline)
         with bench:
             for number, heavy in _turns(plan):
-                others = busy_with_others()
-                seconds = bench.time(heavy)
-                if seconds is None:
+                timing, wasted = _quiet_turn(bench, number, heavy, patience)
+                patience -= wasted
+                if timing is None:
                     break
-                timings.append(Timing(number, heavy, seconds, others))
-                heard(timings[-1])
+                timings.append(timing)
+                heard(timing)
     if len({timing.heavy for timing in timings}) <= plan.jobs:
         raise RunError(
             f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g} s: "
             "ask for fewer heavy jobs or threads, or allow more time"
         )
     return timings
+
+
+def _quiet_turn(
+    bench: _Bench, number: int, heavy: int, patience: float
+) -> tuple[Timing | None, float]:
+    """Return a timing that others did not disturb, as far as patience goes, and what it cost."""
+    wasted = 0.0
+    while True:
+        began = time.monotonic()
+        before = busy_with_others()
+        if before <= QUIET or wasted >= patience:
+            seconds = bench.time(heavy)
+            if seconds is None:
+                return None, wasted
+            others = max(before, busy_with_others())
+            if others <= QUIET or wasted >= patience:
+                return Timing(number, heavy, seconds, others), wasted
+        wasted += time.monotonic() - began
 
 
 def median_times(timings: list[Timing]) -> dict[int, list[float]]:

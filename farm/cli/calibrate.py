@@ -26,8 +26,9 @@ from farm.cli.options import AsJson, Quiet
 from farm.core.errors import InputError
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Measurement, read_calibration
-from farm.units import parse_duration
+from farm.units import format_duration, parse_duration
 from workers.calibration import (
+    QUIET,
     Plan,
     Timing,
     measure,
@@ -37,9 +38,6 @@ from workers.calibration import (
     work_rates,
 )
 from workers.limits import usable_cores
-
-#: processors kept busy by others from which a calibration says that it is not to be trusted
-DISTURBED = 0.25
 
 
 class ReferenceJob(StrEnum):
@@ -74,6 +72,13 @@ def calibrate(
         str, typer.Option(help="How long the reference job takes alone, about.")
     ] = "250ms",
     limit: Annotated[str, typer.Option(help="Stop measuring after so much real time.")] = "1m",
+    patience: Annotated[
+        str,
+        typer.Option(
+            help="Time, beyond the limit, for waiting until others leave the machine alone and "
+            "repeating what they disturbed."
+        ),
+    ] = "0s",
     plot: Annotated[
         Path | None, typer.Option(help="Draw the slowdown in this .svg or .html file.")
     ] = None,
@@ -108,6 +113,7 @@ def calibrate(
         alone=_seconds(alone, "--alone"),
         cores=cores,
         limit=_seconds(limit, "--limit"),
+        patience=_seconds(patience, "--patience", least=0.0),
     )
     silent = quiet or as_json
     found = _measured(plan, silent=silent) if table is None else read_calibration(table)
@@ -172,13 +178,13 @@ def _processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def _seconds(text: str, option: str) -> float:
+def _seconds(text: str, option: str, *, least: float = 1e-3) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
-    if seconds <= 0:
-        raise InputError(f"{option}: found {text}; allowed: more than 0")
+    if seconds < least:
+        raise InputError(f"{option}: found {text}; allowed: {format_duration(least)} or more")
     return seconds
 
 
@@ -239,7 +245,7 @@ def _show(found: Calibration, check: Check | None, *, quiet: bool) -> None:
         console.print(text_plot(found.measurements), markup=False, soft_wrap=True)
     console.print(f"slowdown: {list(found.slowdown)}", soft_wrap=True)
     others = found.machine.get("busy_with_others", 0)
-    if others > DISTURBED:
+    if others > QUIET:
         console.print(
             f"Others kept {others:g} processors busy meanwhile: do not trust this table.",
             style="yellow",

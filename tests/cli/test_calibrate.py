@@ -82,7 +82,7 @@ def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
         (["-o", "/no/such/here.yaml"], InputError, "cannot write /no/such/here.yaml: no such"),
         (["--plot", "here.png"], InputError, "--plot: found 'here.png'; allowed"),
         (["--limit", "soon"], InputError, "--limit: found 'soon'"),
-        (["--alone", "0"], InputError, "--alone: found 0; allowed: more than 0"),
+        (["--alone", "0"], InputError, "--alone: found 0; allowed: 0.001s or more"),
         (["--table", "/no/such.yaml"], ScenarioError, "/no/such.yaml: no such file"),
         (["--compare", "/no/such.yaml"], ScenarioError, "/no/such.yaml"),
         (["--limit", "1ms"], RunError, "took longer than the limit"),
