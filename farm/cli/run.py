@@ -85,7 +85,7 @@ def run(
     scheduler = make_scheduler(wanted, explain_last=1000, estimator=estimating.estimator)
     pools = pool_specs(wanted)
     load = _until(batches(build_jobs(wanted)), duration)
-    desk = Desk(scheduler, pools)
+    desk = Desk(scheduler, pools, scenario=wanted.model_dump(mode="json", exclude_none=True))
     provisioner = EmbeddedProvisioner(desk, algorithms_of(wanted))
     metering = Metering(scheduler, pools, wanted.live.speed, metrics_port, metrics_address)
     recording = Recording(wanted, "live", out)

@@ -9,14 +9,18 @@ from typing import Annotated
 import typer
 
 from farm.assembly import make_scheduler, pool_specs
+from farm.cli.estimating import Estimating
 from farm.cli.metering import Metering
 from farm.cli.options import MetricsAddress, MetricsPort, Overrides, ScenarioFile
-from farm.core.errors import InputError
+from farm.core.errors import InputError, StateError
 from farm.core.restoration import restore
+from farm.core.runtime_estimators import RuntimeDistribution
 from farm.core.scheduler import Scheduler
+from farm.core.snapshot import FarmSnapshot
 from farm.live.connection import redacted
 from farm.live.desk import Desk
 from farm.live.hosts import HostProcesses
+from farm.live.operator import Operator
 from farm.live.run import LiveOptions, Stays, run_live
 from farm.live.settings import from_environment
 from farm.live.world import LiveWorld
@@ -61,10 +65,12 @@ def scheduler(
     wanted = load_scenario(scenario, sets or ())
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
-    brain = make_scheduler(wanted, explain_last=1000)
+    estimating = Estimating(wanted, live=True)
+    brain = make_scheduler(wanted, explain_last=1000, estimator=estimating.estimator)
     pools = pool_specs(wanted)
     metering = Metering(brain, pools, wanted.live.speed, metrics_port, metrics_address)
-    desk = Desk(brain, pools, long_lived=True, keep_ended=keep_ended)
+    plain = wanted.model_dump(mode="json", exclude_none=True)
+    desk = Desk(brain, pools, long_lived=True, keep_ended=keep_ended, scenario=plain)
 
     def up(_: LiveWorld, __: HostProcesses) -> None:
         metering.adopt()
@@ -83,6 +89,7 @@ def scheduler(
             on_up=up,
             on_tick=desk.tick,
             meter=metering.metrics,
+            around=lambda world: estimating.around(world, brain),
         )
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
@@ -102,15 +109,31 @@ def _options(
         if not in_charge:
             log.info("another scheduler is in charge, or was killed just now: standing by")
 
+    def go_on(snapshot: FarmSnapshot, rekey: bool) -> None:
+        _learn_again(brain.estimator, redis)
+        restore(brain, snapshot, rekey=rekey)
+
     return LiveOptions(
         speed=scenario.live.speed,
         redis_url=redis,
         prefix=from_environment().prefix,
         hosts=hosts,
         stays=Stays(
-            restore=lambda snapshot, rekey: restore(brain, snapshot, rekey=rekey),
+            restore=go_on,
             rules=scenario.scheduling.model_dump_json(),
             fresh=fresh,
             on_charge=on_charge,
         ),
     )
+
+
+def _learn_again(estimator: object, redis: str) -> None:
+    """Take back what the farm's last scheduler had learned about run times."""
+    with Operator(redis, from_environment().prefix) as operator:
+        statistics = operator.statistics()
+    if statistics is None or not isinstance(estimator, RuntimeDistribution):
+        return
+    try:
+        estimator.load(statistics)
+    except StateError as error:
+        log.info("begins to learn run times anew: %s", error)

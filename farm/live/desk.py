@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from farm.core import events
 from farm.core.commands import Command, EndJob
@@ -16,9 +19,10 @@ from farm.core.events import Event
 from farm.core.pool_snapshot import PoolObserver
 from farm.core.pool_spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import condition_of
+from farm.core.snapshot import condition_of, snapshot_of
 from farm.live import messages as wire
 from farm.live.answers import answer
+from farm.live.image import FarmImage
 from farm.live.orders import carry_out
 from farm.live.pool_report import FarmStatus, HostRecord, LostBuilder, PoolReport
 from farm.live.world import LiveWorld
@@ -30,6 +34,7 @@ SHARE = 20
 LOST_SHOWN = 100
 LOST_TIME = 600.0
 MINUTE = 60.0
+STATISTICS_INTERVAL = 5.0
 
 
 class Desk:
@@ -41,6 +46,7 @@ class Desk:
         long_lived: operators hand jobs in: an id is taken once for good, and only so many of
             the ended jobs' stories are kept.
         keep_ended: how many.
+        scenario: as it was resolved, for those who ask for the whole farm.
         wall: real time, for people and for other machines (Unix seconds).
     """
 
@@ -51,6 +57,7 @@ class Desk:
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
+        scenario: Mapping[str, Any] | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._scheduler = scheduler
@@ -60,6 +67,10 @@ class Desk:
         self._plans: dict[str, wire.Plan] = {}
         self._long_lived = long_lived
         self._keep_ended = keep_ended
+        self._scenario = dict(scenario or {})
+        self._image = msgspec.Raw(b"")
+        self._image_until = 0.0
+        self._learned = 0.0
         self._wall = wall
         self._next_report = 0.0
         self._ended_at: deque[float] = deque()
@@ -104,9 +115,38 @@ class Desk:
             carry_out(report, world, self._scheduler, outside=watch is not None and watch.outside)
         elif isinstance(report, wire.GiveUpBuilder):
             world.intake.give_up(report.builder, world.clock.now(), report.reason)
+        elif isinstance(report, wire.Ask) and report.about == "farm":
+            world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
             found = answer(report, self._scheduler, world.clock.now())
             world.notices.reply(report.reply_to, found)
+
+    def _whole_farm(self, at: float) -> msgspec.Raw:
+        """Return the farm's image, encoded; one that cost much serves for a while (a 20th)."""
+        began = time.monotonic()
+        if began >= self._image_until:
+            image = FarmImage(
+                snapshot=snapshot_of(self._scheduler, at),
+                scenario=self._scenario,
+                statistics=self._statistics(),
+            )
+            self._image = msgspec.Raw(msgspec.json.encode(image))
+            ended = time.monotonic()
+            self._image_until = ended + SHARE * (ended - began)
+        return self._image
+
+    def _statistics(self) -> dict[str, Any] | None:
+        estimator: Any = self._scheduler.estimator
+        return estimator.dump() if hasattr(estimator, "dump") else None
+
+    def _keep_statistics(self, world: LiveWorld, now: float) -> None:
+        """Save what was learned, now and then (at most a 20th of the time), and at the end."""
+        if now < self._learned and not world.stopping:
+            return
+        statistics = self._statistics()
+        if statistics is not None:
+            world.notices.keep_statistics(statistics)
+        self._learned = now + max(STATISTICS_INTERVAL, SHARE * (time.monotonic() - now))
 
     def _observe_pool(self, name: str, *, closely: bool) -> None:
         spec = self._pools[name]
@@ -136,6 +176,7 @@ class Desk:
         world.notices.publish(pools, world.fleet.outside, hosts, status)
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
+            self._keep_statistics(world, now)
 
     def _count_builders(self) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
         states: dict[str, dict[str, int]] = {}

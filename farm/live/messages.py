@@ -178,7 +178,8 @@ class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
 class Ask(_Report, frozen=True, tag="ask"):
     """A question to the scheduler's process; the answer is pushed on the list ``reply_to``."""
 
-    about: Literal["decision", "job"]
+    #: ``farm``: the whole of it, a FarmImage (``job`` is empty then)
+    about: Literal["decision", "job", "farm"]
     job: str
     reply_to: str
 

@@ -58,6 +58,11 @@ class Notices:
         with contextlib.suppress(redis.RedisError):
             pipe.execute()
 
+    def keep_statistics(self, statistics: object) -> None:
+        """Save what the runtime estimator has learned, for the farm's next scheduler."""
+        with contextlib.suppress(redis.RedisError):
+            self._client.set(self._keys.statistics, self._json(statistics))
+
     def forget_ended(self, keep: int) -> None:
         """Forget the stories of the jobs that ended longest ago, beyond so many."""
         keys = self._keys

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 import redis
@@ -21,6 +21,7 @@ from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.live.answers import Answer
 from farm.live.connection import check_server, connect, redacted
+from farm.live.image import FarmImage
 from farm.live.keys import Keys
 from farm.live.messages import VERSION, Ask, Envelope, MessageError, Play, Report, Submit, encode
 from farm.live.ordering import job_of_member
@@ -163,6 +164,24 @@ class Operator:
                 f"within {timeout:g} s: is it running?"
             )
         return self._decoded(found[1], Answer)
+
+    def image(self, timeout: float = 15.0) -> FarmImage:
+        """Return the whole farm as it stands; raises ServerError if no scheduler answers."""
+        self.status()
+        token = uuid.uuid4().hex
+        self.tell(Ask("farm", "", token))
+        found = self._client.blpop([self.keys.reply(token)], timeout=timeout)
+        if found is None:
+            raise ServerError(
+                f"the farm's scheduler at {redacted(self.url)} did not answer "
+                f"within {timeout:g} s: is it running?"
+            )
+        return self._decoded(found[1], FarmImage)
+
+    def statistics(self) -> dict[str, Any] | None:
+        """Return what an earlier scheduler's runtime estimator had learned, if it was saved."""
+        value = self._client.get(self.keys.statistics)
+        return None if value is None else self._decoded(value, dict[str, Any])
 
     # --- jobs -------------------------------------------------------------------------------
 
