@@ -119,7 +119,8 @@ class FastestDispatcher(Dispatcher):
         self._dispatches = 0
         #: until when a job waits by choice, by serial
         self._patience: dict[int, float] = {}
-        self._rings_at = float("inf")
+        #: alarms that are set and have not rung
+        self._alarms: list[float] = []
 
     def _make_matching(self) -> Matching:
         return _SpeedMatching(self.rules.ranking, self.rules.make_queue)
@@ -204,7 +205,8 @@ class FastestDispatcher(Dispatcher):
 
     def alarm_rang(self, at: float, orders: list[Command]) -> None:
         """Somebody's patience may be at its end."""
-        self._rings_at = float("inf")
+        while self._alarms and self._alarms[0] <= at:
+            heapq.heappop(self._alarms)
         self._decide(self.matching.lanes, at, orders)
         later = [until for until in self._patience.values() if until > at]
         if later:
@@ -296,8 +298,9 @@ class FastestDispatcher(Dispatcher):
         return True
 
     def _set_alarm(self, rings_at: float, at: float, orders: list[Command]) -> None:
-        if at < rings_at < self._rings_at:
-            self._rings_at = rings_at
+        """Have somebody look again then, unless somebody will do so before."""
+        if rings_at > at and not (self._alarms and self._alarms[0] <= rings_at):
+            heapq.heappush(self._alarms, rings_at)
             orders.append(SetAlarm(rings_at))
 
 

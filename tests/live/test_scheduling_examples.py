@@ -1,0 +1,191 @@
+"""The examples about scheduling in both worlds: what examples/README.md says one should see."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+import pytest
+
+from farm.assembly import make_scheduler, pool_specs, run_info
+from farm.core.commands import FAIL_FAST, Command, EndJob, StartJob
+from farm.core.events import Event
+from farm.live.run import LiveOptions, run_live
+from farm.results.records import Recorder
+from farm.results.summary import Summary, summarise
+from farm.scenario import load_scenario
+from farm.sim.simulation import simulate
+from farm.workload import batches, build_jobs
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BOTH = pytest.mark.parametrize("world", ["simulated", pytest.param("live", marks=pytest.mark.live)])
+
+
+class Seen(msgspec.Struct):
+    """What came out of a run."""
+
+    summary: Summary
+    ends: list[EndJob]
+    #: in the order of dispatch
+    starts: list[StartJob]
+    #: of each builder, the most heavy jobs that ever ran there at once
+    most_heavy: dict[str, int]
+
+
+def play(name: str, world: str, *sets: str) -> Seen:
+    """Run an example in one of the worlds, at its own speed."""
+    scenario = load_scenario(EXAMPLES / f"{name}.yaml", sets)
+    recorder, scheduler = Recorder(), make_scheduler(scenario)
+    starts: list[StartJob] = []
+    heavy: dict[str, set[str]] = defaultdict(set)
+    most: dict[str, int] = defaultdict(int)
+
+    def observe(event: Event, commands: Sequence[Command]) -> None:
+        recorder(event, commands)
+        for command in commands:
+            if isinstance(command, EndJob) and command.job.heavy and command.builder:
+                heavy[command.builder].discard(command.job.id)
+        for command in commands:
+            if isinstance(command, StartJob):
+                starts.append(command)
+                if command.job.heavy:
+                    heavy[command.builder].add(command.job.id)
+                    most[command.builder] = max(most[command.builder], len(heavy[command.builder]))
+
+    if world == "simulated":
+        simulate(scenario, [observe], scheduler=scheduler)
+    else:
+        options = LiveOptions(speed=scenario.live.speed)
+        load = batches(build_jobs(scenario))
+        run_live(scheduler, pool_specs(scenario), load, options, observe=observe)
+    records = recorder.records()
+    info = run_info(scenario, "live" if world == "live" else "simulated", "test")
+    summary = summarise(records, info, 0.0)
+    assert summary.jobs.lost == 0
+    return Seen(summary, records.ends, starts, dict(most))
+
+
+def waits(seen: Seen, wanted: str) -> float:
+    """Return the mean waiting time of the jobs whose id begins so."""
+    return fmean(
+        end.started_at - (end.job.arrived_at or 0.0)
+        for end in seen.ends
+        if end.started_at is not None and end.job.id.startswith(wanted)
+    )
+
+
+@BOTH
+def test_thesis_single_matrix(world: str) -> None:
+    """Longest first, and the makespan that the model says."""
+    seen = play("thesis-single-matrix", world)
+    times = [start.job.service_time for start in seen.starts]
+    assert times == sorted(times, reverse=True)
+    assert 83 < seen.summary.makespan < 95
+    assert seen.summary.jobs.succeeded == 100
+
+
+def test_thesis_single_matrix_shortest_first() -> None:
+    """Shortest first has the better response time and the worse makespan."""
+    ljf = play("thesis-single-matrix", "simulated").summary
+    sjf = play("thesis-single-matrix", "simulated", "scheduling.policy=sjf").summary
+    assert sjf.makespan > 1.15 * ljf.makespan
+    assert sjf.response_time.mean < 0.27 * ljf.response_time.mean
+
+
+@BOTH
+def test_thesis_consecutive_matrices(world: str) -> None:
+    """With ageing early commits do not wait for the long jobs of later ones."""
+    seen = play("thesis-consecutive-matrices", world).summary
+    assert seen.matrix_response_time.count == 5
+    assert seen.matrix_response_time.mean < 125
+    plain = play("thesis-consecutive-matrices", "simulated", "scheduling.policy=ljf").summary
+    assert plain.matrix_response_time.mean > 1.4 * seen.matrix_response_time.mean
+    assert plain.makespan == pytest.approx(seen.makespan, rel=0.05)
+
+
+@BOTH
+def test_fair_share_two_teams(world: str) -> None:
+    """The calm team hardly waits; in one queue it would wait as long as the loud one."""
+    seen = play("fair-share-two-teams", world)
+    assert waits(seen, "calm") < 5
+    assert waits(seen, "loud") > 90
+
+
+def test_fair_share_costs_the_farm_nothing() -> None:
+    """In one queue the calm team waits; the work is done at the same time."""
+    fair = play("fair-share-two-teams", "simulated")
+    queue = play("fair-share-two-teams", "simulated", "scheduling.fair_share=[]")
+    assert waits(queue, "calm") > 90
+    assert queue.summary.makespan == pytest.approx(fair.summary.makespan, rel=0.03)
+
+
+def switches(seen: Seen) -> int:
+    """Count how often a builder ran a job of another image than before."""
+    images: dict[str, list[str]] = defaultdict(list)
+    for start in seen.starts:
+        images[start.builder].append(start.job.attributes["image"])
+    return sum(a != b for row in images.values() for a, b in pairwise(row))
+
+
+@BOTH
+def test_sticky_images(world: str) -> None:
+    """A builder stays with its image for the limit where that costs nobody a turn."""
+    assert switches(play("sticky-images", world)) < 20
+    plain = play("sticky-images", "simulated", "scheduling.stickiness=[]")
+    assert switches(plain) > 60
+    assert plain.summary.makespan == 90
+
+
+@BOTH
+def test_heterogeneous(world: str) -> None:
+    """Most jobs run on the fast builders, and the slowest ones are twice as fast as otherwise."""
+    seen = play("heterogeneous", world)
+    slow = sum(start.builder.startswith("slow") for start in seen.starts)
+    assert slow < len(seen.starts) / 5
+    plain = play("heterogeneous", "simulated", "scheduling.balancer=jenkins").summary
+    factor = 1.9 if world == "simulated" else 1.4
+    assert plain.response_time.p95 > factor * seen.summary.response_time.p95
+
+
+@BOTH
+def test_memory_bus(world: str) -> None:
+    """The bus is a resource of its own."""
+    seen = play("memory-bus", world).summary
+    assert seen.response_time.mean > 10
+    free = play("memory-bus", "simulated", "pools.linux.contention.memory=[1]").summary
+    assert free.response_time.mean < 5.5
+
+
+@BOTH
+def test_fail_fast(world: str) -> None:
+    """The first failure of a commit ends it, at once; the summary says what that saved."""
+    seen = play("fail-fast", world)
+    failed_at: dict[str | None, float] = {}
+    for end in seen.ends:
+        if end.outcome == "failed":
+            failed_at.setdefault(end.job.matrix, end.finished_at)
+    cancelled = [end for end in seen.ends if end.outcome == "cancelled"]
+    assert cancelled
+    for end in cancelled:
+        assert end.reason.startswith(FAIL_FAST)
+        late = end.finished_at - failed_at[end.job.matrix]
+        assert late == 0 if world == "simulated" or end.started_at is None else late < 10
+    summary = seen.summary
+    assert summary.first_failure_time.count == len(failed_at) >= 5
+    assert summary.first_failure_time.mean < 15
+    assert summary.saved_time > 600
+
+
+@BOTH
+def test_heavy_light(world: str) -> None:
+    """Builders report; two heavy jobs are the limit; light jobs flow."""
+    seen = play("heavy-light", world)
+    assert set(seen.most_heavy.values()) == {2}
+    assert waits(seen, "light") < 2
+    assert seen.summary.jobs.succeeded == 144
+    plain = play("heavy-light", "simulated", "scheduling.balancer=jenkins")
+    assert waits(plain, "light") > 60
