@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +12,9 @@ import msgspec
 import typer
 from rich.console import Console
 
+from farm.cli.connection import DEFAULT_DIR, Dir, Redis
 from farm.cli.estimate_tables import explanation, queue_table
+from farm.cli.farm_source import view_from
 from farm.core.dispatch_estimator import (
     RULES,
     DispatchEstimate,
@@ -26,7 +27,6 @@ from farm.core.dispatch_estimator import (
 )
 from farm.core.errors import StateError
 from farm.core.model import Platform
-from farm.statefile import parse_state, read_state
 
 
 class RuleSet(StrEnum):
@@ -40,8 +40,12 @@ class RuleSet(StrEnum):
 
 def estimate(
     state: Annotated[
-        Path, typer.Argument(metavar="STATE.json", help="The farm at one moment; - reads stdin.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[STATE.json]",
+            help="A state file or snapshot; - reads stdin; absent: the live farm.",
+        ),
+    ] = None,
     job: Annotated[
         list[str] | None,
         typer.Option("--job", help="Only this job, by name; may be given again. Default: all."),
@@ -54,17 +58,22 @@ def estimate(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the arithmetic behind each estimate.")
     ] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
     limit: Annotated[
         int, typer.Option(min=0, help="Rows of the table, or jobs explained; 0: all of them.")
     ] = 50,
 ) -> None:
     """Estimate when waiting jobs will be dispatched: time to next builder + lead time.
 
-    The state is a JSON file of builders and jobs, such as farm snapshot prints.
+    The state is a JSON file of builders and jobs, such as farm snapshot prints; a live farm is
+    asked for its own.
     """
-    view = read_state(state) if str(state) != "-" else parse_state(sys.stdin.read(), "stdin")
+    view = view_from(state, redis, folder)
     chosen = RULES[rules.value]
-    wanted = [_job_named(view, name, str(state)) for name in job or ()]
+    wanted = [
+        _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()
+    ]
     for each in wanted:
         _mention_unknown_processor(each, view)
     if as_json:

@@ -28,10 +28,12 @@ from farm.cli import (
     scheduler,
     score,
     simulate,
+    snapshot,
     status,
     submit,
     traces,
     up,
+    whatif,
 )
 from farm.core.errors import FarmError
 
@@ -62,7 +64,9 @@ app.command(rich_help_panel=_FARM)(builders.drain)
 app.command(rich_help_panel=_FARM)(builders.undrain)
 app.command(rich_help_panel=_FARM)(builders.pools)
 app.command(rich_help_panel=_FARM)(explain.explain)
+app.command(rich_help_panel=_FARM)(snapshot.snapshot)
 app.command(rich_help_panel=_TOOLS)(estimate.estimate)
+app.command(rich_help_panel=_TOOLS)(whatif.whatif)
 app.command(rich_help_panel=_TOOLS)(score.score)
 app.command(rich_help_panel=_TOOLS)(risk.risk)
 app.command(rich_help_panel=_TOOLS)(calibrate.calibrate)

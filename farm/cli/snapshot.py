@@ -1,0 +1,36 @@
+"""``farm snapshot``: a live farm at one moment, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.cli.connection import DEFAULT_DIR, Dir, Redis
+from farm.cli.farm_source import image_from, state_document, write_json
+from farm.core.dispatch_estimator.farm_snapshot import view_of
+
+
+def snapshot(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.")
+    ] = None,
+    state: Annotated[
+        bool,
+        typer.Option("--state", help="Only builders and jobs, as farm estimate's state files."),
+    ] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+) -> None:
+    """Write a live farm as it stands: farm estimate and farm whatif read it back.
+
+    The whole snapshot has jobs, builders, fair-share trees, the scenario, and what was learned
+    about run times. The scheduler makes it in one pass and goes on.
+    """
+    image = image_from(None, redis, folder)
+    if state:
+        write_json(state_document(view_of(image.snapshot)), out)
+    else:
+        write_json(msgspec.json.encode(image).decode(), out)
