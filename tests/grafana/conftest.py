@@ -1,0 +1,67 @@
+"""What the tests of the dashboards share: the files, and their queries as Prometheus takes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "grafana" / "dashboards"
+#: what Grafana puts in for its variables
+VALUES = {
+    "$__rate_interval": "5m",
+    "$__interval": "1m",
+    "$__range": "1h",
+    "$job": ".+",
+    "$instance": ".+",
+}
+
+
+def load(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def plain(expr: str, **values: str) -> str:
+    """Return the query with Grafana's variables filled in."""
+    for name, value in {**VALUES, **values}.items():
+        expr = expr.replace(name, value)
+    assert "$" not in expr, expr
+    return expr
+
+
+def metrics_in(expr: str) -> dict[str, set[str]]:
+    """Return the metrics that a query names, with the labels that it matches."""
+    found: dict[str, set[str]] = {}
+    for name, matchers in re.findall(r"([a-z_]\w*)\{([^}]*)\}", expr):
+        found.setdefault(name, set()).update(re.findall(r"(\w+)\s*(?:=~|!=|=)", matchers))
+    return found
+
+
+@pytest.fixture(params=sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def board(request) -> dict[str, Any]:
+    """Each dashboard in turn."""
+    return load(request.param)
+
+
+@pytest.fixture
+def queries() -> Callable[[], list[tuple[str, str]]]:
+    """Return (dashboard / panel, query) of all dashboards."""
+
+    def collect() -> list[tuple[str, str]]:
+        return [
+            (f"{path.stem} / {panel['title']}", target["expr"])
+            for path in sorted(FOLDER.glob("*.json"))
+            for panel in panels(load(path))
+            for target in panel["targets"]
+        ]
+
+    return collect
