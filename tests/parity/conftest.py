@@ -1,0 +1,88 @@
+"""Two worlds, one question: run a scenario, simulated or live, and see the audited records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.assembly import make_scheduler, pool_specs
+from farm.core.commands import Command, EndJob, StartJob
+from farm.core.events import Event
+from farm.live.run import LiveOptions, run_live
+from farm.results.audit import Auditor
+from farm.results.event_log import EventLogWriter
+from farm.results.replay import Difference, replay
+from farm.scenario import Scenario, parse_scenario
+from farm.sim.simulation import simulate, together
+from farm.workload import batches, build_jobs
+
+
+class Outcome:
+    """What a run of either world left."""
+
+    def __init__(self, scenario: Scenario, log: Path) -> None:
+        self.scenario = scenario
+        self.log = log
+        self.starts: list[str] = []
+        self.ends: dict[str, EndJob] = {}
+        self.told: dict[str, int] = {}
+
+    def observe(self, _: Event, commands: Sequence[Command]) -> None:
+        """Note which jobs go, and how they end."""
+        for order in commands:
+            if isinstance(order, StartJob):
+                self.starts.append(order.job.id)
+            if isinstance(order, EndJob):
+                self.ends[order.job.id] = order
+                self.told[order.job.id] = self.told.get(order.job.id, 0) + 1
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Return how many jobs ended how."""
+        found = [end.outcome for end in self.ends.values()]
+        return {outcome: found.count(outcome) for outcome in sorted(set(found))}
+
+    def response_times(self) -> dict[str, float]:
+        """Return finish less intended arrival, by job."""
+        return {n: e.finished_at - (e.job.arrived_at or 0.0) for n, e in self.ends.items()}
+
+    def replayed(self) -> Difference | None:
+        """Replay the log through a fresh scheduler; None: the same orders."""
+        return replay(self.log, make_scheduler(self.scenario))
+
+
+def run_in(world: str, document: dict[str, Any], log: Path) -> Outcome:
+    """Run a scenario in one of the worlds, the auditor looking on."""
+    scenario = parse_scenario(document)
+    outcome, auditor = Outcome(scenario, log), Auditor()
+    with EventLogWriter(log) as writer:
+        observe = together([outcome.observe, auditor, writer])
+        if world == "simulated":
+            simulate(scenario, [observe])
+        else:
+            run_live(
+                make_scheduler(scenario),
+                pool_specs(scenario),
+                batches(build_jobs(scenario)),
+                LiveOptions(speed=scenario.live.speed, hosts=1, beat_interval=0.25),
+                observe=observe,
+            )
+    auditor.close()
+    return outcome
+
+
+@pytest.fixture(params=["simulated", pytest.param("live", marks=pytest.mark.live)])
+def world(request, tmp_path):
+    """Run scenarios in one world; every test here is run in both."""
+    return lambda document: run_in(request.param, document, tmp_path / "events.jsonl")
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Run a scenario in both worlds; return the simulated outcome and the live one."""
+    return lambda document: tuple(
+        run_in(name, document, tmp_path / f"{name}.jsonl") for name in ("simulated", "live")
+    )
