@@ -1,0 +1,80 @@
+"""Whole recorded traces and a million jobs through the simulated farm, the auditor looking on."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from farm.core.commands import EndJob
+from farm.results.audit import Auditor
+from farm.scenario import parse_scenario
+from farm.sim.simulation import simulate
+
+pytestmark = pytest.mark.slow
+
+FOLDER = Path(os.environ.get("FARM_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
+TRACES = sorted([*FOLDER.rglob("*.dat"), *FOLDER.rglob("*.swf*")]) if FOLDER.is_dir() else []
+#: slots that keep up with the trace's load
+BUILDERS = 800
+
+
+class Counter:
+    """Count how jobs ended, and the worst that was waiting; remember nothing else."""
+
+    def __init__(self) -> None:
+        self.ended: dict[str, int] = {}
+
+    def __call__(self, _: object, commands: Sequence[object]) -> None:
+        for order in commands:
+            if type(order) is EndJob:
+                self.ended[order.outcome] = self.ended.get(order.outcome, 0) + 1
+
+
+@pytest.mark.skipif(not TRACES, reason="no traces: set FARM_TRACES to a folder that holds some")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
+def test_every_job_of_a_trace_succeeds_once(path: Path):
+    """A fixed pool works off the whole trace; no promise is broken on the way."""
+    scenario = parse_scenario(
+        {
+            "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": BUILDERS}],
+            "workload": [{"trace": {"path": str(path), "platform": {"processor": "amd64"}}}],
+        }
+    )
+    auditor, counter = Auditor(), Counter()
+    simulate(scenario, [auditor, counter])
+    auditor.close()
+    assert counter.ended.keys() <= {"succeeded", "failed", "cancelled"}
+    assert sum(counter.ended.values()) == len(auditor.jobs) > 1000
+    if path.suffix == ".dat":
+        assert counter.ended == {"succeeded": len(auditor.jobs)}
+
+
+@pytest.mark.timeout(300)
+def test_a_million_jobs_in_little_memory():
+    """Jobs are made as they arrive and forgotten when they end: memory is what waits and runs."""
+    scenario = parse_scenario(
+        {
+            "pools": [{"name": "p", "builders": 20, "slots": 4}],
+            "workload": [
+                {
+                    "arrivals": {
+                        "poisson": {"rate": "70/s"},
+                        "count": 1_000_000,
+                        "service_time": {"exponential": {"mean": "1s"}},
+                    }
+                }
+            ],
+        }
+    )
+    counter = Counter()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scheduler = simulate(scenario, [counter])
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert counter.ended == {"succeeded": 1_000_000}
+    assert scheduler.jobs == {}
+    assert grown < 150_000, "kilobytes on Linux"
