@@ -138,18 +138,20 @@ def test_lost_jobs_are_exit_code_1():
     assert exit_code(summarise(recorder.records(), info, 0.0)) == 1
 
 
-@pytest.mark.parametrize("where", ["simulate", "load_scenario"])
+LATE, EARLY = "farm.sim.simulation.Simulation.play", "farm.cli.simulate.load_scenario"
+
+
+@pytest.mark.parametrize("where", [LATE, EARLY])
 def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
     """Whenever it comes: no traceback, and a run directory that says it did not finish."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    name = "run_simulation" if where == "simulate" else where
-    monkeypatch.setattr(f"farm.cli.simulate.{name}", interrupted)
+    monkeypatch.setattr(where, interrupted)
     done = farm("simulate", "farm.yaml", "--out", "kept")
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    if where == "simulate":
+    if where == LATE:
         assert json.loads((tmp_path / "kept" / "meta.json").read_text())["state"] != "finished"

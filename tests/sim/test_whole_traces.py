@@ -49,7 +49,7 @@ def test_every_job_of_a_trace_succeeds_once(path: Path):
     simulate(scenario, [auditor, counter])
     auditor.close()
     assert counter.ended.keys() <= {"succeeded", "failed", "cancelled"}
-    assert sum(counter.ended.values()) == len(auditor.jobs) > 1000
+    assert sum(counter.ended.values()) == len(auditor.jobs) > 100
     if path.suffix == ".dat":
         assert counter.ended == {"succeeded": len(auditor.jobs)}
 
