@@ -11,6 +11,7 @@ from typing import Literal
 
 from farm.core.balancer import RANKINGS, Ranking
 from farm.core.errors import ScenarioError
+from farm.core.failures import FailureRules
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
 from farm.core.guards import GuardedPolicy, GuardedRanking
@@ -53,6 +54,9 @@ def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         retries=words.retries,
+        failures=FailureRules(max_resets=words.max_resets)
+        if words.failures == "launchpad"
+        else None,
         fail_fast=words.fail_fast,
         dedup=words.dedup,
         explain_last=explain_last,

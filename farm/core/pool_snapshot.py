@@ -34,9 +34,10 @@ class PoolObserver:
         broken = pool.builders - pool.accepting
         draining = 0
         draining_jobs = 0
-        if broken:  # rare: look which of them drain
+        if broken:  # rare: look which of them drain (or failed: they take nothing more either)
             for state in scheduler.builders.values():
-                if state.builder.pool == spec.name and state.draining and not state.retired:
+                leaving = (state.draining or state.failed) and not state.retired
+                if state.builder.pool == spec.name and leaving:
                     draining += 1
                     draining_jobs += state.busy
         never_taking = broken - draining - pool.stopping

@@ -65,7 +65,9 @@ def _put_builder(scheduler: Scheduler, view: BuilderView) -> None:
     state.active_at = view.active_at
     state.draining, state.retiring = view.draining, view.retiring
     state.retired, state.overloaded = view.retired, view.overloaded
-    state.accepts = view.builder.takes_jobs and not view.draining and not view.retired
+    state.failures, state.failed = view.failures, view.failed
+    closed = view.draining or view.retired or view.failed
+    state.accepts = view.builder.takes_jobs and not closed
     for number in view.cleaning:
         state.slots[number].cleaning = True
     state.pool.stopping += view.retired
@@ -91,6 +93,8 @@ def _put_job(scheduler: Scheduler, view: JobView, key: Any, *, rekey: bool) -> J
         started_at=view.started_at,
         abandoned=view.abandoned,
         reason=view.reason,
+        failures=view.failures,
+        resets=view.resets,
     )
     if view.leader is not None:
         leader = scheduler.jobs[view.leader]

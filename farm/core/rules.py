@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from farm.core.balancer import RANKINGS, Ranking
+from farm.core.failures import FailureRules
 from farm.core.load_limits import LoadLimits
 from farm.core.model import Job
 from farm.core.platform_queue import PlainQueue, PlatformQueue
@@ -41,6 +42,8 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     path: Callable[[Job], tuple[str, ...]] | None = None
     #: how often a job may be tried again after its builder was lost
     retries: int = 2
+    #: how failed attempts are judged; None: a failed attempt is a failed job
+    failures: FailureRules | None = None
     #: a failed job cancels the rest of its matrix
     fail_fast: bool = False
     #: jobs with the same action that are in flight together run once

@@ -7,6 +7,7 @@ each fact means; ``dispatcher.py`` says which job goes to which slot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,6 +27,7 @@ from farm.core.commands import (
 from farm.core.dispatchers import make_dispatcher
 from farm.core.estimator import Estimator
 from farm.core.events import Event
+from farm.core.failures import FailureRules, judge
 from farm.core.job_book import JobBook
 from farm.core.matching import Lane
 from farm.core.model import Builder
@@ -122,6 +124,11 @@ class Scheduler:
         if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
+        if outcome == "failed" and self.rules.failures is not None:
+            self._judge(state, slot, at, event.reason, orders)
+            return orders
+        if outcome == "succeeded":
+            slot.builder.failures = 0
         if self.dispatcher.watched:
             queue = state.lane.queue
             queue.ended(state, slot, at, completed=outcome != "cancelled")
@@ -145,14 +152,55 @@ class Scheduler:
 
     def _void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
         """An attempt came to nothing though its builder is there: the slot goes on."""
+        state = slot.running
+        if self.rules.failures is not None and state and state.status is not _CANCELLING:
+            self._judge(state, slot, at, reason, orders)
+            return
         lane = self._give_back(slot, at, reason, orders)
         self._fail_fast(at, orders)
         self.dispatcher.attempt_over(slot, at, orders)
         if lane is not None:
             self.dispatcher.fill_lanes([lane], at, orders)
 
-    def _give_back(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> Lane | None:
-        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill."""
+    def _judge(
+        self, state: JobState, slot: Slot, at: float, reason: str, orders: list[Command]
+    ) -> None:
+        """Find out who is to blame for a failed attempt; the other one goes on."""
+        rules = self.rules.failures or FailureRules()
+        verdict = judge(state, slot.builder, rules, reason)
+        if verdict.builder_fails:
+            self._close(slot.builder, at)
+            slot.builder.failed = True
+        tries = math.inf if verdict.job_is_reset else 0
+        lane = self._give_back(slot, at, verdict.reason, orders, tries)
+        self._fail_fast(at, orders)
+        if lane is not None:
+            # before its old slot is free again: another builder is the better test
+            self.dispatcher.fill_lanes([lane], at, orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        if verdict.builder_fails:
+            self.dispatcher.look_again(at, orders)
+
+    def _close(self, state: BuilderState, at: float) -> None:
+        """A builder takes no more jobs."""
+        if state.accepts:
+            self.dispatcher.close(state, at)
+            state.pool.accepting -= 1
+            state.pool.idle_builders -= state.busy == 0
+        state.accepts = False
+
+    def _give_back(
+        self,
+        slot: Slot,
+        at: float,
+        reason: str,
+        orders: list[Command],
+        tries: float | None = None,
+    ) -> Lane | None:
+        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
+
+        ``tries``: how many attempts it may have had; None: one, and the rules' retries.
+        """
         state = slot.running
         if state is None:
             return None
@@ -162,8 +210,9 @@ class Scheduler:
         if state.status is _CANCELLING:
             self.book.end_all(state, at, "cancelled", state.reason, orders)
             return None
-        if state.attempts > self.rules.retries:
-            reason = f"{reason} (attempt {state.attempts} of {1 + self.rules.retries})"
+        if state.attempts > (self.rules.retries if tries is None else tries):
+            if tries is None:
+                reason = f"{reason} (attempt {state.attempts} of {1 + self.rules.retries})"
             self.book.end_all(state, at, "failed", reason, orders)
             return None
         orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
@@ -289,7 +338,7 @@ class Scheduler:
 
     def _on_builder_idle(self, event: events.BuilderIdle) -> Sequence[Command]:
         state = self.builders.get(event.builder)
-        if state is None or state.busy or state.draining:
+        if state is None or state.busy or state.draining or state.failed:
             return IGNORED  # a drained builder stays until it is undrained, or told to go
         return self._drain(state, event.at, retire=True)
 
@@ -304,21 +353,19 @@ class Scheduler:
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
         """Let a builder finish what it runs and take no more."""
         orders: list[Command] = []
-        if state.accepts:
-            self.dispatcher.close(state, at)
-            state.pool.accepting -= 1
-            state.pool.idle_builders -= state.busy == 0
+        self._close(state, at)
         state.draining = True
-        state.accepts = False
         state.retiring = state.retiring or retire
         self.dispatcher.retire_if_empty(state, orders)
         return orders
 
     def _on_undrain(self, event: events.UndrainRequested) -> Sequence[Command]:
         orders: list[Command] = []
-        found = [s for s in self._named(event.pattern) if s.draining and not s.retiring]
+        named = self._named(event.pattern)
+        found = [s for s in named if (s.draining or s.failed) and not s.retiring]
         for state in found:
-            state.draining = False
+            state.draining = state.failed = False
+            state.failures = 0
             state.accepts = state.builder.takes_jobs
             if not state.accepts:
                 continue

@@ -40,6 +40,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     #: what an attempt is expected to take on its builder, seconds (while it is on one)
     expected_time: float | None = None
+    #: see JobState
+    failures: int = 0
+    resets: int = 0
 
 
 class BuilderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +60,9 @@ class BuilderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     retiring: bool = False
     retired: bool = False
     overloaded: bool = False
+    #: see BuilderState
+    failures: int = 0
+    failed: bool = False
 
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +148,8 @@ def _job_view(state: JobState, estimate: Callable[[Job, Builder], float] | None 
         abandoned=state.abandoned,
         reason=state.reason,
         expected_time=expected,
+        failures=state.failures,
+        resets=state.resets,
     )
 
 
@@ -150,10 +158,10 @@ def condition_of(state: BuilderState) -> BuilderCondition:
     running = sum(slot.running is not None for slot in state.slots)
     if state.retired:
         return "stopping"
+    if state.failed or not state.builder.takes_jobs:
+        return "failed"
     if state.draining:
         return "draining"
-    if not state.builder.takes_jobs:
-        return "failed"
     if running:
         return "building"
     return "cleaning" if state.busy else "idle"
@@ -171,6 +179,8 @@ def _builder_view(state: BuilderState) -> BuilderView:
         retiring=state.retiring,
         retired=state.retired,
         overloaded=state.overloaded,
+        failures=state.failures,
+        failed=state.failed,
     )
 
 

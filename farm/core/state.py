@@ -55,6 +55,9 @@ class JobState(msgspec.Struct, eq=False):
     abandoned: bool = False
     #: why it is being cancelled, if it is
     reason: str = ""
+    #: attempts that failed, and how often it was tried again because of that (judged failures)
+    failures: int = 0
+    resets: int = 0
 
     def __lt__(self, other: JobState) -> bool:
         """Void and live heap entries of one job have equal keys; any fixed order will do."""
@@ -112,6 +115,8 @@ class BuilderState:
         "builder",
         "busy",
         "draining",
+        "failed",
+        "failures",
         "group",
         "joined_at",
         "lanes",
@@ -145,5 +150,9 @@ class BuilderState:
         self.retiring = False
         #: RetireBuilder was ordered
         self.retired = False
+        #: attempts that failed here since one succeeded (judged failures), and whether it was
+        #: taken out of service for them
+        self.failures = 0
+        self.failed = False
         #: takes light jobs only (heavy-light), or said so (LoadReported)
         self.overloaded = False

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from farm.core.commands import EndJob
 from farm.core.model import Job
+from farm.core.snapshot import condition_of
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.ordering import encode_member
 from farm.live.roster import HostState, Roster
@@ -105,6 +106,8 @@ class Mirror:
             leader,
             state.abandoned,
             state.reason,
+            state.failures,
+            state.resets,
         )
 
     def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
@@ -141,7 +144,7 @@ class Mirror:
         else:
             batch.builders[builder] = BuilderRecord(
                 state.builder,
-                state_name(state),
+                condition_of(state),
                 state.busy,
                 state.joined_at,
                 state.active_at,
@@ -149,6 +152,8 @@ class Mirror:
                 state.draining,
                 state.retiring,
                 state.retired,
+                state.failures,
+                state.failed,
             )
 
 
@@ -168,14 +173,3 @@ def _life(host: HostState) -> HostLife:
     return HostLife(
         host.name, host.life, host.own, host.plays, tuple(host.joined), tuple(host.retiring)
     )
-
-
-def state_name(state: BuilderState) -> str:
-    """Return what a builder is doing, in one word."""
-    if state.retiring or state.retired:
-        return "retiring"
-    if state.draining:
-        return "draining"
-    if any(slot.running is not None for slot in state.slots):
-        return "building"
-    return "cleaning" if state.busy else "idle"

@@ -29,6 +29,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     leader: str | None = None
     abandoned: bool = False
     reason: str = ""
+    failures: int = 0
+    resets: int = 0
 
 
 class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,7 +72,7 @@ class BuilderRecord(msgspec.Struct, frozen=True):
     """A builder as the scheduler sees it."""
 
     builder: Builder
-    #: idle, building, cleaning, draining, retiring
+    #: idle, building, cleaning, draining, failed, stopping
     state: str
     busy: int
     joined_at: float
@@ -80,6 +82,8 @@ class BuilderRecord(msgspec.Struct, frozen=True):
     draining: bool = False
     retiring: bool = False
     retired: bool = False
+    failures: int = 0
+    failed: bool = False
 
 
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +155,8 @@ def _job_view(saved: SavedFarm, name: str, job: Job) -> JobView:
         leader=leader,
         abandoned=standing.abandoned,
         reason=standing.reason,
+        failures=standing.failures,
+        resets=standing.resets,
     )
     if attempt is None:
         return view
@@ -181,6 +187,8 @@ def _builder_view(record: BuilderRecord) -> BuilderView:
         draining=record.draining,
         retiring=record.retiring,
         retired=record.retired,
+        failures=record.failures,
+        failed=record.failed,
     )
 
 

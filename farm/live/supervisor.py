@@ -141,7 +141,7 @@ class Supervisor:
             running.ends.popleft()
         if code == 2 or len(running.ends) >= MOST_RESTARTS:
             raise RunError(
-                f"the farm's {name} ended with exit code {code} ({len(running.ends)} times of late); "
+                f"the farm's {name} ended, exit code {code} ({len(running.ends)} times lately); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (len(running.ends) - 1))

@@ -29,6 +29,7 @@ from farm.core.commands import (
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
+from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.connection import LOST_CONNECTION, Retrying
 from farm.live.ending import Ending, StayingUp
@@ -37,7 +38,7 @@ from farm.live.idleness import IdleWatch
 from farm.live.inbox import AT_ONCE, Inbox
 from farm.live.intake import Intake
 from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
-from farm.live.mirror import FarmBook, Mirror, state_name, write_hosts
+from farm.live.mirror import FarmBook, Mirror, write_hosts
 from farm.live.roster import HostState, Patience, Roster
 from farm.live.saved import Counts, SavedFarm
 from farm.live.store import Batch, Store
@@ -310,7 +311,7 @@ class LiveWorld:
 
     def status(self) -> LiveStatus:
         """Say how far the run is."""
-        builders = Counter(state_name(state) for state in self._book.builders.values())
+        builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.fleet.booting)
         live, waiting = len(self._book.jobs), self._mirror.waiting
         return LiveStatus(

@@ -66,6 +66,11 @@ class Scheduling(Section):
     """A failed job cancels the rest of its matrix."""
     retries: Count = 2
     """Further attempts of a job whose builder was lost."""
+    failures: Literal["fail", "launchpad"] = "fail"
+    """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
+    failures, and whoever failed more often is to blame."""
+    max_resets: Count = 3
+    """`launchpad`: so often a job is tried again while nobody can tell who is to blame."""
     dedup: Flag = True
     """Jobs of the same action that are in flight together run once."""
     compatibility: Text | None = None

@@ -1,0 +1,115 @@
+"""Failed attempts under Launchpad's judgement: who is to blame, and what becomes of both."""
+
+from __future__ import annotations
+
+from farm.core.failures import FailureRules
+from farm.core.restoration import restored
+from farm.core.runtime_estimators import make_estimator
+from farm.core.snapshot import condition_of, snapshot_of
+
+JUDGED = FailureRules(max_resets=3)
+
+
+def condition(farm, builder: str) -> str:
+    return condition_of(farm.scheduler.builders[builder])
+
+
+def test_without_the_judgement_a_failed_attempt_is_a_failed_job(ledger):
+    """The default: nobody tries again what failed of itself."""
+    farm = ledger("b")
+    farm.submit("a")
+    assert farm.finish("a", "failed") == ["end a failed"]
+
+
+def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):
+    """(1, 1): nobody can tell, so it is tried elsewhere; (1, 2): it is the job."""
+    farm = ledger("b", "c", failures=JUDGED)
+    assert farm.submit("a") == ["start a/1 on b.0"]
+    assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on c.0"]
+    assert farm.scheduler.builders["b"].failures == 1
+    assert farm.finish("a", "failed", "exit 1") == ["end a failed"]
+    assert farm.orders[0].reason == "exit 1 (failures: job 2, builder 1)"
+    assert farm.scheduler.builders["c"].failures == 0  # it is not to blame
+
+
+def test_a_builder_that_always_fails_is_taken_out_at_the_fifth_failure(ledger):
+    """(1, 1), then four further jobs: reset each time, and at the fifth the builder is failed."""
+    farm = ledger("b", failures=JUDGED)
+    for number in range(5):
+        name = f"a{number}"
+        assert farm.submit(name) == [f"start {name}/1 on b.0"]
+        orders = farm.finish(name, "failed")
+        if number < 4:  # it takes the job again: there is no other builder
+            assert orders == [f"requeue {name}/1", f"start {name}/2 on b.0"]
+            assert farm.cancel(name) == [f"stop {name}/2 on b"]
+            farm.finish(name, "cancelled")
+    assert orders == ["requeue a4/1"]
+    assert condition(farm, "b") == "failed"
+    assert farm.submit("later") == []  # it takes nothing more
+
+
+def test_a_failed_builder_finishes_its_other_jobs_and_is_ok_again_when_undrained(ledger):
+    """Only new jobs are kept from it; an operator says when it is mended."""
+    farm = ledger(failures=JUDGED)
+    farm.join("b", slots=2)
+    farm.scheduler.builders["b"].failures = 4
+    assert farm.submit("good") == ["start good/1 on b.0"]
+    assert farm.submit("bad") == ["start bad/1 on b.1"]
+    assert farm.finish("bad", "failed") == ["requeue bad/1"]
+    assert condition(farm, "b") == "failed"
+    assert farm.finish("good") == ["end good succeeded"]
+    assert farm.idle("b") == "ignored"  # it stays, to be looked at
+    assert farm.undrain("b") == ["start bad/2 on b.0"]
+    assert farm.scheduler.builders["b"].failures == 0
+    assert condition(farm, "b") == "building"
+
+
+def test_equal_counts_on_an_only_builder_end_after_so_many_resets(ledger):
+    """Launchpad resets such a job for ever; here it fails, and the builder keeps its count."""
+    farm = ledger("b", failures=FailureRules(max_resets=2))
+    farm.submit("a")
+    assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on b.0"]
+    assert farm.finish("a", "failed") == ["requeue a/2", "start a/3 on b.0"]
+    assert farm.finish("a", "failed") == ["end a failed"]
+    assert farm.scheduler.builders["b"].failures == 3
+    assert condition(farm, "b") == "idle"
+
+
+def test_a_success_clears_the_builder(ledger):
+    """A builder that works is not to blame for what came before."""
+    farm = ledger("b", failures=JUDGED)
+    farm.scheduler.builders["b"].failures = 3
+    farm.submit("a")
+    farm.finish("a")
+    assert farm.scheduler.builders["b"].failures == 0
+
+
+def test_a_lost_attempt_is_judged_too(ledger):
+    """Its builder did not know it: that counts against both."""
+    farm = ledger("b", "c", failures=JUDGED)
+    farm.submit("a")
+    assert farm.attempt_lost("a") == ["requeue a/1", "start a/2 on c.0"]
+    assert farm.scheduler.builders["b"].failures == 1
+
+
+def test_a_job_that_is_being_cancelled_is_not_judged(ledger):
+    """Whatever its builder says, it ends cancelled, and nobody is to blame."""
+    farm = ledger("b", failures=JUDGED)
+    farm.submit("a")
+    farm.cancel("a")
+    assert farm.attempt_lost("a") == ["end a cancelled"]
+    assert farm.scheduler.builders["b"].failures == 0
+
+
+def test_counts_outlive_a_restart(ledger):
+    """A failed builder is still failed, and a job's counts are where they were."""
+    farm = ledger("b", "c", failures=JUDGED)
+    farm.submit("a")
+    farm.finish("a", "failed")
+    farm.scheduler.builders["b"].failed = True
+    farm.scheduler.builders["b"].accepts = False
+    image = snapshot_of(farm.scheduler, farm.at)
+    again = restored(image, farm.rules, make_estimator("oracle"))
+    assert (again.jobs["a"].failures, again.jobs["a"].resets) == (1, 1)
+    assert condition_of(again.builders["b"]) == "failed"
+    assert again.builders["b"].failures == 1
