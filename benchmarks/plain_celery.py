@@ -1,0 +1,27 @@
+"""A Celery app that does nothing, for benchmarks/live.py to be measured against.
+
+celery -A benchmarks.plain_celery worker --pool=solo
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import Celery
+
+URL = os.environ["BENCHMARK_REDIS_URL"]
+QUEUE = "plain"
+
+app = Celery("plain", broker=URL)
+app.conf.update(
+    task_ignore_result=True,
+    worker_hijack_root_logger=False,
+    worker_enable_remote_control=False,
+    task_default_queue=QUEUE,
+)
+
+
+@app.task(name="plain.nothing")
+def nothing(job: dict[str, Any]) -> None:
+    """Do nothing."""
