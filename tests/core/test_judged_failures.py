@@ -11,6 +11,7 @@ JUDGED = FailureRules(max_resets=3)
 
 
 def condition(farm, builder: str) -> str:
+    """Return what a builder is doing."""
     return condition_of(farm.scheduler.builders[builder])
 
 

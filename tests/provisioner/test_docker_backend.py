@@ -1,0 +1,179 @@
+"""The docker backend against a fake Engine: labels, limits, removal, and an Engine that is ill."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from farm.core.errors import InputError
+from farm.core.model import Builder
+from farm.live.messages import VERSION, Play, decode_play
+from farm.live.settings import LiveSettings
+from provisioner.backends.docker import ContainerOptions, DockerBackend
+from provisioner.backends.interface import BackendError
+from provisioner.keeper import Instance, Remove
+
+SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
+OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")
+PLAY = Play(v=VERSION, builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
+
+
+class NotFound(OSError):  # noqa: N818 - the SDK's name
+    """As the SDK's error of that name (its own classes are not needed here)."""
+
+
+class ImageNotFound(NotFound):
+    """As the SDK's error of that name."""
+
+
+class FakeEngine:
+    """A client of an Engine that holds its containers in a dict."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[str, dict[str, Any]] = {}
+        self.has_image = True
+        self.is_away = False
+        self.closed = False
+        self.containers = SimpleNamespace(list=self._list, run=self._run, get=self._get)
+        self.images = SimpleNamespace(get=self._image)
+
+    def ping(self) -> None:
+        self._answer()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    def _image(self, name: str) -> None:
+        self._answer()
+        if not self.has_image:
+            raise ImageNotFound(f"No such image: {name}")
+
+    def _list(self, *, all: bool, filters: dict[str, list[str]], **_: Any) -> list[Any]:  # noqa: A002
+        self._answer()
+        assert all
+        wanted = dict(label.split("=") for label in filters["label"])
+        return [
+            SimpleNamespace(attrs={"Names": [f"/{name}"], "State": "running", **box})
+            for name, box in self.boxes.items()
+            if wanted.items() <= box["Labels"].items()
+        ]
+
+    def _run(self, image: str, command: list[str], **how: Any) -> None:
+        self._image(image)
+        self.boxes[how["name"]] = {"Labels": how["labels"], "command": command, "how": how}
+
+    def _get(self, name: str) -> Any:
+        self._answer()
+        if name not in self.boxes:
+            raise NotFound(f"No such container: {name}")
+        return SimpleNamespace(remove=lambda **_: self.boxes.pop(name))
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    """An Engine that has the image."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def backend(engine: FakeEngine) -> DockerBackend:
+    """A backend on that Engine."""
+    return DockerBackend(engine, SETTINGS, OPTIONS)
+
+
+def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
+    """Labels to find it again, limits, no privileges, and everything that it needs to know."""
+    backend.launch(PLAY)
+    ((name, box),) = engine.boxes.items()
+    how = box["how"]
+    assert box["Labels"] == {
+        "farm.role": "builder",
+        "farm.farm": "farm",
+        "farm.pool": "linux",
+        "farm.builder": "linux-7",
+    }
+    assert (how["nano_cpus"], how["mem_limit"], how["pids_limit"]) == (1_500_000_000, "256m", 256)
+    assert (how["cap_drop"], how["security_opt"]) == (["ALL"], ["no-new-privileges"])
+    assert "privileged" not in how
+    assert "volumes" not in how
+    assert (how["network"], how["init"], how["detach"]) == ("farm_default", True, True)
+    environment = how["environment"]
+    assert environment["FARM_REDIS_URL"] == SETTINGS.redis_url
+    assert environment["FARM_HOST"] == name
+    assert decode_play(environment["FARM_PLAY"]) == PLAY
+    assert box["command"][:1] == ["celery"]
+    assert json.loads(environment["FARM_PLAY"])["speed"] == 10.0
+
+
+def test_its_own_containers_are_found_again_and_only_those(engine, backend):
+    """A provisioner that starts again adopts what exists; another farm's is not its business."""
+    backend.launch(PLAY)
+    other = DockerBackend(engine, SETTINGS, ContainerOptions(image="farm", farm="other"))
+    assert other.instances() == []
+    (instance,) = DockerBackend(engine, SETTINGS, OPTIONS).instances()
+    assert (instance.builder, instance.pool, instance.running) == ("linux-7", "linux", True)
+
+
+def test_an_ended_container_is_told_apart(engine, backend):
+    """With what the Engine says of its end."""
+    backend.launch(PLAY)
+    next(iter(engine.boxes.values())).update(State="exited", Status="Exited (2) 3 seconds ago")
+    (instance,) = backend.instances()
+    assert not instance.running
+    assert instance.detail == "Exited (2) 3 seconds ago"
+
+
+def test_a_container_is_removed_once(engine, backend):
+    """One that somebody else removed is no error."""
+    backend.launch(PLAY)
+    (instance,) = backend.instances()
+    backend.remove(Remove(instance, "retired"))
+    assert engine.boxes == {}
+    backend.remove(Remove(instance, "retired"))
+
+
+def test_closing_leaves_nothing_unless_told_to(engine, backend):
+    """docker-compose down leaves no container of ours behind."""
+    backend.launch(PLAY)
+    DockerBackend(engine, SETTINGS, OPTIONS, keep=True).close()
+    assert engine.boxes
+    backend.close()
+    assert engine.boxes == {}
+    assert engine.closed
+
+
+def test_no_engine_is_one_clear_message(engine, backend):
+    """Said at the start, with what to do."""
+    engine.is_away = True
+    with pytest.raises(InputError, match=r"no Docker Engine answers .*DOCKER_HOST"):
+        backend.check()
+
+
+def test_a_missing_image_is_one_clear_message(engine, backend):
+    """At the start, and if it vanishes later."""
+    engine.has_image = False
+    with pytest.raises(InputError, match=r"image 'farm' is not there .*--image"):
+        backend.check()
+    with pytest.raises(BackendError, match=r"image 'farm' is not there"):
+        backend.launch(PLAY)
+
+
+def test_an_engine_that_dies_is_an_error_that_may_pass(engine, backend):
+    """The service goes on looking; it knows nothing meanwhile, and does nothing."""
+    engine.is_away = True
+    for action in (
+        backend.instances,
+        lambda: backend.launch(PLAY),
+        lambda: backend.remove(Remove(Instance(name="x", builder="b", pool="p"), "orphan")),
+    ):
+        with pytest.raises(BackendError, match="Connection refused"):
+            action()
+    engine.is_away = False
+    assert backend.instances() == []

@@ -1,0 +1,239 @@
+"""The provisioner's service with a fake farm and a fake backend: one look after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from farm.core.errors import RunError
+from farm.core.model import Builder
+from farm.core.provisioning import PoolSnapshot
+from farm.live.messages import VERSION, GiveUpBuilder, Plan, Play, Report, Watch
+from farm.live.pool_report import PoolReport
+from provisioner.algorithms.fixed import Fixed
+from provisioner.backends.dry_run import DryRun
+from provisioner.backends.interface import BackendError
+from provisioner.keeper import Instance, Keeping, Patience, Remove
+from provisioner.service import Provisioner
+
+
+class FakeFarm:
+    """An operator's view of a farm with one pool, which obeys what it is told."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.watcher = ""
+        self.heard = 0
+        self.asked: dict[str, float] = {}
+        self.there: list[str] = []
+        self.told: list[Report] = []
+        self.memory: dict[str, bytes] = {}
+        self._made = 0
+
+    def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
+        snapshot = PoolSnapshot(pool="p", at=self.at, booting=len(self.asked), idle=len(self.there))
+        report = PoolReport(
+            snapshot=snapshot,
+            watcher=self.watcher,
+            heard=self.heard,
+            requested=dict(self.asked),
+            joined=tuple(self.there),
+        )
+        return {"p": report}, {name: play(name) for name in self.asked}
+
+    def hosts(self) -> dict[str, Any]:
+        return {}
+
+    def remembered(self) -> dict[str, bytes]:
+        return dict(self.memory)
+
+    def remember(self, pool: str, value: bytes) -> None:
+        self.memory[pool] = value
+
+    def tell(self, *reports: Report) -> None:
+        self.told.extend(reports)
+        for report in reports:
+            if isinstance(report, Watch):
+                self.watcher, self.heard = report.token, 0
+            elif isinstance(report, Plan):
+                self.heard = report.serial
+                for _ in range(report.start):
+                    self._made += 1
+                    self.asked[f"b{self._made}"] = self.at
+            elif isinstance(report, GiveUpBuilder):
+                self.asked.pop(report.builder, None)
+
+    def all_join(self) -> None:
+        self.there.extend(self.asked)
+        self.asked.clear()
+
+    @property
+    def plans(self) -> list[tuple[int, int, int]]:
+        return [(p.desired, p.start, p.stop) for p in self.told if isinstance(p, Plan)]
+
+
+def play(name: str) -> Play:
+    """Return the order to play a builder of the pool."""
+    return Play(v=VERSION, builder=Builder(id=name, pool="p", index=1))
+
+
+class FakeBackend:
+    """Containers in a dict; ``broken`` is what it answers while something is wrong."""
+
+    outside = True
+    acts = True
+
+    def __init__(self) -> None:
+        self.boxes: dict[str, Instance] = {}
+        self.broken = ""
+        self.launches = 0
+
+    def instances(self) -> list[Instance]:
+        return list(self.boxes.values())
+
+    def launch(self, order: Play) -> None:
+        self.launches += 1
+        if self.broken:
+            raise BackendError(self.broken)
+        name = order.builder.id
+        self.boxes[name] = Instance(name=f"c-{name}", builder=name, pool="p")
+
+    def remove(self, order: Remove) -> None:
+        self.boxes.pop(order.instance.builder)
+
+    def tend(self, *_: object) -> None:
+        """Nothing to tend."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class World:
+    """A service, its farm and its backend, and the real time."""
+
+    def __init__(self) -> None:
+        self.farm = FakeFarm()
+        self.backend = FakeBackend()
+        self.now = 1000.0
+        self.service = self.start()
+
+    def start(self, backend: Any = None, builders: int = 2) -> Provisioner:
+        algorithms = {"p": Fixed(builders=builders, interval=1.0)}
+        patience = Patience(boot_timeout=30, orphan_time=5)
+        farm: Any = self.farm
+        return Provisioner(
+            farm, algorithms, backend or self.backend, patience, wall=lambda: self.now
+        )
+
+    def looks(self, count: int, service: Provisioner | None = None) -> None:
+        for _ in range(count):
+            self.now += 1.0
+            self.farm.at += 1.0
+            (service or self.service).look()
+
+
+@pytest.fixture
+def world() -> World:
+    """A pool that is to have two builders, with nobody there yet."""
+    return World()
+
+
+def test_it_introduces_itself_plans_launches_and_rests(world):
+    """The whole way, and then nothing more."""
+    world.looks(4)
+    assert isinstance(world.farm.told[0], Watch)
+    assert world.farm.plans == [(2, 2, 0)]
+    assert sorted(world.backend.boxes) == ["b1", "b2"]
+    world.farm.all_join()
+    world.looks(5)
+    assert world.farm.plans == [(2, 2, 0)]
+    assert world.backend.launches == 2
+
+
+def test_a_restart_adopts_what_exists(world):
+    """SIGKILL between any two looks: the next one asks for nobody and removes nobody."""
+    world.looks(4)
+    world.farm.all_join()
+    again = world.start()
+    again.restore()
+    world.looks(6, again)
+    assert world.farm.plans[-1] == (2, 0, 0)
+    assert sorted(world.backend.boxes) == ["b1", "b2"]
+    assert world.backend.launches == 2
+
+
+def test_a_scheduler_that_began_anew_is_introduced_to_it(world):
+    """It forgot who looks after the pool, and that it heard anything."""
+    world.looks(4)
+    world.farm.all_join()
+    world.farm.watcher, world.farm.heard, world.farm.at = "", 0, 0.0
+    world.looks(8)
+    assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
+    assert world.farm.plans[-1] == (2, 0, 0)
+
+
+def test_orphans_are_found_and_removed(world):
+    """Left by a farm that is no more, or of a pool that the scenario does not have."""
+    world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="p")
+    world.backend.boxes["y"] = Instance(name="c-y", builder="y", pool="gone")
+    world.looks(9)
+    assert sorted(world.backend.boxes) == ["b1", "b2"]
+
+
+def test_a_missing_image_is_tried_again_ever_more_rarely(world):
+    """Bounded: in ten minutes a dozen tries, one builder each; and it recovers by itself."""
+    world.backend.broken = "no image"
+    world.looks(600)
+    assert 5 <= world.backend.launches <= 15
+    assert "no image" in msgspec.json.decode(world.farm.memory["p"], type=Keeping).trouble
+    world.backend.broken = ""
+    for _ in range(400):
+        world.looks(1)
+        if world.backend.boxes:
+            world.farm.all_join()
+    assert sorted(world.backend.boxes) == sorted(world.farm.there)
+    assert len(world.backend.boxes) == 2
+
+
+def test_an_image_that_never_joins_is_given_up_and_tried_ever_more_rarely(world):
+    """It starts and says nothing: the boot time-out, again and again, bounded."""
+    world.looks(600)
+    given_up = [r for r in world.farm.told if isinstance(r, GiveUpBuilder)]
+    assert 4 <= len(given_up) <= 20
+    assert "did not join within 30 s" in given_up[0].reason
+    assert len(world.backend.boxes) <= 2
+
+
+def test_an_engine_that_does_not_answer_changes_nothing(world):
+    """No knowledge, no action: builders are neither removed nor asked for twice."""
+    world.looks(4)
+    world.farm.all_join()
+
+    def away() -> list[Instance]:
+        raise BackendError("Docker Engine: gone")
+
+    there = world.backend.instances
+    world.backend.instances = away
+    world.looks(20)
+    assert world.service.trouble == "Docker Engine: gone"
+    world.backend.instances = there
+    world.looks(5)
+    assert world.service.trouble == ""
+    assert world.farm.plans == [(2, 2, 0)]
+    assert len(world.backend.boxes) == 2
+
+
+def test_a_dry_run_tells_nobody_anything(world):
+    """It only writes its log."""
+    world.looks(5, world.start(DryRun()))
+    assert world.farm.told == []
+    assert world.farm.memory == {}
+
+
+def test_a_farm_that_sizes_its_pools_itself_is_left_alone(world):
+    """The provisioner is inside ``farm run``; two would fight."""
+    world.farm.watcher = "embedded"
+    with pytest.raises(RunError, match="farm run itself"):
+        world.looks(1)
