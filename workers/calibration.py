@@ -63,7 +63,7 @@ class Timing(msgspec.Struct, frozen=True):
     round: int
     heavy: int
     seconds: float
-    #: processors that others kept busy just before or after (0 where the system does not say)
+    #: processors that others kept busy meanwhile (0 where the system does not say)
     others: float = 0.0
 
 
@@ -105,7 +105,7 @@ def _quiet_turn(
             seconds = bench.time(heavy)
             if seconds is None:
                 return None, wasted
-            others = max(before, busy_with_others())
+            others = bench.others
             if others <= QUIET or wasted >= patience:
                 return Timing(number, heavy, seconds, others), wasted
         wasted += time.monotonic() - began
@@ -152,6 +152,26 @@ def _busy_seconds() -> float:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
+def _seconds_under(pids: list[int], root: int | None) -> float:
+    """Return the processor seconds of these processes, of ``root``, and of its children.
+
+    Children that have ended are counted with the parent that buried them.
+    """
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parent, times = int(fields[1]), [int(word) for word in fields[11:15]]
+        pid = int(path.parent.name)
+        if pid == root:
+            total += sum(times)
+        elif pid in pids or (root is not None and parent == root):
+            total += sum(times[:2])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 def work_rates(burner: str = "own") -> dict[str, float]:
     """Return this machine's units of work in a second of an idle core, by kernel."""
     with contextlib.closing(Burners(BurnSettings(burner=burner))) as burners:
@@ -172,6 +192,8 @@ class _Bench:
         self._plan = plan
         self._burners = burners
         self._deadline = deadline
+        #: processors that others kept busy during the last run
+        self.others = 0.0
         self._cores: list[int] | None = None
         if plan.cores is not None:
             self._cores = cores_of(0, plan.cores, own_cores(), cpu_quota())
@@ -200,12 +222,24 @@ class _Bench:
             if not all(self._burners.await_burning(number, self._left()) for number in numbers):
                 return None
             time.sleep(SETTLE)
-            if self._pi is not None:
-                return self._pi.time(self._left())
-            return self._burn(1 if heavy == 0 else self._plan.threads)
+            began, before = time.monotonic(), self._used_by_others()
+            seconds = self._run(heavy)
+            spent = max(time.monotonic() - began, 1e-9)
+            self.others = max(0.0, (self._used_by_others() - before) / spent)
+            return seconds
         finally:
             for number in numbers:
                 self._burners.kill(number)
+
+    def _run(self, heavy: int) -> float | None:
+        if self._pi is not None:
+            return self._pi.time(self._left())
+        return self._burn(1 if heavy == 0 else self._plan.threads)
+
+    def _used_by_others(self) -> float:
+        """Return processor seconds of all processes but the burning ones, π's and ours."""
+        own = [os.getpid(), *([self._pi.pid] if self._pi is not None else [])]
+        return _busy_seconds() - _seconds_under(own, self._burners.pid)
 
     def _left(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
@@ -245,6 +279,11 @@ class _PiJob:
             bufsize=0,
             process_group=0,
         )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def warm_up(self, timeout: float) -> None:
         """Choose the number of repetitions by processor time, which others hardly disturb."""
