@@ -17,14 +17,17 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 Points = Sequence[tuple[float, float]]
 
 
-def write_figure(
-    path: Path, title: str, lines: Mapping[str, Points], axes: tuple[str, str], option: str
-) -> None:
-    """Write the figure as SVG or as an HTML page, by the file's suffix; raises InputError."""
-    drawing = line_svg(title, lines, axes)
+Figure = tuple[str, Mapping[str, Points], tuple[str, str]]
+"""Title, named lines, names of the axes (across, up)."""
+
+
+def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
+    """Write figures, one below the other, as SVG or HTML, by the file's suffix; InputError."""
+    drawing = _stacked([line_svg(*figure) for figure in figures])
     if path.suffix == ".html":
+        title = escape(figures[0][0])
         drawing = (
-            f"<!doctype html>\n<html lang='en'><meta charset='utf-8'><title>{escape(title)}</title>"
+            f"<!doctype html>\n<html lang='en'><meta charset='utf-8'><title>{title}</title>"
             f"\n<body style='max-width:60em;margin:2em auto'>{drawing}</body></html>\n"
         )
     elif path.suffix != ".svg":
@@ -35,6 +38,17 @@ def write_figure(
         path.write_text(drawing, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{option}: cannot write {path}: {error.strerror}") from None
+
+
+def _stacked(drawings: Sequence[str]) -> str:
+    if len(drawings) == 1:
+        return drawings[0]
+    parts = [
+        drawing.replace("<svg ", f'<svg y="{place * HEIGHT}" width="{WIDTH}" height="{HEIGHT}" ', 1)
+        for place, drawing in enumerate(drawings)
+    ]
+    view = f'viewBox="0 0 {WIDTH} {HEIGHT * len(drawings)}"'
+    return "\n".join([f'<svg xmlns="{SVG}" {view}>', *parts, "</svg>"]) + "\n"
 
 
 def line_svg(title: str, lines: Mapping[str, Points], axes: tuple[str, str]) -> str:

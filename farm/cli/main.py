@@ -20,8 +20,10 @@ from farm.cli import (
     compare,
     estimate,
     explain,
+    export,
     jobs,
     load,
+    plan,
     risk,
     run,
     scenarios,
@@ -67,10 +69,12 @@ app.command(rich_help_panel=_FARM)(explain.explain)
 app.command(rich_help_panel=_FARM)(snapshot.snapshot)
 app.command(rich_help_panel=_TOOLS)(estimate.estimate)
 app.command(rich_help_panel=_TOOLS)(whatif.whatif)
+app.command(rich_help_panel=_TOOLS)(plan.plan)
 app.command(rich_help_panel=_TOOLS)(score.score)
 app.command(rich_help_panel=_TOOLS)(risk.risk)
 app.command(rich_help_panel=_TOOLS)(calibrate.calibrate)
 app.command(name="import", rich_help_panel=_TOOLS)(traces.import_trace)
+app.command(rich_help_panel=_TOOLS)(export.export)
 app.command(rich_help_panel=_TOOLS)(scenarios.schema)
 app.command(rich_help_panel=_FARM)(scheduler.scheduler)
 app.command(rich_help_panel=_FARM)(load.load)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from farm.cli.line_figure import write_figure
+from farm.cli.line_figure import write_figures
 from farm.cli.options import AsJson
 from farm.core.errors import InputError
 from farm.results.run_directory import load_run
@@ -64,17 +64,15 @@ def _plot(scores: Sequence[Score], path: Path) -> None:
     if len(lines) == 1:
         raise InputError("--plot: no estimate of this run has quantiles; only rollouts do")
     axes = ("promised: quantile of the estimate", "kept: share dispatched by then")
-    write_figure(path, "Calibration of dispatch estimates", lines, axes, "--plot")
+    write_figures(path, [("Calibration of dispatch estimates", lines, axes)], "--plot")
 
 
 def _overview(scores: Sequence[Score]) -> Table:
-    table = Table(title="Dispatch estimates of jobs that waited")
-    table.add_column("estimator")
-    for heading in (
-        "jobs", "bias", "mean |error|", "median |error|", "relative", "within P90",
-        "no estimate", "at once",
-    ):  # fmt: skip
+    table = Table(title="Dispatch estimates of jobs that waited: errors, and promises kept")
+    table.add_column("estimator", no_wrap=True)
+    for heading in ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"):
         table.add_column(heading, justify="right")
+    table.caption = "± absolute error; none: no estimate; at once: nothing to estimate"
     for each in scores:
         table.add_row(
             each.name,
@@ -92,7 +90,7 @@ def _overview(scores: Sequence[Score]) -> Table:
 
 def _by(title: str, scores: Sequence[Score], field: str) -> Table:
     table = Table(title=f"Relative error (and bias), {title}")
-    table.add_column("estimator")
+    table.add_column("estimator", no_wrap=True)
     edges = sorted({(b.low, b.high or float("inf")) for s in scores for b in getattr(s, field)})
     for low, high in edges:
         table.add_column(_range(low, high, seconds=field == "by_horizon"), justify="right")
@@ -111,7 +109,7 @@ def _by(title: str, scores: Sequence[Score], field: str) -> Table:
 
 def _calibration(scores: Sequence[Score]) -> Table:
     table = Table(title="Calibration: share of the jobs dispatched by each quantile")
-    table.add_column("estimator")
+    table.add_column("estimator", no_wrap=True)
     told = [each for each in scores if each.calibration]
     for one in told[0].calibration:
         table.add_column(f"{one.level:.0%}", justify="right")

@@ -1,0 +1,212 @@
+"""``farm plan``: how many builders are needed to keep a promise, and what they cost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from farm.cli.line_figure import write_figures
+from farm.cli.options import AsJson, Overrides, Quiet, ScenarioFile
+from farm.core.errors import InputError
+from farm.results.objectives import Term, parse_objective
+from farm.scenario import Scenario, load_scenario
+from farm.sim.planning import Plan, PlanOptions, Point
+from farm.sim.planning import plan as find_plan
+from farm.units import format_duration
+
+
+def plan(
+    scenario: ScenarioFile,
+    slo: Annotated[
+        str,
+        typer.Option(
+            metavar="OBJECTIVE",
+            help="Such as 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 "
+            "max of waiting_time response_time stretch matrix_response_time.",
+        ),
+    ],
+    sets: Overrides = None,
+    replications: Annotated[
+        int, typer.Option(min=1, max=1000, help="Simulations of each size, with common seeds.")
+    ] = 10,
+    confidence: Annotated[
+        float, typer.Option(help="With which the mean over replications keeps the objective.")
+    ] = 0.95,
+    most: Annotated[int, typer.Option(min=1, help="Never more builders in a pool.")] = 10_000,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[POOL=]PRICE", help="Of a builder-hour (absent: 1); may be given again."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", "-o", help="Write the curves (.svg or .html).")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the smallest pools with which a scenario meets an objective.
+
+    Exit code 1: no size meets it. Pools with a provisioner are planned as fixed ones.
+    """
+    terms = parse_objective(slo)
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
+    wanted = load_scenario(scenario, sets or ())
+    options = PlanOptions(
+        replications=replications,
+        confidence=confidence,
+        most=most,
+        prices=_prices(price or (), wanted),
+    )
+    with _progress(quiet=quiet or as_json) as told:
+        found = find_plan(wanted, terms, options, told)
+    if plot is not None:
+        _plot(found, terms, plot)
+    if as_json:
+        document = _as_json(found, terms, options)
+        typer.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    else:
+        _print(found, terms, options, plot)
+    raise typer.Exit(0 if found.best is not None else 1)
+
+
+def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
+    names = [pool.name for pool in scenario.pools]
+    prices: dict[str, float] = {}
+    for text in texts:
+        pool, _, amount = text.rpartition("=")
+        try:
+            price = float(amount)
+        except ValueError:
+            price = -1.0
+        if not 0 <= price < float("inf") or (pool and pool not in names):
+            raise InputError(
+                f"--price: found {text!r}; allowed: PRICE or POOL=PRICE, a number from 0 up; "
+                f"pools: {', '.join(names)}"
+            )
+        prices.update(dict.fromkeys([pool] if pool else names, price))
+    return prices
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Any]:
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("simulating")
+
+        def told(point: Point) -> None:
+            sizes = " + ".join(map(str, point.sizes))
+            verdict = "meets it" if point.met else "misses it"
+            progress.update(task, description=f"{sizes} builders: {verdict}")
+
+        yield told
+
+
+def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path | None) -> None:
+    console = Console()
+    console.print(_table(found, terms, options))
+    objective = " and ".join(map(str, terms))
+    if found.best is None:
+        console.print(f"{objective}: {found.why}", highlight=False, soft_wrap=True)
+    else:
+        sizes = ", ".join(
+            f"{name} {size}" for name, size in zip(found.pools, found.best.sizes, strict=True)
+        )
+        console.print(
+            f"{objective} needs {sizes} builders ({options.confidence:.0%} confidence, "
+            f"{options.replications} replications): {found.best.builder_hours:.1f} builder-hours, "
+            f"cost {found.best.cost:.2f}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if plot is not None:
+        console.print(f"Curves written to {plot}", highlight=False, soft_wrap=True)
+
+
+def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
+    table = Table(title="Builders against wait and cost")
+    for name in found.pools:
+        table.add_column(name, justify="right")
+    for term in terms:
+        table.add_column(term.name, justify="right")
+        table.add_column(f"{options.confidence:.0%} below", justify="right")
+    for heading in ("mean wait", "builder-hours", "cost", "meets it"):
+        table.add_column(heading, justify="right")
+    for point in found.points:
+        cells = []
+        for term, mean, bound in zip(terms, point.means, point.bounds, strict=True):
+            cells += [term.show(mean), term.show(bound)]
+        table.add_row(
+            *map(str, point.sizes),
+            *cells,
+            _span(point.mean_wait),
+            f"{point.builder_hours:.1f}",
+            f"{point.cost:.2f}",
+            "yes" if point.met else "no",
+            style="bold" if point == found.best else None,
+        )
+    return table
+
+
+def _as_json(found: Plan, terms: Sequence[Term], options: PlanOptions) -> dict[str, Any]:
+    return {
+        "objective": [str(term) for term in terms],
+        "replications": options.replications,
+        "confidence": options.confidence,
+        "best": None if found.best is None else _point_json(found, found.best, terms),
+        "why": found.why,
+        "points": [_point_json(found, point, terms) for point in found.points],
+    }
+
+
+def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, Any]:
+    return {
+        "builders": dict(zip(found.pools, point.sizes, strict=True)),
+        "statistics": [
+            {"name": term.name, "mean": mean, "upper_bound": bound, "limit": term.limit}
+            for term, mean, bound in zip(terms, point.means, point.bounds, strict=True)
+        ],
+        "mean_waiting_time_s": point.mean_wait,
+        "builder_hours": point.builder_hours,
+        "cost": point.cost,
+        "met": point.met,
+    }
+
+
+def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
+    # far beyond the limit a curve only squeezes the rest
+    shown = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
+    shown = shown or list(found.points)
+    figures = []
+    for place, term in enumerate(terms):
+        ends = (float(sum(shown[0].sizes)), float(sum(shown[-1].sizes)))
+        lines = {
+            "mean of replications": [(float(sum(p.sizes)), p.means[place]) for p in shown],
+            "upper bound": [(float(sum(p.sizes)), p.bounds[place]) for p in shown],
+            "limit": [(ends[0], term.limit), (ends[1], term.limit)],
+        }
+        figures.append((str(term), lines, ("builders", term.name)))
+    cost = {"cost": [(float(sum(p.sizes)), p.cost) for p in shown]}
+    figures.append(("Cost", cost, ("builders", "builder-hours at their price")))
+    write_figures(path, figures, "--plot")
+
+
+def _pairs(point: Point, terms: Sequence[Term]) -> Iterator[tuple[float, Term]]:
+    return zip(point.bounds, terms, strict=True)
+
+
+def _span(seconds: float) -> str:
+    return format_duration(round(seconds, 1) if seconds < 60 else float(round(seconds)))

@@ -1,0 +1,320 @@
+"""How many builders are needed? The smallest pools that meet an objective, by simulation.
+
+A size meets the objective when, for each of its terms, the upper confidence bound (one-sided,
+Student) of the statistic's mean over replications keeps the limit. All sizes are tried on the same
+replications: the same seeds, so the same jobs at the same instants.
+
+One pool: its size is doubled until it meets the objective, then bisected; since waits need not
+fall with every builder, sizes below the found one are tried on until several in a row fail, and
+the next ones above must meet it too. Several pools: all are scaled together first; then, the
+dearest first, each is made as small as the others allow, again and again until none can shrink.
+That is a local optimum: no single pool can be smaller, while another mixture may be cheaper.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from farm.assembly import run_info
+from farm.results.objectives import Term, measure, student_quantile
+from farm.results.records import Recorder
+from farm.results.summary import summarise
+from farm.scenario import Scenario, parse_scenario
+from farm.sim.simulation import simulate
+from farm.workload import build_jobs
+
+Sizes = tuple[int, ...]
+
+#: failing sizes in a row, below a found one, after which smaller ones are not tried
+FAILING_IN_A_ROW = 2
+#: real seconds of one evaluation from which several processes share the replications
+WORTH_SHARING = 1.5
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One replication of one size: the terms' statistics, and what was paid."""
+
+    values: tuple[float, ...]
+    builder_hours: tuple[float, ...]
+    mean_wait: float
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One size of the pools and how it does over the replications."""
+
+    sizes: Sizes
+    #: for each term: the statistic's mean, and the bound that must keep the limit
+    means: tuple[float, ...]
+    bounds: tuple[float, ...]
+    mean_wait: float
+    builder_hours: float
+    cost: float
+    met: bool
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found; ``best`` is None when no size meets the objective."""
+
+    pools: tuple[str, ...]
+    best: Point | None
+    #: every size that was tried, by total builders
+    points: tuple[Point, ...]
+    #: why none was found
+    why: str = ""
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to search."""
+
+    replications: int = 10
+    confidence: float = 0.95
+    most: int = 10_000
+    #: price of a builder-hour by pool; a pool that is not named costs 1
+    prices: Mapping[str, float] = {}
+
+
+def sized(scenario: Scenario, sizes: Sequence[int]) -> Scenario:
+    """Return the scenario with fixed pools of these sizes."""
+    pools = [
+        pool.model_copy(update={"builders": size, "provisioner": None})
+        for pool, size in zip(scenario.pools, sizes, strict=True)
+    ]
+    return scenario.model_copy(update={"pools": tuple(pools)})
+
+
+def play(scenario: Scenario, sizes: Sizes, terms: Sequence[Term], seed: int) -> Outcome:
+    """Simulate one replication."""
+    own = sized(scenario, sizes).model_copy(update={"seed": seed})
+    recorder = Recorder()
+    simulate(own, [recorder])
+    records = recorder.records()
+    info = run_info(own, "simulated", "reference")
+    hours: dict[str, float] = dict.fromkeys((pool.name for pool in own.pools), 0.0)
+    end = records.last_at
+    window = info.window
+    for span in records.builders:
+        if span.joined_at is not None:
+            here = min(span.gone_at if span.gone_at is not None else end, end, window.end)
+            hours[span.pool] += max(0.0, here - max(span.joined_at, window.start)) / 3600
+    summary = summarise(records, info, 0.0)
+    return Outcome(
+        tuple(measure(records, window, term) for term in terms),
+        tuple(hours.values()),
+        summary.waiting_time.mean or 0.0,
+    )
+
+
+class Evaluator:
+    """Tries sizes, each once; use it in a ``with`` block (it may start processes)."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        terms: Sequence[Term],
+        options: PlanOptions,
+        told: Callable[[Point], None] = lambda _: None,
+    ) -> None:
+        self._scenario = scenario
+        self._terms = tuple(terms)
+        self._options = options
+        self._told = told
+        self._factor = (
+            student_quantile(options.confidence, options.replications - 1)
+            / math.sqrt(options.replications)
+            if options.replications > 1
+            else 0.0
+        )
+        self.points: dict[Sizes, Point] = {}
+        self._pool: ProcessPoolExecutor | None = None
+        self._spent = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def at(self, sizes: Sizes) -> Point:
+        """Return how these sizes do."""
+        if sizes not in self.points:
+            point = self.points[sizes] = self._point(sizes, self._outcomes(sizes))
+            self._told(point)
+        return self.points[sizes]
+
+    def _outcomes(self, sizes: Sizes) -> list[Outcome]:
+        seeds = range(self._scenario.seed, self._scenario.seed + self._options.replications)
+        if self._pool is None and self._spent > WORTH_SHARING and (os.cpu_count() or 1) > 1:
+            plain = self._scenario.model_dump(mode="json", exclude_none=True)
+            self._pool = ProcessPoolExecutor(
+                min(os.cpu_count() or 1, len(seeds)),
+                get_context("spawn"),
+                _begin,
+                (plain, self._terms),
+            )
+        if self._pool is not None:
+            return list(self._pool.map(_play, [(sizes, seed) for seed in seeds]))
+        began = time.perf_counter()
+        found = [play(self._scenario, sizes, self._terms, seed) for seed in seeds]
+        self._spent = time.perf_counter() - began
+        return found
+
+    def _point(self, sizes: Sizes, outcomes: Sequence[Outcome]) -> Point:
+        values = np.array([outcome.values for outcome in outcomes])
+        means = values.mean(axis=0)
+        finite = bool(np.isfinite(values).all())
+        spread = values.std(axis=0, ddof=1) if finite and len(values) > 1 else np.zeros(len(means))
+        bounds = means + self._factor * spread
+        hours = np.array([outcome.builder_hours for outcome in outcomes]).mean(axis=0)
+        names = [pool.name for pool in self._scenario.pools]
+        prices = np.array([self._options.prices.get(name, 1.0) for name in names])
+        return Point(
+            sizes=sizes,
+            means=tuple(means.tolist()),
+            bounds=tuple(bounds.tolist()),
+            mean_wait=float(np.mean([outcome.mean_wait for outcome in outcomes])),
+            builder_hours=float(hours.sum()),
+            cost=float((hours * prices).sum()),
+            met=all(t.is_met_by(b) for t, b in zip(self._terms, bounds.tolist(), strict=True)),
+        )
+
+
+def plan(
+    scenario: Scenario,
+    terms: Sequence[Term],
+    options: PlanOptions,
+    told: Callable[[Point], None] = lambda _: None,
+) -> Plan:
+    """Return the smallest pools that meet the objective, or say that none do."""
+    jobs = sum(1 for _ in build_jobs(scenario))
+    with Evaluator(scenario, terms, options, told) as evaluator:
+        search = _Search(scenario, evaluator, options, min(options.most, jobs))
+        best, why = search.run()
+        points = sorted(evaluator.points.values(), key=lambda p: (sum(p.sizes), p.sizes))
+    names = tuple(pool.name for pool in scenario.pools)
+    return Plan(pools=names, best=best, points=tuple(points), why=why)
+
+
+class _Search:
+    def __init__(
+        self, scenario: Scenario, evaluator: Evaluator, options: PlanOptions, most: int
+    ) -> None:
+        self._at = evaluator.at
+        #: more builders in a pool than jobs in the whole scenario change nothing
+        self._most = most
+        self._why = ""
+        self._start = tuple(pool.builders or 1 for pool in scenario.pools)
+        prices = [options.prices.get(pool.name, 1.0) for pool in scenario.pools]
+        self._dearest_first = sorted(range(len(prices)), key=lambda place: -prices[place])
+
+    def run(self) -> tuple[Point | None, str]:
+        """Search; return the best point, or None and why."""
+        if len(self._start) == 1:
+            found = self._smallest(lambda k: (k,), self._most)
+            return (self._at((found,)), "") if found is not None else (None, self._why)
+        scale = self._smallest(self._together, 10 * self._most)
+        if scale is None:
+            return None, self._why
+        return self._at(self._shrink(self._together(scale))), ""
+
+    def _together(self, scale: int) -> Sizes:
+        """Return all pools at ``scale`` tenths of the scenario's sizes."""
+        return tuple(min(self._most, max(1, math.ceil(size * scale / 10))) for size in self._start)
+
+    def _shrink(self, sizes: Sizes) -> Sizes:
+        """Make each pool as small as the others allow, until none can shrink."""
+        while True:
+            before = sizes
+            for place in self._dearest_first:
+
+                def at(k: int, sizes: Sizes = sizes, place: int = place) -> Sizes:
+                    return (*sizes[:place], k, *sizes[place + 1 :])
+
+                found = self._smallest(at, sizes[place])
+                sizes = at(found if found is not None else sizes[place])
+            if sizes == before:
+                return sizes
+
+    def _smallest(self, at: Callable[[int], Sizes], most: int) -> int | None:
+        """Return the smallest number from 1 on that meets it; None: not even ``most`` does."""
+        bracket = self._bracket(at, most)
+        if bracket is None:
+            return None
+        fails, meets = bracket
+        while meets - fails > 1:
+            middle = (fails + meets) // 2
+            if self._at(at(middle)).met:
+                meets = middle
+            else:
+                fails = middle
+        return self._settled(at, meets, most)
+
+    def _bracket(self, at: Callable[[int], Sizes], most: int) -> tuple[int, int] | None:
+        """Return a number that fails (or 0) and a larger one that meets it."""
+        fails, tried = 0, 1
+        last: Point | None = None
+        while not (point := self._at(at(tried))).met:
+            more = last is not None and sum(point.sizes) > sum(last.sizes)
+            if last is not None and more and _same_waits(point, last):
+                self._why = (
+                    f"no size can: with {sum(last.sizes)} builders nobody waits for another any "
+                    "more, more of them change nothing, and it is missed still"
+                )
+                return None
+            if tried >= most:
+                self._why = f"not even {sum(point.sizes)} builders meet it, and no more are allowed"
+                return None
+            last, fails, tried = point, tried, min(most, tried * 2)
+        return fails, tried
+
+    def _settled(self, at: Callable[[int], Sizes], found: int, most: int) -> int | None:
+        """Look at the neighbours: waits need not fall with every builder."""
+        failing, smaller = 0, found - 1
+        while smaller >= 1 and failing < FAILING_IN_A_ROW:
+            if self._at(at(smaller)).met:
+                found, failing = smaller, 0
+            else:
+                failing += 1
+            smaller -= 1
+        while found <= most:
+            above = range(found, min(most, found + FAILING_IN_A_ROW) + 1)
+            bad = [number for number in above if not self._at(at(number)).met]
+            if not bad:
+                return found
+            found = bad[-1] + 1
+        self._why = f"not even {most} builders meet it, though fewer do"
+        return None
+
+
+def _same_waits(one: Point, other: Point) -> bool:
+    return one.means == other.means and one.mean_wait == other.mean_wait
+
+
+_scenario: Scenario | None = None
+_terms: tuple[Term, ...] = ()
+
+
+def _begin(scenario: dict[str, Any], terms: tuple[Term, ...]) -> None:
+    global _scenario, _terms  # one scenario a process, set by its initialiser
+    _scenario, _terms = parse_scenario(scenario), terms
+
+
+def _play(what: tuple[Sizes, int]) -> Outcome:
+    if _scenario is None:
+        raise RuntimeError("the process was not given a scenario")
+    return play(_scenario, what[0], _terms, what[1])
