@@ -1,0 +1,89 @@
+"""Objectives: their grammar, what they measure, and the quantiles of Student's t."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from farm.core.commands import EndJob
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.results.builder_time import Window
+from farm.results.objectives import Term, measure, parse_objective, student_quantile
+from farm.results.records import RunRecords
+
+
+def records(*waits: float, service: float = 10.0) -> RunRecords:
+    """Jobs that arrived at 0 and waited so long; infinite: given up."""
+    ends = [
+        EndJob(
+            Job(id=str(n), service_time=service),
+            "succeeded" if math.isfinite(wait) else "cancelled",
+            1,
+            0.0,
+            wait + service if math.isfinite(wait) else 99.0,
+            started_at=wait if math.isfinite(wait) else None,
+            reason="" if math.isfinite(wait) else "no builder will ever be able to run it",
+        )
+        for n, wait in enumerate(waits)
+    ]
+    return RunRecords(ends, [], [], [], {}, 0, 0.0)
+
+
+def test_terms_are_read() -> None:
+    """Statistic, metric, comparison, limit in seconds or as a number; joined by and."""
+    assert parse_objective("p95(waiting_time) < 5m and MEAN( stretch ) <= 2.5") == (
+        Term("p95", "waiting_time", True, 300.0),
+        Term("mean", "stretch", False, 2.5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "allowed: STATISTIC"),
+        ("p95 waiting_time < 5m", "allowed: STATISTIC"),
+        ("p95(waiting_time) > 5m", "allowed: STATISTIC"),
+        ("p42(waiting_time) < 5m", "found statistic 'p42'"),
+        ("p95(latency) < 5m", "found metric 'latency'"),
+        ("p95(waiting_time) < 5 parsecs", "limit of waiting_time"),
+        ("p95(waiting_time) < -5", "limit of waiting_time"),
+        ("mean(stretch) < 5m", "limit of stretch"),
+        ("max(waiting_time) < 0s", "can never be met"),
+        ("p95(waiting_time) < 5m and", "allowed: STATISTIC"),
+    ],
+)
+def test_what_is_no_objective_is_refused(text: str, says: str) -> None:
+    """One message that says what was found and what is allowed."""
+    with pytest.raises(InputError, match=says.replace("(", r"\(")):
+        parse_objective(text)
+
+
+def test_statistics_are_of_the_jobs_that_count() -> None:
+    """Percentiles by the one rule; a job that was given up waits for ever."""
+    (p50,) = parse_objective("p50(waiting_time) < 1")
+    (stretch,) = parse_objective("mean(stretch) < 1")
+    assert measure(records(0.0, 10.0, 20.0), Window(), p50) == 10.0
+    assert measure(records(0.0, 10.0), Window(), p50) == 5.0
+    assert measure(records(0.0, 10.0), Window(), stretch) == 1.5
+    assert measure(records(0.0, 10.0, math.inf), Window(), p50) == 10.0
+    assert measure(records(0.0, math.inf, math.inf), Window(), p50) == math.inf
+    assert measure(records(), Window(), p50) == 0.0
+
+
+def test_strict_and_weak_limits() -> None:
+    """< excludes the limit, <= includes it, infinity never passes."""
+    weak, strict = Term("max", "stretch", False, 2.0), Term("max", "stretch", True, 2.0)
+    assert weak.is_met_by(2.0)
+    assert not strict.is_met_by(2.0)
+    assert not weak.is_met_by(math.inf)
+
+
+@pytest.mark.parametrize(
+    ("p", "freedom", "value"),
+    [(0.95, 1, 6.3138), (0.95, 9, 1.8331), (0.975, 4, 2.7764), (0.99, 30, 2.4573), (0.5, 3, 0.0)],
+)
+def test_student_quantiles(p: float, freedom: int, value: float) -> None:
+    """Against the printed tables."""
+    assert student_quantile(p, freedom) == pytest.approx(value, abs=1e-4)

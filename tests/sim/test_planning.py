@@ -1,0 +1,90 @@
+"""Plans: the smallest pools are really the smallest, and what cannot be is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.results.objectives import parse_objective
+from farm.scenario import parse_scenario
+from farm.sim.planning import Evaluator, PlanOptions, plan, play
+
+
+def scenario(*rates: str, service: object = None):
+    """One pool and one stream of jobs for each rate."""
+    names = "abc"
+    return parse_scenario(
+        {
+            "seed": 5,
+            "pools": [
+                {"name": names[n], "platform": {"processor": names[n]}, "builders": 1}
+                for n in range(len(rates))
+            ],
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"processor": names[n]},
+                        "count": 120,
+                        "poisson": {"rate": rate},
+                        "service_time": service or {"exponential": {"mean": "20s"}},
+                    }
+                }
+                for n, rate in enumerate(rates)
+            ],
+        }
+    )
+
+
+OPTIONS = PlanOptions(replications=4)
+
+
+@pytest.mark.parametrize("rate", ["0.05/s", "0.2/s", "0.4/s"])
+@pytest.mark.parametrize("slo", ["p95(waiting_time) < 30s", "mean(stretch) <= 1.5"])
+def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
+    """Against trying every size from 1 on."""
+    wanted, terms = scenario(rate), parse_objective(slo)
+    found = plan(wanted, terms, OPTIONS)
+    with Evaluator(wanted, terms, OPTIONS) as evaluator:
+        smallest = next(n for n in range(1, 200) if evaluator.at((n,)).met)
+    assert found.best is not None
+    assert found.best.sizes == (smallest,)
+    assert found.best.met
+    assert found.best in found.points
+
+
+def test_several_pools_are_each_as_small_as_the_others_allow() -> None:
+    """A local optimum: no pool can lose a builder; the dearest was shrunk first."""
+    wanted, terms = scenario("0.1/s", "0.3/s"), parse_objective("p95(waiting_time) < 30s")
+    found = plan(wanted, terms, OPTIONS)
+    assert found.best is not None
+    first, second = found.best.sizes
+    with Evaluator(wanted, terms, OPTIONS) as evaluator:
+        assert evaluator.at((first, second)).met
+        assert not evaluator.at((first - 1, second)).met
+        assert not evaluator.at((first, second - 1)).met
+
+
+def test_no_size_can_make_a_job_shorter() -> None:
+    """An objective below the service time itself is found hopeless, and said to be."""
+    wanted = scenario("0.2/s", service={"constant": "60s"})
+    found = plan(wanted, parse_objective("mean(response_time) < 59s"), OPTIONS)
+    assert found.best is None
+    assert "no size can" in found.why
+    assert len(found.points) < 12
+
+
+def test_the_limit_of_the_search_is_said() -> None:
+    """With too few builders allowed, that is the reason."""
+    options = PlanOptions(replications=2, most=2)
+    found = plan(scenario("0.4/s"), parse_objective("p95(waiting_time) < 1s"), options)
+    assert found.best is None
+    assert "no more are allowed" in found.why
+
+
+def test_replications_are_common_and_costs_are_counted() -> None:
+    """The same seed gives the same jobs whatever the size; hours and prices add up."""
+    wanted, terms = scenario("0.2/s"), parse_objective("mean(waiting_time) < 1h")
+    assert play(wanted, (50,), terms, 7).values == play(wanted, (60,), terms, 7).values
+    with Evaluator(wanted, terms, PlanOptions(replications=2, prices={"a": 2.0})) as evaluator:
+        point = evaluator.at((10,))
+    assert point.cost == pytest.approx(2 * point.builder_hours)
+    assert point.builder_hours > 0
