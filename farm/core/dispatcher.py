@@ -43,10 +43,9 @@ class Dispatcher:
         before = len(self.matching.lanes)
         lane = self.matching.lane(job.platform, heavy=job.heavy)
         if self.watched and len(self.matching.lanes) > before:
-            for group in lane.groups:
-                for slot in group.open_slots():
-                    if lane in slot.builder.lanes:
-                        lane.queue.slot_free(slot, at)
+            for slot in lane.open_slots():
+                if lane in slot.builder.lanes:
+                    lane.queue.slot_free(slot, at)
         return lane
 
     def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:

@@ -35,14 +35,21 @@ class Lane:
         if len(groups) == 1:
             return groups[0].free.best()
         found = [state for group in groups if (state := group.free.best()) is not None]
-        return min(found, key=_by_rank) if found else None
+        return min(found, key=by_rank) if found else None
 
     def free_builders(self, count: int) -> list[BuilderState]:
         """Return free builders that may take a job from here, the best ``count`` of each group."""
         return [state for group in self.groups for state in group.free.first(count)]
 
+    def open_slots(self) -> list[Slot]:
+        """Return the slots that wait for a job, the longest active builder's first."""
+        with_room = [state for group in self.groups for state in group.free.all()]
+        with_room.sort(key=lambda b: (b.active_at, b.builder.index))
+        return [s for b in with_room for s in b.slots if s.running is None and not s.cleaning]
 
-def _by_rank(state: BuilderState) -> tuple[float, int]:
+
+def by_rank(state: BuilderState) -> tuple[float, int]:
+    """Return what the balancer compares free builders by: the rank, then the index."""
     return state.rank, state.builder.index
 
 
@@ -59,11 +66,6 @@ class BuilderGroup:
     def all_slots(self) -> list[Slot]:
         """Return every slot of the group's builders, in order of joining."""
         return [slot for state in self.free.members() for slot in state.slots]
-
-    def open_slots(self) -> list[Slot]:
-        """Return the slots that wait for a job, the longest active builder's first."""
-        with_room = sorted(self.free.all(), key=lambda b: (b.active_at, b.builder.index))
-        return [s for b in with_room for s in b.slots if s.running is None and not s.cleaning]
 
 
 class Matching:
