@@ -91,7 +91,8 @@ class Intake:
     def lose(self, host: HostState, at: float, reason: str) -> None:
         """Give a host up: all its builders are lost."""
         plays = dict(host.plays)
-        log.warning("builder host %s is lost: %s", host.name, reason)
+        if plays:  # one that plays nobody any more was let go
+            log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
             self.facts.append(events.BuilderLost(at, builder, reason))
             self._replace(plays[builder], at)

@@ -26,6 +26,7 @@ class BuilderHours:
         """A builder was asked for."""
         pool = self._pool(event.pool)
         self._series.add("farm_builders_requested_total", (pool,))
+        self._series.begin("farm_builder_boot_seconds", (pool,))
         self._requested[event.builder] = (pool, event.at)
 
     def on_joined(self, event: BuilderJoined) -> None:

@@ -23,10 +23,12 @@ VALUES = {
 
 
 def load(path: Path) -> dict[str, Any]:
+    """Return a dashboard."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a dashboard's panels, rows left out."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 

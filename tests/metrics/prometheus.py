@@ -1,0 +1,79 @@
+"""A real Prometheus for a test: on a free port of loopback, with data of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from farm.live.server import free_port
+
+START_TIMEOUT = 30.0
+
+
+class Prometheus:
+    """Runs while its ``with`` block lasts; scrapes the targets every second."""
+
+    def __init__(
+        self,
+        binary: str,
+        folder: Path,
+        *,
+        data: Path | None = None,
+        targets: dict[str, str] | None = None,
+    ) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._folder = folder
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "scrape_configs": [
+                {"job_name": name, "static_configs": [{"targets": [target]}]}
+                for name, target in (targets or {}).items()
+            ],
+        }
+        file = folder / "prometheus.yml"
+        file.write_text(yaml.safe_dump(config))
+        self._command = [
+            binary,
+            f"--config.file={file}",
+            f"--storage.tsdb.path={data or folder / 'data'}",
+            "--storage.tsdb.retention.time=100y",
+            f"--web.listen-address={self.url.removeprefix('http://')}",
+            "--log.level=warn",
+        ]
+
+    def __enter__(self) -> Self:
+        with (self._folder / "prometheus.log").open("w") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self._is_ready():
+            assert self._process.poll() is None, (self._folder / "prometheus.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+
+    def query(self, expr: str) -> list[dict[str, Any]]:
+        """Return the result of an instant query; an error is an error."""
+        query = urllib.parse.urlencode({"query": expr})
+        with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=10) as answer:
+            found = json.load(answer)
+        assert found["status"] == "success", found
+        return found["data"]["result"]
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
