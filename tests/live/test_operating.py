@@ -1,0 +1,238 @@
+"""A farm that stays up, operated by its commands: farm up, submit, jobs, cancel, drain, down."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.live.processes import is_alive
+
+pytestmark = pytest.mark.live
+
+SCENARIO = """
+name: operated
+pools:
+  - {name: linux, platform: {processor: amd64}, slots: 4, boot_time: 1s, idle_timeout: 10m,
+     provisioner: {algorithm: taskcluster, min: 2, max: 5, interval: 1s}}
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
+live: {speed: 20}
+"""
+
+
+class Up:
+    """A farm of its own in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "farm.yaml").write_text(SCENARIO)
+
+    def farm(self, *words: str, code: int = 0, stdin: str | None = None) -> str:
+        """Run a command; return what it printed (both streams), after checking its exit code."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "farm.cli.main", *words],
+            cwd=self.folder,
+            env=environment | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "160"},
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=110,
+        )
+        assert done.returncode == code, f"farm {' '.join(words)}: {done.stdout}"
+        assert "Traceback" not in done.stdout
+        return done.stdout
+
+    def rows(self, *words: str) -> list[dict]:
+        return [json.loads(line) for line in self.farm(*words, "--json").splitlines()]
+
+    def status(self) -> dict:
+        return self.rows("status")[0]
+
+    def until(self, there: Callable[[], object], what: str, timeout: float = 60) -> None:
+        deadline = time.monotonic() + timeout
+        while not there():
+            assert time.monotonic() < deadline, f"{what} did not happen: {self.logs()}"
+            time.sleep(0.1)
+
+    def logs(self) -> str:
+        return "\n".join(p.read_text()[-2000:] for p in (self.folder / ".farm").glob("*.log"))
+
+    def processes(self) -> set[int]:
+        """Return every live process that the farm in this folder consists of."""
+        place = json.loads((self.folder / ".farm/farm.json").read_text())
+        found = {place["pid"]}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) in found and fields[0] != "Z":
+                found.add(int(path.parent.name))
+        for path in (self.folder / ".farm/hosts").glob("*.json"):
+            found.add(json.loads(path.read_bytes())["pid"])
+        return found
+
+    def child(self, name: str) -> int:
+        """Return the process id of a service."""
+        for pid in self.processes():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if name.encode() in words:
+                return pid
+        raise LookupError(name)
+
+    def assert_nothing_is_left(self, pids: set[int]) -> None:
+        self.until(
+            lambda: not any(_exists(pid) for pid in pids),
+            "the end of its processes",
+            # a scheduler bears the absence of its server for half a minute
+            timeout=60,
+        )
+
+
+def _exists(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    """A farm that is up, and is down after the test whatever happens."""
+    farm = Up(tmp_path)
+    try:
+        farm.farm("up", "farm.yaml")
+        yield farm
+    finally:
+        state = tmp_path / ".farm/farm.json"
+        if state.exists():
+            place = json.loads(state.read_bytes())
+            if is_alive(place["pid"], place["began"]):
+                farm.farm("down", "--now")
+
+
+def write_jobs(path: Path, count: int, service_time: float) -> None:
+    """Write a csv file of jobs for two users."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["job_id", "submitted_at_s", "service_time_s", "platform", "attributes"])
+        for number in range(count):
+            user = json.dumps({"user": "ann" if number % 2 else "bob"})
+            table.writerow([f"j{number:05}", 0, service_time, "amd64/virtual", user])
+
+
+@pytest.mark.timeout(300)
+def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up: Up):
+    """Submitting a file, paging through it, cancelling half, draining mid-work, undraining."""
+    write_jobs(up.folder / "jobs.csv", 10_000, 100)
+    assert "10,000 jobs submitted" in up.farm("submit", "jobs.csv")
+    up.until(lambda: up.status()["submitted"] == 10_000, "taking in")
+    assert "known to the farm already" in up.farm("submit", "jobs.csv", code=2)
+
+    seen: list[str] = []
+    for offset in range(0, 10_500, 2500):
+        page = up.rows("jobs", "--state", "waiting", "--offset", str(offset), "--limit", "2500")
+        seen.extend(row["job_id"] for row in page)
+    assert len(seen) == len(set(seen)) > 9000
+    assert seen == sorted(seen)  # policy order: first come, first served
+    assert {r["user"] for r in up.rows("jobs", "--user", "ann", "--limit", "9")} == {"ann"}
+
+    half = "\n".join(f"j{number:05}" for number in range(0, 10_000, 2))
+    assert "5,000 jobs" in up.farm("cancel", "-", "--reason", "too many", stdin=half)
+    up.until(lambda: up.status()["ended"].get("cancelled", 0) >= 4900, "cancelling")
+    one = up.rows("job", "j09998")[0]
+    assert (one["state"], one["reason"]) == ("cancelled", "too many")
+
+    up.until(lambda: up.status()["builders"].get("building", 0) == 5, "growing to max")
+    up.farm("drain", "linux-*")
+    up.until(lambda: up.rows("builders", "--state", "draining"), "draining")
+    # nobody is killed: what runs ends as if nothing had happened
+    up.until(lambda: not up.rows("jobs", "--state", "running"), "the end of running jobs")
+    assert up.status()["ended"]["succeeded"] >= 20
+    waiting = up.status()["waiting"]
+    why = next(iter(up.rows("jobs", "--state", "waiting", "--limit", "1")))["job_id"]
+    assert "drained" in up.rows("job", why)[0]["why_waiting"]
+    up.farm("undrain", "linux-*")
+    up.until(lambda: up.status()["waiting"] < waiting, "going on")
+    assert "more: farm jobs" in up.farm("jobs")
+
+    (pool,) = up.rows("pools")
+    assert (pool["pool"], pool["desired"]) == ("linux", 5)
+    pids = up.processes()
+    up.farm("down", "--now")
+    up.assert_nothing_is_left(pids)
+
+
+@pytest.mark.timeout(240)
+def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
+    """Down and up again: the queue is there; ids are taken once; ended jobs can be retried."""
+    assert "is up in .farm already" in up.farm("up", "farm.yaml", code=2)
+    assert up.farm("submit", "--service-time", "1h", "--id", "long", "--count", "30")
+    up.until(lambda: up.status()["running"] == 20, "running")
+    pids = up.processes()
+    up.farm("down", "--now")
+    up.assert_nothing_is_left(pids)
+    assert "no farm is running here" in up.farm("status", code=2)
+    assert "no farm is running here" in up.farm("down", code=2)
+
+    up.farm("up", "farm.yaml")
+    live = up.rows("jobs", "--limit", "100")
+    assert len(live) == 30
+    up.until(lambda: up.status()["running"] == 20, "running again")
+    up.farm("cancel", "long-1")
+    up.until(lambda: up.rows("job", "long-1")[0]["state"] == "cancelled", "cancelling")
+    assert "known to the farm already" in up.farm(
+        "submit", "--service-time", "1s", "--id", "long-1", code=2
+    )
+    assert "allowed: a job that has ended" in up.farm("retry", "long-2", code=2)
+    assert up.farm("retry", "long-1").strip() == "long-1~2"
+    assert up.farm("submit", "-", stdin='{"service_time_s": 1, "job_id": "urgent", "level": 9}\n')
+    up.until(lambda: up.rows("jobs", "--state", "waiting"), "waiting")
+    assert up.rows("jobs", "--state", "waiting")[0]["job_id"] == "urgent"
+    assert "is not known" in up.farm("job", "nobody", code=2)
+    assert "is not known" in up.farm("cancel", "nobody", code=2)
+    assert "no builder matches 'windows-*'" in up.farm("drain", "windows-*", code=2)
+    assert "no pool of the farm could run arm64" in up.farm(
+        "submit", "--service-time", "1s", "--platform", "arm64/virtual", code=2
+    )
+    bad = up.farm("submit", "-", stdin='{"service_time": 1}\n', code=2)
+    assert "stdin:1: unknown key 'service_time'; did you mean service_time_s?" in bad
+    (told,) = json.loads(up.farm("explain", "long-2", "--json"))[:1]
+    assert told["job"] == "long-2"
+
+
+@pytest.mark.timeout(240)
+def test_a_killed_provisioner_and_a_killed_scheduler_come_back_and_adopt(up: Up):
+    """SIGKILL at either: the same hosts, the same builders, no attempt lost."""
+    up.farm("submit", "--service-time", "1h", "--id", "a", "--count", "20")
+    up.until(lambda: up.status()["running"] == 20, "running")
+    builders = {row["builder"] for row in up.rows("builders")}
+    hosts = sorted(p.name for p in (up.folder / ".farm/hosts").glob("*.json"))
+    for service in ("provisioner", "scheduler"):
+        killed = up.child(service)
+        os.kill(killed, signal.SIGKILL)
+        log = up.folder / f".farm/{service}.log"
+        words = "sizing linux" if service == "provisioner" else "in charge of"
+        up.until(lambda log=log, words=words: log.read_text().count(words) == 2, "coming back")
+    up.until(lambda: up.status()["running"] == 20, "running on")
+    time.sleep(2)
+    assert {row["builder"] for row in up.rows("builders")} == builders
+    assert sorted(p.name for p in (up.folder / ".farm/hosts").glob("*.json")) == hosts
+    rows = up.rows("jobs", "--state", "running", "--limit", "100")
+    assert [row["attempts"] for row in rows] == [1] * 20
+    pids = up.processes()
+    os.kill(json.loads((up.folder / ".farm/farm.json").read_bytes())["pid"], signal.SIGKILL)
+    up.assert_nothing_is_left(pids)
+    assert "had ended already" in up.farm("down", code=1)
