@@ -20,19 +20,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-import msgspec
-
 from farm.core.balancer import Ranking
 from farm.core.commands import Command, SetAlarm
 from farm.core.dispatcher import Dispatcher, free_slot
 from farm.core.estimator import Estimator
-from farm.core.matching import BuilderGroup, Lane, Matching
+from farm.core.look_ahead import LookAheadQueue
+from farm.core.matching import BuilderGroup, Lane, Matching, by_rank
 from farm.core.model import Builder
 from farm.core.platform_queue import PlainQueue
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
-LOOK_AHEAD = 64
+LOOK_AHEAD = 32
 """How many jobs may keep waiting by choice; those behind them take what is free."""
 
 End = tuple[float, int]
@@ -63,19 +62,11 @@ class _SpeedMatching(Matching):
         return (builder.processors, builder.virtualized, builder.speed)
 
 
-class Choice(msgspec.Struct, frozen=True, order=True):
-    """Where a job could run, the earlier expected end first."""
-
-    ends_at: float
-    rank: float
-    index: int
-
-
 class Outlook:
     """When slots will be free, less those that jobs further ahead have reserved."""
 
     def __init__(self, at: float) -> None:
-        self._at = at
+        self.at = at
         self._groups: dict[SpeedGroup, tuple[Iterator[End], list[End]]] = {}
 
     def next_free(self, group: SpeedGroup) -> tuple[float, Builder] | None:
@@ -84,7 +75,7 @@ class Outlook:
         if not heap:
             return None
         free_at, number = heap[0]
-        return max(free_at, self._at), group.slots[number].builder.builder
+        return max(free_at, self.at), group.slots[number].builder.builder
 
     def reserve(self, group: SpeedGroup, until: float) -> None:
         """Give that slot away until then."""
@@ -123,7 +114,10 @@ class FastestDispatcher(Dispatcher):
         self._alarms: list[float] = []
 
     def _make_matching(self) -> Matching:
-        return _SpeedMatching(self.rules.ranking, self.rules.make_queue)
+        make_queue = self.rules.make_queue
+        if make_queue is PlainQueue:
+            make_queue = LookAheadQueue
+        return _SpeedMatching(self.rules.ranking, make_queue)
 
     # --- who is expected to end when --------------------------------------------------------
 
@@ -227,7 +221,7 @@ class FastestDispatcher(Dispatcher):
             self._look_at(states, at, orders)
             if len(states) < count:
                 return
-            count = min(4 * count, 4 * LOOK_AHEAD)
+            count = LOOK_AHEAD + 1 if count == 1 else 4 * LOOK_AHEAD
 
     def _first(self, lanes: list[Lane], count: int) -> list[JobState]:
         """Return the first jobs of these lanes together, in their order."""
@@ -247,54 +241,59 @@ class FastestDispatcher(Dispatcher):
 
     def _look_at(self, states: list[JobState], at: float, orders: list[Command]) -> None:
         outlook = Outlook(at)
+        sides: dict[int, _Sides] = {}
         waiting = 0
         for state in states:
-            if waiting < LOOK_AHEAD and self._had_better_wait(state, outlook, at, orders):
-                waiting += 1
-                continue
             lane: Lane = state.lane
-            builder = self._first_to_end(state, at)
-            if builder is not None:
-                self._dispatch(state, free_slot(builder), lane, at, orders)
+            free, full = sides.get(id(lane)) or sides.setdefault(id(lane), _sides(lane))
+            best = self._first_to_end(state, free)
+            if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook, orders):
+                waiting += 1
+            elif best is not None:
+                self._dispatch(state, free_slot(best[1]), lane, at, orders)
+                sides.clear()
 
-    def _first_to_end(self, state: JobState, at: float) -> BuilderState | None:
-        """Return the free builder that is expected to end the job first."""
-        lane: Lane = state.lane
-        found = [b for group in lane.groups if (b := group.free.best()) is not None]
-        if len(found) < 2:
-            return found[0] if found else None
-        return min(found, key=lambda b: self._choice(state, b, at))
+    def _first_to_end(
+        self, state: JobState, free: list[BuilderState]
+    ) -> tuple[float, BuilderState] | None:
+        """Return how long the job takes on the best free builder, and that builder."""
+        best: tuple[float, BuilderState] | None = None
+        for builder in free:
+            run_time = self._estimate(state.job, builder.builder)
+            if (
+                best is None
+                or run_time < best[0]
+                or (run_time == best[0] and by_rank(builder) < by_rank(best[1]))
+            ):
+                best = (run_time, builder)
+        return best
 
-    def _choice(self, state: JobState, builder: BuilderState, at: float) -> Choice:
-        ends_at = at + self._estimate(state.job, builder.builder)
-        return Choice(ends_at, builder.rank, builder.builder.index)
-
-    def _had_better_wait(
-        self, state: JobState, outlook: Outlook, at: float, orders: list[Command]
+    def _waits(
+        self,
+        state: JobState,
+        now: tuple[float, BuilderState] | None,
+        full: list[SpeedGroup],
+        outlook: Outlook,
+        orders: list[Command],
     ) -> bool:
         """Whether the job waits, by choice or because nothing is free; it reserves a slot then."""
-        builder = self._first_to_end(state, at)
-        best: tuple[float, float, SpeedGroup] | None = None
-        for group in state.lane.groups:
-            if group.free.best() is None and (free := outlook.next_free(group)) is not None:
-                run_time = self._estimate(state.job, free[1])
-                ends_at = free[0] + run_time
-                if best is None or ends_at < best[0]:
-                    best = (ends_at, run_time, group)
-        if builder is None:
-            if best is not None:
-                outlook.reserve(best[2], best[0])
-            return True
-        if best is None:
-            return False
-        now = self._estimate(state.job, builder.builder)
-        if best[0] >= at + now:
-            return False
-        patience = self._patience.setdefault(state.serial, at + now - best[1])
-        if at >= patience:
-            return False
-        outlook.reserve(best[2], best[0])
-        self._set_alarm(patience, at, orders)
+        at = outlook.at
+        ends_at = at + now[0] if now is not None else float("inf")
+        run_time, chosen = 0.0, None
+        for group in full:
+            if (free := outlook.next_free(group)) is not None:
+                takes = self._estimate(state.job, free[1])
+                if free[0] + takes < ends_at:
+                    ends_at, run_time, chosen = free[0] + takes, takes, group
+        if now is not None:
+            if chosen is None:
+                return False
+            patience = self._patience.setdefault(state.serial, at + now[0] - run_time)
+            if at >= patience:
+                return False
+            self._set_alarm(patience, at, orders)
+        if chosen is not None:
+            outlook.reserve(chosen, ends_at)
         return True
 
     def _set_alarm(self, rings_at: float, at: float, orders: list[Command]) -> None:
@@ -302,6 +301,21 @@ class FastestDispatcher(Dispatcher):
         if rings_at > at and not (self._alarms and self._alarms[0] <= rings_at):
             heapq.heappush(self._alarms, rings_at)
             orders.append(SetAlarm(rings_at))
+
+
+_Sides = tuple[list[BuilderState], list[SpeedGroup]]
+
+
+def _sides(lane: Lane) -> _Sides:
+    """Return the best free builder of each group of a lane, and the groups without one."""
+    free: list[BuilderState] = []
+    full: list[SpeedGroup] = []
+    for group in lane.groups:
+        if (builder := group.free.best()) is not None:
+            free.append(builder)
+        elif isinstance(group, SpeedGroup):
+            full.append(group)
+    return free, full
 
 
 def _first_of(lane: Lane, count: int) -> list[JobState]:

@@ -264,3 +264,19 @@ def test_waiting_pays():
         return max(end.finished_at for end in ends)
 
     assert last(SchedulingRules(by_speed=True)) < last(SchedulingRules()) / 2
+
+
+def test_a_job_taken_from_the_middle_comes_back_to_its_place():
+    """The slow builder that took a later job is lost: each job waits once, in the old order."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0, e=40.0)
+    (lane,) = farm.scheduler.dispatcher.matching.lanes
+    assert farm.tell(BuilderLost(1.0, "b0")) == []
+    assert [state.job.id for state in lane.queue.in_order()] == ["b", "c", "d", "e"]
+    assert [farm.finish(10.0 * n, name) for n, name in enumerate("abcd", 1)] == [
+        ["b@b1"],
+        ["c@b1"],
+        ["d@b1"],
+        ["e@b1"],
+    ]
+    assert len(lane.queue) == 0
