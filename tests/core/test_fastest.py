@@ -57,9 +57,10 @@ class Farm:
         return self.tell(JobsSubmitted(at, jobs))
 
     def finish(self, at: float, name: str) -> list[str]:
-        slot = self.scheduler.jobs[name].slot
-        assert slot is not None
-        return self.tell(JobFinished(at, name, 1, slot.builder.builder.id, "succeeded"))
+        state = self.scheduler.jobs[name]
+        assert state.slot is not None
+        where = state.slot.builder.builder.id
+        return self.tell(JobFinished(at, name, state.attempts, where, "succeeded"))
 
 
 def test_the_fastest_free_builder_takes_the_job():
