@@ -1,0 +1,140 @@
+"""Mistakes while operating a farm: one clear message each, exit code 2, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.live.server import free_port
+
+POOL = """
+name: s
+pools:
+  - {{name: linux, platform: {{processor: amd64}}, provisioner: {{{options}}}}}
+workload:
+  - arrivals: {{every: 1s, count: 1, service_time: {{constant: 1s}}}}
+"""
+
+
+def farm(folder: Path, *words: str, module: str = "farm.cli.main", **env: str) -> tuple[int, str]:
+    """Run a command in a folder; return its exit code and what it said, in one line."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("FARM_", "DOCKER_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "300", **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, " ".join(done.stderr.split())
+
+
+def scenario(folder: Path, options: str) -> str:
+    """Write a scenario whose only pool is provisioned so."""
+    (folder / "s.yaml").write_text(POOL.format(options=options))
+    return "s.yaml"
+
+
+@pytest.fixture
+def locked_server(tmp_path: Path) -> Iterator[int]:
+    """A server that wants the password "right"."""
+    from farm.live.connection import connect
+    from farm.live.server import EmbeddedServer, choose_server
+
+    with choose_server(None) as server:
+        assert isinstance(server, EmbeddedServer)
+        client = connect(server.url, "test")
+        client.config_set("requirepass", "right")
+        client.close()
+        yield int(server.url.rsplit(":", 1)[1].split("/")[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("algorithm: fixed, builders: 1, min: 5, max: 2", "max 2 below min 5"),
+        ("algorithm: kedda, max: 2", "did you mean keda?"),
+        ("algorithm: keda, max: 2, list_lenght: 3", "did you mean list_length?"),
+    ],
+)
+def test_a_pool_that_cannot_be_provisioned_is_refused_before_anything_starts(
+    tmp_path, options, said
+):
+    """By farm up and by the provisioner alike, and no farm is left half up."""
+    name = scenario(tmp_path, options)
+    code, told = farm(tmp_path, "up", name)
+    assert (code, said in told) == (2, True), told
+    assert not (tmp_path / ".farm/farm.json").exists()
+    code, told = farm(tmp_path, name, module="provisioner")
+    assert (code, said in told) == (2, True), told
+
+
+def test_no_farm_and_no_server(tmp_path):
+    """Neither a state file nor a server at the place that was named."""
+    code, told = farm(tmp_path, "status")
+    assert code == 2
+    assert "start one with farm up SCENARIO" in told
+    code, told = farm(tmp_path, "submit", "--service-time", "1s", "--redis", _nowhere())
+    assert code == 2
+    assert "cannot be reached" in told
+
+
+def _nowhere() -> str:
+    return f"redis://127.0.0.1:{free_port()}/0"
+
+
+@pytest.mark.live
+def test_a_wrong_password_is_told_without_showing_it(tmp_path, locked_server):
+    """By operators' commands, by farm up, and by the provisioner."""
+    url = f"redis://:wrong@127.0.0.1:{locked_server}/0"
+    name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+    for words, module in (
+        (["status", "--redis", url], "farm.cli.main"),
+        (["up", name, "--redis", url], "farm.cli.main"),
+        ([name, "--redis", url], "provisioner"),
+    ):
+        code, told = farm(tmp_path, *words, module=module)
+        assert code == 2, told
+        assert "refuses us" in told
+        assert "wrong" not in told.replace("wrong number", "")
+    right = url.replace("wrong", "right")
+    code, told = farm(tmp_path, "status", "--redis", right)
+    assert code == 2
+    assert "no farm is running" in told
+
+
+@pytest.mark.live
+def test_no_docker_engine_is_one_message(tmp_path, locked_server):
+    """Said at the start (or that the SDK is not installed), not at the first launch."""
+    url = f"redis://:right@127.0.0.1:{locked_server}/0"
+    name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+    code, told = farm(
+        tmp_path, name, "--redis", url, "--backend", "docker", module="provisioner",
+        DOCKER_HOST=f"unix://{tmp_path}/no.sock",
+    )  # fmt: skip
+    assert code == 2
+    assert "no Docker Engine answers" in told or "needs the docker package" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["submit"], "found neither"),
+        (["cancel"], "found nothing to cancel"),
+        (["explain", ".", "--job", "x"], "found no scenario.yaml"),
+        (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
+    ],
+)
+def test_words_that_make_no_sense(tmp_path, words, said):
+    """Told before any server is asked, where that is possible."""
+    code, told = farm(tmp_path, *words)
+    assert code == 2
+    assert said in told or "cannot be reached" in told

@@ -1,0 +1,81 @@
+"""A provisioned pool in both worlds: the same algorithm asks for about the same builders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCENARIO = """
+name: provisioned
+seed: 3
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    provisioner: {algorithm: taskcluster, min: 0, max: 20, interval: 5s}
+    boot_time: 20s
+    idle_timeout: 60s
+workload:
+  - arrivals: {poisson: {rate: 0.1/s}, count: 120, service_time: {exponential: {mean: 60s}}}
+live: {speed: 60}
+"""
+
+FAILING = """
+name: failing
+pools:
+  - {name: linux, platform: {processor: amd64}, builders: 3}
+workload:
+  - arrivals: {every: 10s, count: 12, service_time: {constant: 5s}, fails: {probability: 0.4}}
+scheduling: {failures: launchpad}
+live: {speed: 60}
+"""
+
+
+def run(command: str, folder: Path, scenario: str, *options: str) -> dict:
+    """Run a scenario in one of the worlds; return its summary."""
+    (folder / "s.yaml").write_text(scenario)
+    done = subprocess.run(
+        [sys.executable, "-m", "farm.cli.main", command, "s.yaml", "--json", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def kinds(events: Path) -> set[str]:
+    """Return the kinds of events in a log."""
+    return {json.loads(line)["event"] for line in events.read_text().splitlines()}
+
+
+@pytest.mark.live
+def test_taskcluster_asks_for_about_the_same_builders_in_both_worlds(tmp_path):
+    """Counts, waiting times and the kinds of events; live there is latency at every step."""
+    live = run("run", tmp_path, SCENARIO, "--out", "live")
+    simulated = run("simulate", tmp_path, SCENARIO, "--out", "simulated")
+    assert live["jobs"] == simulated["jobs"]
+    wanted = simulated["builders"]["requested"]
+    assert abs(live["builders"]["requested"] - wanted) <= max(4, 0.25 * wanted)
+    assert abs(live["builders"]["max_running"] - simulated["builders"]["max_running"]) <= 3
+    boot_time = 20.0
+    difference = live["waiting_time_s"]["mean"] - simulated["waiting_time_s"]["mean"]
+    assert abs(difference) < boot_time / 2
+    seen = kinds(tmp_path / "live/events.jsonl") - {"estimate-made"}  # only a live farm gives them
+    assert seen == kinds(tmp_path / "simulated/events.jsonl")
+
+
+@pytest.mark.live
+def test_judged_failures_end_alike_in_both_worlds(tmp_path):
+    """A job that fails on two builders fails; the same jobs, the same attempts."""
+    live = run("run", tmp_path, FAILING)
+    simulated = run("simulate", tmp_path, FAILING)
+    assert live["jobs"] == simulated["jobs"]
+    assert live["jobs"]["failed"] > 0
+    assert live["attempts"] == simulated["attempts"]
+    assert simulated["attempts"] > 12
