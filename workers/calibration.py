@@ -3,7 +3,7 @@
 A reference job is timed beside 0, 1, … N heavy jobs, each of some threads that burn until they are
 killed. In every round each number of heavy jobs has its turn, up in one round and down in the
 next, so that a drift of the machine (heat, neighbours) touches all numbers alike; the median of the
-rounds is taken.
+rounds that others did not disturb is taken.
 """
 
 from __future__ import annotations
@@ -111,11 +111,18 @@ def _quiet_turn(
         wasted += time.monotonic() - began
 
 
-def median_times(timings: list[Timing]) -> dict[int, list[float]]:
-    """Return the times for each number of heavy jobs, in order of the rounds."""
+def quiet_times(timings: list[Timing]) -> dict[int, list[float]]:
+    """Return the times that count for each number of heavy jobs, in order of the rounds.
+
+    Those that others left alone; where that is less than half of them, the quietest half. Which
+    ones count depends on what others did, never on how long the reference job took.
+    """
     times: dict[int, list[float]] = {}
-    for timing in sorted(timings, key=lambda one: one.heavy):
-        times.setdefault(timing.heavy, []).append(timing.seconds)
+    for heavy in sorted({timing.heavy for timing in timings}):
+        own = [timing for timing in timings if timing.heavy == heavy]
+        quietest = sorted(timing.others for timing in own)
+        bound = max(QUIET, quietest[(len(own) - 1) // 2])
+        times[heavy] = [timing.seconds for timing in own if timing.others <= bound]
     return times
 
 

@@ -32,8 +32,8 @@ from workers.calibration import (
     Plan,
     Timing,
     measure,
-    median_times,
     never_falling,
+    quiet_times,
     slowdowns,
     work_rates,
 )
@@ -134,7 +134,7 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
     with ExitStack() as stack:
         heard = None if silent else stack.enter_context(_Ticker(plan))
         timings = measure(plan, heard or (lambda _: None))
-    times = median_times(timings)
+    times = quiet_times(timings)
     factors = slowdowns(times)
     return Calibration(
         slowdown=tuple(never_falling(factors)),
