@@ -1,11 +1,10 @@
 """How far estimates are off, as a distribution: run times to draw for rollouts.
 
-Beside an estimator this keeps, per kind, the last ratios of what an attempt took to what the
-estimator had said before it, and the last run times themselves. A draw is the present estimate
-times a quantile of those ratios (or a quantile of the run times, where the estimate explains less
-than the kind does), so any estimator becomes a distribution: the oracle's is certain, the declared
-times' shows how well submitters know their jobs. Dice stay outside: the caller brings the uniform
-number.
+Beside an estimator this keeps, per kind, what the last attempts took and what the estimator had
+said before them. A draw is what an estimate like the present one means, times a quantile of the
+factors that were seen around that, so any estimator becomes a distribution: the oracle's is
+certain, the declared times' shows how well submitters know their jobs. Dice stay outside: the
+caller brings the uniform number.
 
 The quantile at u is piecewise linear over the sorted sample: its least value at u = 0, its largest
 at u = 1 (Hyndman and Fan's type 7, numpy's default).
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import statistics
 
 import msgspec
 
@@ -85,56 +85,70 @@ class Quantiles:
 
 
 class _History:
-    """What attempts took: as ratios to their estimates, and as work (seconds at speed 1).
+    """What attempts took, beside what had been estimated: pairs of ratio and work.
 
-    The ratios are to be drawn from where the estimate knows more of a job than its kind says, the
-    work where it does not: where a mean of three is no closer than the kind is wide, a ratio would
-    count the estimate's own luck once more. The narrower of the two, by the standard deviation of
-    the logarithms, is taken.
+    A straight line through the logarithms (least squares) says how far estimates are to be
+    trusted: run time = e^a · estimate^b · a factor that was seen. An estimate that is right but
+    for a scale has b = 1; one that knows no more than the kind has b = 0, and the factors are then
+    the kind's run times themselves. Ratios alone would count an estimate's own error twice: a
+    large estimate is more often too large.
     """
 
-    __slots__ = ("_by_ratio", "ratios", "work")
+    __slots__ = ("_factors", "_line", "ratios", "work")
 
     def __init__(
         self, keep: int, ratios: list[float] | None = None, work: list[float] | None = None
     ) -> None:
         self.ratios = Quantiles(keep, ratios)
+        #: seconds at speed 1, in the same order
         self.work = Quantiles(keep, work)
-        self._by_ratio: bool | None = None
+        self._line: tuple[float, float] | None = None
+        self._factors = Quantiles(1)
 
     def add(self, ratio: float, work: float) -> None:
         self.ratios.add(ratio)
         self.work.add(work)
-        self._by_ratio = None
+        self._line = None
 
-    @property
-    def by_ratio(self) -> bool:
-        """Whether the estimate explains what its jobs take."""
-        if self._by_ratio is None:
-            known = len(self.work) == len(self.ratios)
-            ratios, work = _log_spread(self.ratios), _log_spread(self.work)
-            # a hair's breadth: equal spreads differ by rounding, and then the estimate has it
-            self._by_ratio = not known or ratios <= work + 1e-9
-        return self._by_ratio
+    def spread(self, estimate: float) -> tuple[float, Quantiles]:
+        """Return a time and the factors of it, for a job with this estimate (at speed 1)."""
+        if self._line is None:
+            self._line = self._fit()
+        scale, exponent = self._line
+        estimate = min(estimate, LONGEST)
+        if exponent == 1.0:
+            return estimate * scale, self._factors
+        return scale * max(estimate, SMALLEST) ** exponent, self._factors
 
-
-def _log_spread(kept: Quantiles) -> float:
-    """Return the standard deviation of the logarithms, 0 for none."""
-    logs = [math.log(max(value, SMALLEST)) for value in kept.in_order()]
-    if not logs:
-        return 0.0
-    mean = math.fsum(logs) / len(logs)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / len(logs))
+    def _fit(self) -> tuple[float, float]:
+        """Lay the line, keep the factors around it; return e^a and b."""
+        ratios, work = self.ratios.values(), self.work.values()
+        kept = self.ratios.in_order()
+        if len(ratios) != len(work) or kept[-1] - kept[0] <= 1e-9 * kept[-1]:
+            self._factors = self.ratios  # certain, or dumped without the work
+            return 1.0, 1.0
+        # next to nothing is nothing: one job of no length must not turn the line
+        least = max(statistics.median(work) / 100, SMALLEST)
+        y = [math.log(max(value, least)) for value in work]
+        x = [math.log(max(w / r, least)) for w, r in zip(work, ratios, strict=True)]
+        middle_x, middle_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
+        across = math.fsum((value - middle_x) ** 2 for value in x)
+        along = math.fsum((u - middle_x) * (v - middle_y) for u, v in zip(x, y, strict=True))
+        b = along / across if across > 1e-12 else 1.0
+        b = min(max(b, 0.0), 1.5)
+        a = middle_y - b * middle_x
+        factors = [math.exp(v - a - b * u) for u, v in zip(x, y, strict=True)]
+        self._factors = Quantiles(len(factors), factors)
+        return math.exp(a), b
 
 
 class RuntimeDistribution:
     """A runtime estimator together with the distribution of what its jobs really take.
 
     It is a runtime estimator itself: put in the place of the one that it wraps it learns both.
-    A draw is the estimate times a ratio that was seen or, where the estimate explains less than
-    the kind alone, a run time that was seen. A kind with fewer than ``enough`` attempts is drawn
-    from the ratios of all kinds; without ``enough`` of these either, the estimate is taken as
-    certain.
+    A draw is what jobs with such an estimate took, by a line through the logarithms of both,
+    times a factor that was seen. A kind with fewer than ``enough`` attempts is drawn from those
+    of all kinds; without ``enough`` of these either, the estimate is taken as certain.
     """
 
     learns = True
@@ -171,14 +185,15 @@ class RuntimeDistribution:
 
     def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
         """Return a time and the factors of it that are to be drawn; None: the estimate is sure."""
-        kind = self._kinds.get(job.kind)
-        if kind is not None and len(kind.ratios) >= self._enough:
-            if not kind.by_ratio:
-                return 1.0 / speed_of(builder), kind.work
-            return self.estimator.estimate(job, builder), kind.ratios
-        if len(self._all.ratios) >= self._enough:
-            return self.estimator.estimate(job, builder), self._all.ratios
-        return None
+        history = self._kinds.get(job.kind)
+        if history is None or len(history.ratios) < self._enough:
+            history = self._all
+        if len(history.ratios) < self._enough:
+            return None
+        speed = speed_of(builder)
+        unit, factors = history.spread(self.estimator.estimate(job, builder) * speed)
+        time = unit / speed
+        return (time, factors) if is_time(time) else None
 
     def spread(self, job: Job) -> tuple[float, list[float] | None]:
         """Return what ``draw`` draws from without a builder: a time and sorted factors of it.
