@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.options import Overrides
+from farm.cli.options import MetricsAddress, MetricsPort, Overrides
 from farm.cli.provisioning import algorithms_of
 from farm.core.errors import InputError, RunError
 from farm.live.connection import LOST_CONNECTION, connect, redacted
@@ -23,6 +23,8 @@ from farm.live.keys import Keys
 from farm.live.lease import Lease
 from farm.live.operator import Operator
 from farm.live.settings import LiveSettings, from_environment
+from farm.metrics.exporter import LOOPBACK, MetricsServer
+from farm.metrics.service import ProvisionerMetrics
 from farm.scenario import load_scenario
 from provisioner.backends.docker import ContainerOptions, DockerBackend, connect_engine
 from provisioner.backends.dry_run import DryRun
@@ -108,6 +110,8 @@ def provision(
             help="Seconds after which a builder that has not joined is given up.",
         ),
     ] = 120.0,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
 ) -> None:
     """Size the pools of a live farm, until SIGTERM or Ctrl-C. One at a time: others stand by."""
     logging.basicConfig(
@@ -133,7 +137,11 @@ def provision(
         else:
             chosen = DryRun()
         stack.callback(chosen.close)
-        service = Provisioner(operator, algorithms, chosen, Patience(boot_timeout=boot_timeout))
+        metrics = ProvisionerMetrics()
+        if metrics_port is not None:
+            stack.enter_context(MetricsServer(metrics.readings, metrics_port, metrics_address))
+        patience = Patience(boot_timeout=boot_timeout)
+        service = Provisioner(operator, algorithms, chosen, patience, metrics=metrics)
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
         _serve(service, lease, stop)
 

@@ -20,6 +20,7 @@ from farm.core.provisioning import Algorithm
 from farm.live.messages import GiveUpBuilder, Play, Watch
 from farm.live.operator import Operator
 from farm.live.pool_report import PoolReport
+from farm.metrics.service import ProvisionerMetrics
 from provisioner.backends.interface import Backend, BackendError
 from provisioner.embedded import EMBEDDED, plan_of
 from provisioner.keeper import (
@@ -52,7 +53,9 @@ class Provisioner:
         backend: Backend,
         patience: Patience | None = None,
         wall: Callable[[], float] = time.time,
+        metrics: ProvisionerMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or ProvisionerMetrics()
         self._operator = operator
         self._algorithms = dict(algorithms)
         self._backend = backend
@@ -78,6 +81,13 @@ class Provisioner:
 
     def look(self) -> None:
         """Look at every pool once and do what is to be done; raises redis errors, RunError."""
+        began = time.monotonic()
+        try:
+            self._look()
+        finally:
+            self._metrics.cycled(time.monotonic() - began)
+
+    def _look(self) -> None:
         reports, requested = self._operator.pools_and_requested()
         self._attempt(lambda: self._backend.tend(reports, self._operator.hosts()))
         found: list[Instance] | None = None
@@ -135,14 +145,28 @@ class Provisioner:
                 keeping = self._launch(keeping, requested.get(action.builder))
             elif isinstance(action, Remove):
                 log.info("removing %s (%s)", action.instance.name, action.why)
+                self._metrics.acted(pool, "removed")
                 self._attempt(lambda order=action: self._backend.remove(order))  # type: ignore[misc]
             elif isinstance(action, GiveUp):
                 self._give_up(action)
         keeping, resize = decide(algorithm, keeping, report, now)
         self._keepings[pool] = keeping
         self._save(pool, keeping)
+        self._measure(pool, keeping, report, instances)
         if resize is not None:
             self._resize(pool, resize, report)
+
+    def _measure(
+        self, pool: str, keeping: Keeping, report: PoolReport, instances: list[Instance] | None
+    ) -> None:
+        if keeping.desired is not None:
+            self._metrics.planned(pool, keeping.desired)
+        if instances is None:
+            self._metrics.observed(pool, report.states)
+        else:
+            running = sum(instance.running for instance in instances)
+            ended = len(instances) - running
+            self._metrics.observed(pool, {"running": running, "ended": ended})
 
     def _resize(self, pool: str, resize: Resize, report: PoolReport) -> None:
         log.info(
@@ -164,9 +188,11 @@ class Provisioner:
             self._backend.launch(play)
         except BackendError as error:
             log.error("builder %s cannot be started: %s", builder, error)  # noqa: TRY400
+            self._metrics.acted(play.builder.pool, "failed")
             self._give_up(GiveUp(builder, str(error)))
             return failed(keeping, str(error), now, self._patience)
         log.info("started builder %s", builder)
+        self._metrics.acted(play.builder.pool, "started")
         return keeping
 
     def _give_up(self, order: GiveUp) -> None:

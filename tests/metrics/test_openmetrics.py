@@ -65,7 +65,7 @@ def test_the_text_is_openmetrics():
     assert len(samples) == sum(not line.startswith("#") for line in others)
     assert count == sum(not line.startswith("#") for line in lines)
     (depth,) = (f for f in families if f.name == "farm_queue_depth")
-    assert [(s.timestamp, s.value) for s in depth.samples] == [
+    assert [(float(s.timestamp), s.value) for s in depth.samples] == [
         (1020.0, 1.0), (1040.0, 0.0), (1060.0, 0.0), (1080.0, 0.0),
     ]  # fmt: skip
     assert depth.samples[0].labels == {
