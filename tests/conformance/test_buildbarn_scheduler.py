@@ -65,7 +65,7 @@ class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
             Oracle(),
         )
 
-    def key(self, job: Job, estimate: float, at: float, serial: int) -> Any:
+    def key(self, job: Job, *_: object) -> Any:
         return self.keys[job.id]
 
     # --- facts --------------------------------------------------------------------------------
