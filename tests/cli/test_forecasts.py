@@ -1,0 +1,179 @@
+"""farm score, plan, whatif and snapshot files through the command line, and their mistakes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from farm.cli.main import main
+
+SCENARIO = """\
+name: small
+pools: [{name: linux, platform: {processor: a}, builders: 2}]
+workload:
+  - arrivals: {platform: {processor: a}, count: 60, poisson: {rate: 0.12/s},
+               service_time: {exponential: {mean: 15s}}, kind: [x, y]}
+scheduling: {runtime_estimates: last-3}
+"""
+
+STATE = {
+    "builders": [
+        {"name": "b1", "processors": ["i386"], "virtualized": True},
+        {"name": "b2", "processors": ["i386"], "virtualized": True},
+    ],
+    "jobs": [
+        {"id": 1, "name": "first", "processor": "i386", "virtualized": True, "score": 9,
+         "duration_s": 60, "status": "waiting"},
+        {"id": 2, "name": "second", "processor": None, "virtualized": None, "score": 5,
+         "duration_s": 60, "status": "waiting"},
+        {"id": 3, "name": "other", "processor": "arm", "virtualized": True, "score": 1,
+         "duration_s": 60, "status": "waiting"},
+        {"id": 4, "name": "r1", "processor": "i386", "virtualized": True, "score": 0,
+         "duration_s": 600, "status": "running", "builder": "b1", "elapsed_s": 100},
+        {"id": 5, "name": "r2", "processor": "i386", "virtualized": True, "score": 0,
+         "duration_s": 700, "status": "running", "builder": "b2", "elapsed_s": 100},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def farm(capsys, monkeypatch, tmp_path):
+    """Run ``farm`` with these words in an empty folder; return (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("FARM_REDIS_URL", raising=False)
+    (tmp_path / "small.yaml").write_text(SCENARIO, encoding="utf-8")
+    (tmp_path / "state.json").write_text(json.dumps(STATE), encoding="utf-8")
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
+    """Every estimator that was asked has its score, table and curve; jobs.csv has the first."""
+    sets = ("--set", "estimates.rules=[launchpad, rollout]", "--set", "estimates.rollouts=20")
+    more = ("--set", "estimates.run_times=[oracle, last-3]")
+    assert farm("simulate", "small.yaml", "--out", "run", "--quiet", *sets, *more)[0] == 0
+    code, out, _ = farm("score", "run", "--json", "--plot", "figure.svg")
+    assert code == 0
+    scores = {(s["rules"], s["run_times"]): s for s in json.loads(out)}
+    assert list(scores) == [
+        ("launchpad", "oracle"), ("rollout", "oracle"),
+        ("launchpad", "last-3"), ("rollout", "last-3"),
+    ]  # fmt: skip
+    certain = scores["rollout", "oracle"]
+    # run times are known and the order is that of arrival: the rollout is the simulation
+    assert certain["mean_absolute_error_time_s"] == pytest.approx(0.0, abs=1e-6)
+    assert certain["within_p90"] == 1.0
+    assert all(score["given"] == 60 for score in scores.values())
+    assert "<svg" in (tmp_path / "figure.svg").read_text()
+    code, out, _ = farm("score", "run")
+    assert code == 0
+    assert "launchpad + last-3" in out
+    rows = (tmp_path / "run" / "jobs.csv").read_text().splitlines()
+    assert all(row.rpartition(",")[2] for row in rows[1:])
+
+
+def test_a_run_without_estimates_has_no_score(farm) -> None:
+    """One message that says how to get some."""
+    farm("simulate", "small.yaml", "--out", "run", "--quiet")
+    code, _, err = farm("score", "run")
+    assert code == 2
+    assert "estimates.rules" in err
+
+
+def test_statistics_of_a_finished_run_seed_the_next(farm, tmp_path: Path) -> None:
+    """With --learn-from the first jobs are ordered by what the earlier run took."""
+    farm("simulate", "small.yaml", "--out", "one", "--quiet")
+    farm("simulate", "small.yaml", "--out", "two", "--quiet", "--learn-from", "one")
+
+    def first_estimate(run: str) -> float:
+        lines = (tmp_path / run / "events.jsonl").read_text().splitlines()
+        ends = [json.loads(line) for line in lines if '"ended":true' in line]
+        return float(min(ends, key=lambda end: end["submitted_at_s"])["estimated_time_s"])
+
+    assert first_estimate("one") != first_estimate("two")
+    code, _, err = farm("simulate", "small.yaml", "--learn-from", "nowhere")
+    assert code == 2
+    assert "nowhere" in err
+
+
+def test_plan_finds_a_size_or_says_that_there_is_none(farm, tmp_path: Path) -> None:
+    """Exit code 0 with the size, 1 where no size can, 2 for what is no objective."""
+    words = ("plan", "small.yaml", "--replications", "3", "--quiet")
+    code, out, _ = farm(*words, "--slo", "p95(waiting_time) < 1m", "--json", "--plot", "p.html")
+    found = json.loads(out)
+    assert code == 0
+    assert found["best"]["met"]
+    assert found["best"]["builders"]["linux"] >= 2
+    assert len(found["points"]) >= 3
+    assert "<svg" in (tmp_path / "p.html").read_text()
+    code, out, _ = farm(*words, "--slo", "p50(response_time) < 1s")
+    assert code == 1
+    assert "no size can" in out
+    for wrong in ("p95(waiting_time)", "p95(waiting) < 5m", "p95(waiting_time) < soon"):
+        code, out, err = farm(*words, "--slo", wrong)
+        assert (code, out) == (2, "")
+        assert "allowed" in err
+    code, _, err = farm(*words, "--slo", "max(stretch) < 9", "--price", "windows=3")
+    assert code == 2
+    assert "--price" in err
+    assert "linux" in err
+
+
+def test_whatif_on_a_state_file(farm) -> None:
+    """Certain durations: the queue empties as builders come free, one more takes all at once."""
+    code, out, _ = farm("whatif", "state.json", "--json", "--limit", "0")
+    assert code == 0
+    now = {row["job"]: row["now"]["p50_s"] for row in json.loads(out)["jobs"]}
+    assert now == {"first": 500.0, "second": 560.0, "other": None}
+    change = ("--set", "pool.i386-virtual.builders=+1")
+    code, out, _ = farm("whatif", "state.json", "--json", "--limit", "0", *change)
+    then = {row["job"]: row["then"]["p50_s"] for row in json.loads(out)["jobs"]}
+    assert then == {"first": 0.0, "second": 60.0, "other": None}
+    code, out, _ = farm("whatif", "state.json", *change)
+    assert code == 0
+    assert "→" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("whatif", "nowhere.json"), "cannot be read"),
+        (("whatif", "garbled.json"), "not a snapshot"),
+        (("whatif", "other.json"), "format 99"),
+        (("whatif", "empty.json"), "no job waits"),
+        (("whatif", "state.json", "--set", "pool.mac.builders=3"), "mac"),
+        (("whatif", "state.json", "--set", "scheduling.polcy=sjf"), "polcy"),
+        (("whatif", "state.json", "--set", "scheduling.runtime_estimates=guess"), "guess"),
+        (("whatif", "crowded.json"), "more running jobs than slots"),
+        (("estimate",), "no farm is running here"),
+        (("snapshot",), "no farm is running here"),
+    ],
+)
+def test_mistakes_get_one_message(farm, tmp_path: Path, words, says) -> None:
+    """Exit code 2 and one clear message, never a traceback."""
+    (tmp_path / "garbled.json").write_text('{"format": 1, "snapshot": {"at": "noon"}}')
+    (tmp_path / "other.json").write_text(
+        '{"format": 99, "snapshot": {"at": 0, "waiting": [], "running": [], "builders": [], '
+        '"pools": [], "serial": 0}, "scenario": {}}'
+    )
+    (tmp_path / "empty.json").write_text(json.dumps(STATE | {"jobs": []}))
+    crowded = [*STATE["jobs"], STATE["jobs"][3] | {"id": 9, "name": "r3"}]
+    (tmp_path / "crowded.json").write_text(json.dumps(STATE | {"jobs": crowded}))
+    code, out, err = farm(*words)
+    assert (code, out) == (2, "")
+    assert says in " ".join(err.split())
+    assert "Traceback" not in err
