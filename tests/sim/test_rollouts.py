@@ -224,7 +224,7 @@ def test_quantiles_and_means_of_waits() -> None:
 def test_every_job_has_its_own_luck() -> None:
     """A job's numbers do not depend on the company that it is drawn in, nor on its place."""
     both = uniforms(1, "x", 1000, ["a", "b"])
-    assert (0 <= both).all()
+    assert (both >= 0).all()
     assert (both < 1).all()
     assert both[:, 1].tolist() == uniforms(1, "x", 1000, ["b"])[:, 0].tolist()
     assert both[0, 0] != uniforms(2, "x", 1, ["a"])[0, 0]

@@ -1,0 +1,180 @@
+"""Estimates on a live farm: read while a job waits, held against the truth afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from farm.core.dispatch_estimator import LAUNCHPAD, estimate_dispatch
+from farm.core.dispatch_estimator.farm_snapshot import view_of
+from farm.core.errors import ServerError
+from farm.core.events import EstimateMade
+from farm.core.model import Job, Platform
+from farm.live.messages import Submit
+from farm.live.operator import Operator
+from farm.live.server import choose_server, free_port
+from farm.results.run_directory import load_run
+from farm.results.scoring import score
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = Path(os.environ.get("FARM_TRACES", ROOT.parent / "shared" / "traces"))
+TRACE = TRACES / "firefox-ci" / "gecko-t-t-win10-64.dat"
+
+
+def workload() -> dict[str, object]:
+    """A slice of a recording if there is one, else jobs that look like it."""
+    if TRACE.is_file():
+        return {"trace": {"path": str(TRACE), "jobs": 60, "time_scale": 0.1}}
+    service = {"lognormal": {"median": "20m", "sigma": 0.5}}
+    return {"arrivals": {"poisson": {"rate": "0.3/s"}, "count": 60, "service_time": service}}
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """A live run on a server of its own: (its URL, its directory, its metrics, its process)."""
+    scenario = {
+        "name": "live-estimates",
+        "pools": [{"name": "windows", "platform": {"processor": "x"}, "builders": 8}],
+        "workload": [workload()],
+        "scheduling": {"runtime_estimates": "last-3"},
+        "live": {"speed": 1200},
+    }
+    (tmp_path / "scenario.yaml").write_text(json.dumps(scenario), encoding="utf-8")
+    port = free_port()
+    with choose_server(None) as server:
+        words = ["run", "scenario.yaml", "--redis", server.url, "--out", "run", "--quiet"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "farm.cli.main", *words, "--metrics-port", str(port)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            yield server.url, tmp_path / "run", f"http://127.0.0.1:{port}/metrics", process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(30)
+
+
+def first_image(operator: Operator, process: subprocess.Popen):
+    """Wait until some jobs wait."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            image = operator.image(timeout=2.0)
+        except ServerError:
+            time.sleep(0.1)
+            continue
+        if len(image.snapshot.waiting) >= 10:
+            return image
+        time.sleep(0.1)
+    raise AssertionError("no queue came to be")
+
+
+def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
+    """Snapshot, formula, commands and metrics agree on a waiting job; afterwards it is scored."""
+    url, directory, metrics, process = run
+    with Operator(url) as operator:
+        image = first_image(operator, process)
+    chosen = image.snapshot.waiting[-1]
+    found = estimate_dispatch(view_of(image.snapshot), chosen.serial, LAUNCHPAD)
+    assert found.estimate_s is not None
+    assert found.estimate_s >= LAUNCHPAD.floor_s
+    assert image.statistics is not None
+    farm = [sys.executable, "-m", "farm.cli.main"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for words in (
+        ["estimate", "--redis", url, "--json"],
+        ["whatif", "--redis", url, "--json", "--set", "pool.windows.builders=+4"],
+        ["snapshot", "--redis", url, "--state"],
+    ):
+        done = subprocess.run([*farm, *words], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+    text = urllib.request.urlopen(metrics).read().decode()
+    assert "farm_dispatch_estimate_seconds{" in text
+    assert process.wait(120) == 0
+    finished = load_run(directory)
+    made = {
+        entry.event.job: entry.event
+        for entry in finished.entries()
+        if isinstance(entry.event, EstimateMade)
+    }
+    assert len(made) == 60
+    told = made[chosen.job.id]
+    assert told.rules == "launchpad"
+    assert told.waiting > 0
+    assert told.dispatch_at is not None
+    row = next(row for row in finished.jobs if row.job_id == chosen.job.id)
+    assert row.estimated_dispatch_at == told.dispatch_at
+    assert row.dispatched_at is not None
+    (scored,) = score(finished.entries())
+    assert scored.scored + scored.at_once == 60
+    assert scored.mean_absolute_error_time is not None
+
+
+def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
+    """The statistics in Redis are those that the next scheduler begins with."""
+    scenario = {
+        "name": "learns",
+        "pools": [{"name": "p", "platform": {"processor": "x"}, "builders": 4}],
+        "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "30s"}}],
+        "scheduling": {"runtime_estimates": "last-3"},
+        "live": {"speed": 600},
+    }
+    (tmp_path / "scenario.yaml").write_text(json.dumps(scenario), encoding="utf-8")
+    farm = [sys.executable, "-m", "farm.cli.main"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def scheduler(url: str) -> subprocess.Popen:
+        words = ["scheduler", "scenario.yaml", "--redis", url, "--hosts", "1"]
+        return subprocess.Popen(
+            [*farm, *words], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+        )
+
+    def learned(operator: Operator, process: subprocess.Popen) -> dict:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                image = operator.image(timeout=2.0)
+            except ServerError:
+                time.sleep(0.2)
+                continue
+            runs = (image.statistics or {}).get("statistics", {}).get("runs", {})
+            if runs:
+                return runs
+            time.sleep(0.2)
+        raise AssertionError("nothing was learned")
+
+    with choose_server(None) as server, Operator(server.url) as operator:
+        first = scheduler(server.url)
+        try:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                try:
+                    operator.status()
+                    break
+                except ServerError:
+                    time.sleep(0.2)
+            some = Job(id="one", service_time=30.0, kind="unit", platform=Platform("x", True))
+            operator.tell(Submit((some,)))
+            before = learned(operator, first)
+        finally:
+            first.terminate()
+            assert first.wait(60) == 0
+        assert operator.statistics() is not None
+        second = scheduler(server.url)
+        try:
+            assert learned(operator, second) == before
+        finally:
+            second.terminate()
+            second.wait(60)
