@@ -62,6 +62,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     #: builders asked for, and those there, as last seen
     requested: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
+    #: builders that were given up and that the scheduler still shows as asked for
+    given_up: tuple[str, ...] = ()
     #: boots that failed in a row
     failures: int = 0
     #: no builder is asked for or started before this real instant
@@ -152,10 +154,11 @@ def reconcile(
     ``instances``: all of the pool's; None: the backend has none of its own (hosts play the
     builders), so only time-outs are looked after. ``now`` is real.
     """
-    joined, requested = set(report.joined), set(report.requested)
+    joined = set(report.joined)
+    requested = set(report.requested).difference(keeping.given_up)
     if joined.intersection(keeping.requested):
         keeping = msgspec.structs.replace(keeping, failures=0, not_before=0.0, trouble="")
-    late = sorted(_too_late(report, patience))
+    late = sorted(requested.intersection(_too_late(report, patience)))
     requested.difference_update(late)
     look = _Look(keeping, requested, joined, now)
     if late:
@@ -164,9 +167,12 @@ def reconcile(
         look.keeping = failed(keeping, reason, now, patience)
     if instances is not None:
         look.take(instances, patience)
+    now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUp)}
+    given_up = now_given_up.union(keeping.given_up).intersection(report.requested)
     following = msgspec.structs.replace(
         look.keeping,
         requested=tuple(sorted(look.requested)),
+        given_up=tuple(sorted(given_up)),
         observed=tuple(sorted(joined)),
         unknown_since=look.unknown_since,
     )
@@ -184,12 +190,22 @@ def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Ke
     )
 
 
+def not_launched(
+    keeping: Keeping, builder: str, trouble: str, now: float, patience: Patience
+) -> Keeping:
+    """Return what is remembered after an instance could not be started: its builder is given up."""
+    given_up = (*keeping.given_up, builder)
+    return msgspec.structs.replace(failed(keeping, trouble, now, patience), given_up=given_up)
+
+
 def describe_trouble(keeping: Keeping, now: float) -> str:
     """Say, for people, why no builder comes; empty if they do."""
     if not keeping.failures:
         return ""
     wait = max(0.0, keeping.not_before - now)
-    return f"{keeping.failures} boots failed in a row ({keeping.trouble}); next try in {wait:.0f} s"
+    count = f"{keeping.failures} boots" if keeping.failures > 1 else "a boot"
+    row = " in a row" if keeping.failures > 1 else ""
+    return f"{count} failed{row} ({keeping.trouble}); next try in {wait:.0f} s"
 
 
 def _allowed(report: PoolReport, patience: Patience) -> float:

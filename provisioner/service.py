@@ -32,7 +32,7 @@ from provisioner.keeper import (
     Remove,
     Resize,
     decide,
-    failed,
+    not_launched,
     reconcile,
 )
 
@@ -190,7 +190,7 @@ class Provisioner:
             log.error("builder %s cannot be started: %s", builder, error)  # noqa: TRY400
             self._metrics.acted(play.builder.pool, "failed")
             self._give_up(GiveUp(builder, str(error)))
-            return failed(keeping, str(error), now, self._patience)
+            return not_launched(keeping, builder, str(error), now, self._patience)
         log.info("started builder %s", builder)
         self._metrics.acted(play.builder.pool, "started")
         return keeping

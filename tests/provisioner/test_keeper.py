@@ -164,6 +164,8 @@ def test_an_instance_that_died_at_boot_is_removed_and_given_up():
     assert keeping.failures == 1
     assert keeping.not_before == 11
     assert "Exited (1)" in keeping.trouble
+    keeping, done = look(keeping, report(requested={"a": 0}), [], 12)
+    assert done == []  # not once more: it was given up
 
 
 def test_a_joined_builder_whose_instance_died_is_given_up_at_once():
@@ -182,7 +184,11 @@ def test_a_builder_that_never_joins_is_given_up_in_time(boxes):
     keeping, done = look(keeping, report(at=61, requested={"a": 0}), boxes, 2)
     removal = [] if boxes is None else ["remove c-a: boot time-out"]
     assert done == ["give up a", *removal]
+    # the report may be from before that was heard
+    keeping, done = look(keeping, report(at=62, requested={"a": 0}), boxes and [], 3)
+    assert done == []
     assert keeping.failures == 1
+    assert look(keeping, report(at=63), boxes and [], 4)[0].given_up == ()
 
 
 def test_boot_time_and_speed_are_allowed_for():
