@@ -88,8 +88,7 @@ def print_tables(sets: Sequence[Sequence[Job]], slots: Sequence[int], slowdown: 
         for name in NAMES
     }
     for place, metric in enumerate(METRICS):
-        print(f"\n**{metric}, {'with' if slowdown else 'without'} slowdown**: median")
-        print("(ratio to random on the same jobs, geometric mean)\n")
+        print(f"\n### {metric}, {'with' if slowdown else 'without'} slowdown")
         print("| slots | " + " | ".join(NAMES) + " |")
         print("|---:|" + "---:|" * len(NAMES))
         for count in slots:
