@@ -8,20 +8,18 @@ each fact means; ``dispatcher.py`` says which job goes to which slot.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from farm.core import events
+from farm.core.cancelling import Canceller
 from farm.core.commands import (
-    FAIL_FAST,
     IGNORED,
     NO_COMMANDS,
-    CancelJob,
     Command,
-    EndJob,
     RequeueJob,
 )
 from farm.core.dispatchers import make_dispatcher
@@ -48,6 +46,7 @@ class Scheduler:
         self.pools: dict[str, PoolCounts] = {}
         self.dispatcher = make_dispatcher(rules, estimator)
         self.book = JobBook(rules, estimator, self.dispatcher)
+        self.canceller = Canceller(self.book, self.dispatcher)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
         self._learns = estimator.learns
@@ -138,7 +137,7 @@ class Scheduler:
         else:
             orders.append(self.book.end(state, at, outcome, reason))
         if outcome == "failed":
-            self._fail_fast(at, orders)
+            self.canceller.fail_fast(at, orders)
         self.dispatcher.attempt_over(slot, at, orders)
         return orders
 
@@ -157,7 +156,7 @@ class Scheduler:
             self._judge(state, slot, at, reason, orders)
             return
         lane = self._give_back(slot, at, reason, orders)
-        self._fail_fast(at, orders)
+        self.canceller.fail_fast(at, orders)
         self.dispatcher.attempt_over(slot, at, orders)
         if lane is not None:
             self.dispatcher.fill_lanes([lane], at, orders)
@@ -173,7 +172,7 @@ class Scheduler:
             slot.builder.failed = True
         tries = math.inf if verdict.job_is_reset else 0
         lane = self._give_back(slot, at, verdict.reason, orders, tries)
-        self._fail_fast(at, orders)
+        self.canceller.fail_fast(at, orders)
         if lane is not None:
             # before its old slot is free again: another builder is the better test
             self.dispatcher.fill_lanes([lane], at, orders)
@@ -226,56 +225,8 @@ class Scheduler:
         if (path := event.invocation) is not None:
             wanted.extend(s for s in self.jobs.values() if s.path[: len(path)] == path)
         orders: list[Command] = []
-        self._cancel(wanted, event.at, event.reason, orders)
+        self.canceller.cancel(wanted, event.at, event.reason, orders)
         return orders or IGNORED
-
-    def _cancel(
-        self, states: Iterable[JobState], at: float, reason: str, orders: list[Command]
-    ) -> None:
-        """End waiting jobs at once; tell the builders of running ones to stop."""
-        for state in states:
-            if state.job.id not in self.jobs or state.status is _CANCELLING:
-                continue
-            if state.abandoned:
-                continue  # cancelled before; its execution goes on for others
-            if (leader := state.leader) is not None:
-                self.book.leave(state, leader, at)
-                orders.append(self.book.end(state, at, "cancelled", reason))
-                if leader.abandoned and not leader.followers:
-                    self._drop(leader, at, orders)
-            elif state.followers:
-                self.book.hand_over(state, at, reason, orders)
-            elif state.slot is None:
-                self.dispatcher.unwait(state, state.lane, at)
-                orders.append(self.book.end(state, at, "cancelled", reason))
-            else:
-                self._stop(state, reason, orders)
-
-    def _fail_fast(self, at: float, orders: list[Command]) -> None:
-        """Cancel the rest of each matrix of which a job failed just now, if that is the rule."""
-        if not self.rules.fail_fast:
-            return
-        for order in tuple(orders):
-            if isinstance(order, EndJob) and order.outcome == "failed" and order.job.matrix:
-                rest = self.book.of_matrix(order.job.matrix)
-                self._cancel(rest, at, f"{FAIL_FAST}{order.job.id} failed", orders)
-
-    def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
-        """Give up an execution that serves nobody any more, running or waiting."""
-        if leader.slot is None:
-            self.dispatcher.unwait(leader, leader.lane, at)
-            self.book.forget(leader)
-        else:
-            self._stop(leader, "nobody wants it any more", orders)
-
-    @staticmethod
-    def _stop(state: JobState, reason: str, orders: list[Command]) -> None:
-        """Tell the builder of a running job to stop it."""
-        if state.slot is not None:
-            state.status = _CANCELLING
-            state.reason = reason
-            builder = state.slot.builder.builder.id
-            orders.append(CancelJob(state.job.id, state.attempts, builder, reason))
 
     def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
         state = self.jobs.get(event.job)
@@ -404,7 +355,7 @@ class Scheduler:
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane
-        self._fail_fast(at, orders)
+        self.canceller.fail_fast(at, orders)
         self.dispatcher.fill_lanes(lanes.values(), at, orders)
         self.dispatcher.look_again(at, orders)
         return orders or NO_COMMANDS
