@@ -221,5 +221,45 @@ def test_another_speed_is_refused_unless_begun_afresh(service: Service):
     assert service.process.wait(20) == 2
     assert "--fresh" in service.log()
     service.start("--set", "live.speed=5", "--fresh")
+    service.until(
+        lambda: service.client.hget(service.keys.meta, "speed") == b"5.0", "the new beginning"
+    )
     service.until(lambda: len(service.store.builders()) == 3, "joining again")
+    service.until(lambda: service.metric("farm_scheduler_leader") == 1.0, "taking charge")
+    assert service.end(signal.SIGTERM) == 0
+
+
+def test_a_load_is_played_to_it_until_told_to_stop(service: Service):
+    """Jobs come at the farm's own time, under ids that no other load has; twice at once is fine."""
+    service.start()
+    service.until(lambda: len(service.store.builders()) == 3, "joining")
+    service.until(lambda: service.client.exists(service.keys.status) == 1, "a status")
+    load = service.folder / "load.yaml"
+    load.write_text(SCENARIO.format(policy="fifo", pool="", scheduling="").replace(
+        "every: 1s, count: 1, service_time: {constant: 1s}",
+        "every: 0.1s, count: 100000, service_time: {constant: 0.01s}",
+    ))  # fmt: skip
+    environment = os.environ | {
+        "FARM_REDIS_URL": service.url,
+        "FARM_PREFIX": service.keys.prefix,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    command = [sys.executable, "-m", "farm.cli.main", "load", "load.yaml"]
+    loads = [
+        subprocess.Popen(
+            command, cwd=service.folder, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    service.until(lambda: service.store.count_results() >= 20, "some work")
+    handed_in = 0
+    for one in loads:
+        one.send_signal(signal.SIGTERM)
+        _, said = one.communicate(timeout=20)
+        assert one.returncode == 0, said
+        handed_in += int(said.split()[2])
+    service.until(lambda: service.store.count_results() == handed_in, "the end of all")
+    name = service.client.hkeys(service.keys.results)[-1].decode()
+    end = service.store.result(name)
+    assert abs(end.submitted_at - end.job.arrived_at) < 2.0
     assert service.end(signal.SIGTERM) == 0
