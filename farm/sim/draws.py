@@ -19,6 +19,9 @@ from farm.core.snapshot import JobView
 
 Floats = NDArray[np.float64]
 
+#: factors that a rollout draws from at least, where there are so many
+LEAST_STRETCH = 20
+
 
 class RunTimes(Protocol):
     """A distribution of run times (farm.core.runtime_estimators.RuntimeDistribution)."""
@@ -27,7 +30,7 @@ class RunTimes(Protocol):
         """Return the expected run time in seconds."""
 
     def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return the estimate and the sorted ratios of truth to estimate; None: it is certain."""
+        """Return a time and the factors of it that were seen, oldest first; None: it is certain."""
 
     def draw_remaining(self, job: Job, u: float, builder: Builder, elapsed: float) -> float:
         """Return the rest of a running job that is not exceeded with probability u."""
@@ -41,25 +44,31 @@ def uniforms(seed: int, name: str, count: int, ids: Sequence[str]) -> Floats:
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def service_times(run_times: RunTimes, jobs: Sequence[Job], u: Floats) -> Floats:
-    """Return drawn service times on a builder of speed 1: a row per rollout, a column per job."""
+def service_times(run_times: RunTimes, jobs: Sequence[Job], u: Floats, seed: int) -> Floats:
+    """Return drawn service times on a builder of speed 1: a row per rollout, a column per job.
+
+    Jobs of one time are alike: each rollout draws a kind's factors from one stretch of its history
+    (a quarter of it, chosen by the rollout), so that a rollout may have good or bad times as a
+    whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
+    """
     times = np.empty_like(u)
-    ratios: dict[int, list[float]] = {}
-    columns: dict[int, list[int]] = {}
     estimates = np.empty(len(jobs))
+    groups: dict[int, tuple[str, list[float], list[int]]] = {}
     for column, job in enumerate(jobs):
-        estimates[column], found = run_times.spread(job)
-        key = 0 if found is None else id(found)
-        columns.setdefault(key, []).append(column)
-        if found is not None:
-            ratios[key] = found
-    for key, places in columns.items():
-        if key == 0:
-            times[:, places] = estimates[places]
+        estimates[column], factors = run_times.spread(job)
+        if factors is None:
+            times[:, column] = estimates[column]
         else:
-            kept = np.array(ratios[key])
-            drawn = np.interp(u[:, places] * (len(kept) - 1), np.arange(len(kept)), kept)
-            times[:, places] = estimates[places] * drawn
+            groups.setdefault(id(factors), (job.kind, factors, []))[2].append(column)
+    for kind, factors, columns in groups.values():
+        kept = np.array(factors)
+        stretch = max(LEAST_STRETCH, len(kept) // 4)
+        starts = uniforms(seed, "stretch", len(u), [kind])[:, 0]
+        for row, start in enumerate((starts * (len(kept) - stretch + 1)).astype(int).tolist()):
+            first = max(0, start)
+            some = np.sort(kept[first : first + stretch])
+            drawn = np.interp(u[row, columns] * (len(some) - 1), np.arange(len(some)), some)
+            times[row, columns] = estimates[columns] * drawn
     return times
 
 

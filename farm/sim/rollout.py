@@ -144,6 +144,7 @@ class _Plan:
             fork.run_times,
             [view.job for view in self.waiting],
             uniforms(seed, "service time", count, names),
+            seed,
         )
         self._ends = self._draw_ends()
 

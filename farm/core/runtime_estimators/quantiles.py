@@ -63,6 +63,10 @@ class Quantiles:
         """Return the values kept, smallest first (the list is not a copy: leave it alone)."""
         return self._sorted
 
+    def oldest_first(self) -> list[float]:
+        """Return the values kept in the order in which they came (the list is not a copy)."""
+        return self._newest
+
     def at(self, u: float) -> float:
         """Return the quantile at u (0 to 1; outside, the nearer end). There must be values."""
         kept = self._sorted
@@ -196,14 +200,15 @@ class RuntimeDistribution:
         return (time, factors) if is_time(time) else None
 
     def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return what ``draw`` draws from without a builder: a time and sorted factors of it.
+        """Return what ``draw`` draws from without a builder: a time, and factors of it as seen.
 
-        None instead of the factors: the time, the estimate, is taken as certain.
+        The factors are in the order in which they were seen, the oldest first. None instead of
+        them: the time, the estimate, is taken as certain.
         """
         found = self._spread(job, None)
         if found is None:
             return self.estimator.estimate(job), None
-        return found[0], found[1].in_order()
+        return found[0], found[1].oldest_first()
 
     def draw(self, job: Job, u: float, builder: Builder | None = None) -> float:
         """Return the run time in seconds that is not exceeded with probability u (0 to 1)."""
