@@ -117,6 +117,7 @@ def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
 
 
 def jobs_of(count: int, service_time: float) -> list[Job]:
+    """Return jobs that are alike."""
     return [Job(id=f"j{n:03}", service_time=service_time, platform=AMD64) for n in range(count)]
 
 

@@ -1,0 +1,73 @@
+"""A finished run in other programs' formats, by the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FARM = [sys.executable, "-m", "farm.cli.main"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A small simulated run."""
+    out = tmp_path_factory.mktemp("exports") / "run"
+    few = ["--set", "workload.0.arrivals.count=200"]
+    command = [*FARM, "simulate", ROOT / "examples/mmc.yaml", "--quiet", "--out", out, *few]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def export(run: Path, kind: str, out: Path) -> subprocess.CompletedProcess[str]:
+    """Export the run."""
+    command = [*FARM, "export", run, "--format", kind, "-o", out]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_csv_and_swf_are_read_again_as_the_same_jobs(run: Path, tmp_path: Path):
+    """Both are traces that a scenario may name: as many jobs, the same service times."""
+    for kind, exact in (("csv", 1e-6), ("swf", 0.5)):
+        file, again = tmp_path / f"run.{kind}", tmp_path / f"{kind}-again.csv"
+        assert export(run, kind, file).returncode == 0
+        subprocess.run([*FARM, "import", kind, file, "-o", again], check=True, capture_output=True)
+        with (run / "jobs.csv").open() as first, again.open() as second:
+            there = sorted(float(row["service_time_s"]) for row in csv.DictReader(first))
+            back = sorted(float(row["service_time_s"]) for row in csv.DictReader(second))
+        assert back == pytest.approx(there, abs=exact)
+
+
+def test_batsim_has_its_three_files(run: Path, tmp_path: Path):
+    """A job a line, states that change, means that agree with the summary."""
+    out = tmp_path / "batsim"
+    assert export(run, "batsim", out).returncode == 0
+    summary = json.loads((run / "summary.json").read_text())
+    schedule = json.loads((out / "schedule.json").read_text())
+    assert schedule["nb_jobs"] == summary["jobs"]["submitted"] == 200
+    assert schedule["mean_waiting_time"] == pytest.approx(summary["waiting_time_s"]["mean"])
+    assert schedule["makespan"] == pytest.approx(summary["makespan_s"])
+    with (out / "jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 200
+    assert {row["final_state"] for row in rows} == {"COMPLETED_SUCCESSFULLY"}
+    with (out / "machine_states.csv").open() as file:
+        states = list(csv.DictReader(file))
+    assert max(int(state["nb_computing"]) for state in states) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("pdf", "allowed: csv, swf, batsim, openmetrics"), ("csv", "exists already")],
+)
+def test_mistakes_get_one_message(run: Path, tmp_path: Path, kind: str, words: str):
+    """An unknown format; a file that is there."""
+    out = tmp_path / "there"
+    out.touch()
+    done = export(run, kind, out)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in " ".join(done.stderr.split())
