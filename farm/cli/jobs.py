@@ -254,6 +254,7 @@ def _story_of(job: LiveJob, answer: Answer | None) -> dict[str, Any]:
             "waited_s": answer.at - now.submitted_at if now.ahead is not None else None,
             "estimated_time_s": now.estimated_time,
             "jobs_ahead": now.ahead,
+            "estimated_dispatch_in_s": now.dispatch_in_time,
             "builders_that_could": now.builders,
             "of_them_taking_jobs": now.accepting,
             "of_them_free": now.free,

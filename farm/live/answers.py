@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
+import math
+
 import msgspec
 
+from farm.core.dispatch_estimator.working_state import queue_estimates
 from farm.core.explain import Decision
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
@@ -25,6 +29,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     free: int = 0
     #: requested builders of pools whose builders may run it
     booting: int = 0
+    #: seconds until it is dispatched, as estimated; None: no builder could run it
+    dispatch_in_time: float | None = None
     #: whose execution serves it too
     leader: str | None = None
     path: tuple[str, ...] = ()
@@ -44,16 +50,16 @@ def answer(question: Ask, scheduler: Scheduler, at: float) -> Answer:
     state = scheduler.jobs.get(question.job)
     return Answer(
         at=at,
-        job=None if state is None or question.about != "job" else _waiting(state, scheduler),
+        job=None if state is None or question.about != "job" else _waiting(state, scheduler, at),
         decision=scheduler.dispatcher.decisions.get(question.job),
     )
 
 
-def _waiting(state: JobState, scheduler: Scheduler) -> Waiting:
+def _waiting(state: JobState, scheduler: Scheduler, at: float) -> Waiting:
     able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
     ahead = None
-    if state.slot is None:
-        executing = state.leader or state
+    executing = state.leader or state
+    if executing.slot is None:
         order = enumerate(state.lane.queue.in_order())
         ahead = next((place for place, other in order if other is executing), None)
     pools = {b.builder.pool for b in able}
@@ -67,10 +73,21 @@ def _waiting(state: JobState, scheduler: Scheduler) -> Waiting:
         accepting=sum(b.accepts for b in able),
         free=sum(b.accepts and b.busy < len(b.slots) for b in able),
         booting=sum(len(scheduler.pool(name).requested) for name in pools),
+        dispatch_in_time=None if ahead is None else _estimate(executing, scheduler, at),
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
     return msgspec.structs.replace(facts, why=_why(facts, scheduler))
+
+
+def _estimate(state: JobState, scheduler: Scheduler, at: float) -> float | None:
+    """Estimate when the job is dispatched: O(n log n) in all waiting jobs."""
+    lanes = scheduler.dispatcher.matching.lanes
+    queues = [lane.queue.in_order() for lane in lanes]
+    waiting = list(heapq.merge(*queues, key=lambda one: one.key))
+    place = next(n for n, one in enumerate(waiting) if one is state)
+    seconds = float(queue_estimates(scheduler.builders.values(), waiting, at).estimate_s[place])
+    return None if math.isnan(seconds) else seconds
 
 
 def _why(job: Waiting, scheduler: Scheduler) -> str:

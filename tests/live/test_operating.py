@@ -164,9 +164,12 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up:
     waiting = up.status()["waiting"]
     why = next(iter(up.rows("jobs", "--state", "waiting", "--limit", "1")))["job_id"]
     assert "drained" in up.rows("job", why)[0]["why_waiting"]
+    assert up.rows("job", why)[0]["estimated_dispatch_in_s"] is None  # nobody would take it
     up.farm("undrain", "linux-*")
     up.until(lambda: up.status()["waiting"] < waiting, "going on")
     assert "more: farm jobs" in up.farm("jobs")
+    last = up.rows("jobs", "--state", "waiting", "--offset", "1000", "--limit", "1")[0]["job_id"]
+    assert up.rows("job", last)[0]["estimated_dispatch_in_s"] > 1000
 
     (pool,) = up.rows("pools")
     assert (pool["pool"], pool["desired"]) == ("linux", 5)
