@@ -105,6 +105,9 @@ def _show(decision: Decision) -> None:
         for other in decision.next:
             table.add_row(other.job, _key(other.key))
         console.print(table)
+    if not decision.free_builders:
+        console.print("no other builder was free: this slot was, just then")
+        return
     table = Table(title="free builders, best first", box=None, title_justify="left")
     table.add_column("builder")
     table.add_column("rank", justify="right")

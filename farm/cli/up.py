@@ -117,7 +117,7 @@ def down(
         )
     os.kill(place.pid, signal.SIGINT if now else signal.SIGTERM)
     deadline = None if timeout is None else time.monotonic() + timeout
-    told = quiet
+    told = quiet or now
     while is_alive(place.pid, place.began):
         if deadline is not None and time.monotonic() > deadline:
             os.kill(place.pid, signal.SIGINT)
