@@ -1,0 +1,51 @@
+"""Things that a scenario names: our own, installed ones, the user's own; and what is not there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from farm import plugins
+from farm.core.errors import ScenarioError
+from farm.plugins import named
+
+KNOWN = {"fifo": 1, "ljf": 2}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two entry points are installed, one of which cannot be loaded."""
+
+    def broken() -> Any:
+        raise ImportError("no module named gone")
+
+    points = [
+        SimpleNamespace(name="mine", load=lambda: max),
+        SimpleNamespace(name="torn", load=broken),
+    ]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == "g" else [])
+
+
+def test_an_installed_entry_point_is_found(installed: None) -> None:
+    """A package may bring a policy of its own; ours come first."""
+    assert named("mine", KNOWN, "scheduling.policy", "g") is max
+    assert named("ljf", KNOWN, "scheduling.policy", "g") == 2
+    assert named("os.path:join", KNOWN, "scheduling.policy", "g")("a", "b") == "a/b"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("torn", "entry point 'torn' failed: no module named gone"),
+        ("lfj", r"unknown 'lfj' \(did you mean ljf\?\); allowed: fifo, ljf, mine, torn, or module"),
+        ("os.path:nothing", "cannot load 'os.path:nothing': AttributeError"),
+        ("no.such.module:key", "cannot load 'no.such.module:key': ModuleNotFoundError"),
+        ("os:sep", "'os:sep' is a str, not a function"),
+    ],
+)
+def test_what_cannot_be_used_is_one_message(installed: None, name: str, said: str) -> None:
+    """The message names the key, what was found and what there is."""
+    with pytest.raises(ScenarioError, match="^scheduling.policy: " + said):
+        named(name, KNOWN, "scheduling.policy", "g")
