@@ -162,7 +162,6 @@ class FormulaGiver:
         self._swept_at = -float("inf")
         self._sweep: QueueEstimates | None = None
         self._places: dict[int, int] = {}
-        self._keys: list[object] = []
 
     def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
         """Return an estimate for each of these waiting jobs, in order."""
