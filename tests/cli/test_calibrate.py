@@ -36,7 +36,8 @@ def test_what_is_saved_is_what_a_scenario_takes(tmp_path: Path) -> None:
     saved = yaml.safe_load(out.read_text())
     assert len(saved["slowdown"]) == 2
     assert saved["slowdown"][0] == 1.0
-    assert [len(one["times_s"]) for one in saved["measurements"]] == [2, 2]
+    # what others disturb does not count, as far as half of it is left
+    assert all(1 <= len(one["times_s"]) <= 2 for one in saved["measurements"])
     assert len(ET.fromstring(plot.read_text()).findall("{http://www.w3.org/2000/svg}circle")) == 2
     (tmp_path / "farm.yaml").write_text(SCENARIO)
     scenario = load_scenario(tmp_path / "farm.yaml")
