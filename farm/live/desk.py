@@ -92,6 +92,8 @@ class Desk:
         if self._long_lived:
             world.intake.known = world.known
         now = time.monotonic()
+        if self._long_lived:
+            self._keep_statistics(world, now)
         if now >= self._next_report:
             self._report(world, now)
             cost = time.monotonic() - now
@@ -176,7 +178,6 @@ class Desk:
         world.notices.publish(pools, world.fleet.outside, hosts, status)
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
-            self._keep_statistics(world, now)
 
     def _count_builders(self) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
         states: dict[str, dict[str, int]] = {}
