@@ -177,6 +177,8 @@ class _Farm:
         self._scheduler = scheduler
         self._keys = Keys(options.prefix)
         self._clock = FarmClock(options.speed)
+        self._signals = _StopSignals()
+        stack.enter_context(self._signals.caught())
         self._client = self._connect("farm-scheduler")
         self._lease = self._take_charge()
         self._store = Store(self._client, self._keys)
@@ -198,7 +200,7 @@ class _Farm:
             stays=options.stays is not None,
             meter=watchers.meter,
         )
-        stack.enter_context(_stopped_by_signals(self._world))
+        self._signals.reach(self._world)
 
     def run(self, batches: Batches | None) -> LiveRun:
         """Bring the farm up, drive it to its end, and say how it went."""
@@ -262,6 +264,8 @@ class _Farm:
             # an earlier scheduler works, or was killed just now: its lease runs out
             _tell(stays, in_charge=False)
             while not lease.try_to_take():
+                if self._signals.asked:
+                    raise SystemExit(0)  # nothing was begun, so nothing is to be ended
                 time.sleep(STANDBY_INTERVAL)
         self._stack.callback(lease.release)
         if stays is not None:
@@ -338,16 +342,33 @@ def _engine(client: Connection) -> str:
     return "redis"
 
 
-@contextlib.contextmanager
-def _stopped_by_signals(world: LiveWorld) -> Iterator[None]:
-    """Let SIGINT and SIGTERM ask the world for its end while the run lasts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before = {kind: signal.signal(kind, lambda *_: world.stop()) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+class _StopSignals:
+    """Lets SIGINT and SIGTERM ask the world for its end, from before there is one."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._world: LiveWorld | None = None
+
+    def reach(self, world: LiveWorld) -> None:
+        """Ask this world from now on, also for what was asked before it was there."""
+        self._world = world
+        for _ in range(self.asked):
+            world.stop()
+
+    def _ask(self, *_: object) -> None:
+        self.asked += 1
+        if self._world is not None:
+            self._world.stop()
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator[None]:
+        """Catch the signals meanwhile; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {kind: signal.signal(kind, self._ask) for kind in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
