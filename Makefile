@@ -14,7 +14,7 @@ HERE := not docker and not browser
 PYTEST = $(BIN)/pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-all lint format types contracts docs-test benchmarks clean
+.PHONY: help run test test-slow test-docker test-all lint format types contracts docs-test benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -29,6 +29,9 @@ test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS
 
 test-slow: $(VENV)/.installed-dev ## the tests that take minutes
 	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
+
+test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
+	@$(BIN)/pytest -q -m docker $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-dev ## fast and slow tests in one go
 	@$(PYTEST) -m "$(HERE)" $(PYTEST_ARGS)
