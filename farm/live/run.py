@@ -218,6 +218,8 @@ class _Farm:
         around = self._watchers.around
         world: World = self._world if around is None else around(self._world)
         drive(self._scheduler, world, self._watchers.observe)
+        if self._watchers.on_tick is not None:
+            self._watchers.on_tick(self._world)  # the end may have come between two turns
         status = self._world.status()
         if self._watchers.progress is not None:
             self._watchers.progress(status)

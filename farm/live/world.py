@@ -397,7 +397,7 @@ class LiveWorld:
             raise RunError(f"the Redis server refuses to go on: {error}") from None
 
     def _do_regularly(self, now: float) -> None:
-        if self._tick is not None and (now >= self._next_tick or self.stopping):
+        if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_INTERVAL
             self._tick()
         if self._progress is not None and now >= self._next_status:

@@ -138,9 +138,8 @@ def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
 
     def scheduler(url: str) -> subprocess.Popen:
         words = ["scheduler", "scenario.yaml", "--redis", url, "--hosts", "1"]
-        return subprocess.Popen(
-            [*farm, *words], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
-        )
+        with (tmp_path / "log").open("ab") as log:
+            return subprocess.Popen([*farm, *words], cwd=tmp_path, env=environment, stderr=log)
 
     def learned(operator: Operator, process: subprocess.Popen) -> dict:
         deadline = time.monotonic() + 60
@@ -154,7 +153,10 @@ def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
             if runs:
                 return runs
             time.sleep(0.2)
-        raise AssertionError("nothing was learned")
+        log = (tmp_path / "log").read_text(encoding="utf-8")
+        raise AssertionError(
+            f"nothing was learned (exit {process.poll()}): {operator.status()}\n{log}"
+        )
 
     with choose_server(None) as server, Operator(server.url) as operator:
         first = scheduler(server.url)
