@@ -140,7 +140,8 @@ class FormulaGiver:
 
     The queue is swept anew for each submission while it is short (``swept_at_most`` jobs) and at
     most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is
-    that of a new job at its place in the last sweep, which costs a few microseconds.
+    that of a new job behind all that waited at the last sweep, which costs a few microseconds (and
+    is too late for a job that the policy puts further ahead).
     ``estimator``: whose run times; None: what the scheduler ordered by.
     """
 
