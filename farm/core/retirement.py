@@ -15,3 +15,8 @@ def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) ->
     candidates = [b for b in builders if b.builder.pool == pool and b.accepts]
     candidates.sort(key=lambda b: (b.busy, b.active_at, -b.builder.index))
     return [b.builder.id for b in candidates[:count]]
+
+
+def pattern_of(builder: str) -> str:
+    """Return the pattern (of ``DrainRequested``) that matches just this builder."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in builder)

@@ -9,6 +9,7 @@ from typing import Any
 
 from farm.core import events
 from farm.core.events import Event
+from farm.core.retirement import pattern_of
 from farm.live import messages as wire
 from farm.live.fleet import Fleet
 from farm.live.messages import Envelope, Order, Play
@@ -82,11 +83,17 @@ class Intake:
         self.place(self._at_real)
 
     def place(self, now: float) -> None:
-        """Give the builders that are wanted to the hosts that play fewest."""
-        hosts = [host for host in self._roster.hosts.values() if not (host.lost or host.own)]
-        while self._fleet.wanted and hosts:
-            host = min(hosts, key=lambda h: len(h.plays))
-            self._send(host, self._roster.assign(host, self._fleet.wanted.popleft(), now))
+        """Give the builders that are wanted to hosts that have room; the others wait for one."""
+        wanted, self._fleet.wanted = self._fleet.wanted, deque()
+        full: set[str] = set()
+        for play in wanted:
+            pool = play.builder.pool
+            host = None if pool in full else self._roster.host_for(pool)
+            if host is None:
+                full.add(pool)
+                self._fleet.wanted.append(play)
+            else:
+                self._send(host, self._roster.assign(host, play, now))
 
     def lose(self, host: HostState, at: float, reason: str) -> None:
         """Give a host up: all its builders are lost."""
@@ -95,7 +102,7 @@ class Intake:
             log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
             self.facts.append(events.BuilderLost(at, builder, reason))
-            self._replace(plays[builder], at)
+            self._replace(builder, plays[builder].builder.pool, at)
 
     def give_up(self, builder: str, at: float, reason: str) -> None:
         """A builder that was asked for will not come, or its machine is gone."""
@@ -111,17 +118,14 @@ class Intake:
             self._send(host, self._roster.retire(host, builder, self._at_real))
             self._roster.gone(builder)
         self.facts.append(events.BuilderLost(at, builder, reason))
+        self._replace(builder, pool, at)
+
+    def _replace(self, builder: str, pool: str, at: float) -> None:
+        """A builder is no more: a fixed pool wants another, and its host may have room again."""
         successor = self._fleet.gone(builder, pool)
         if successor is not None:
             self.facts.append(events.BuilderRequested(at, successor.builder.id, pool))
-            self.place(self._at_real)
-
-    def _replace(self, play: Play, at: float) -> None:
-        builder = play.builder
-        successor = self._fleet.gone(builder.id, builder.pool)
-        if successor is not None:
-            self.facts.append(events.BuilderRequested(at, successor.builder.id, builder.pool))
-            self.place(self._at_real)
+        self.place(self._at_real)
 
     # --- hosts ------------------------------------------------------------------------------
 
@@ -147,15 +151,29 @@ class Intake:
             if known.life == envelope.life:
                 return
             self.lose(known, at, "its host began a new life")
-        self._roster.arrive(envelope.sender, envelope.life, now, own=report.own)
+        self._roster.arrive(envelope.sender, envelope.life, now, report)
         self.place(now)
 
     def _on_host_left(self, host: HostState, _: wire.HostLeft, at: float) -> None:
         self.lose(host, at, "its host left")
 
-    def _on_beat(self, host: HostState, beat: wire.Beat, _: float) -> None:
+    def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)
+        if beat.leaving:
+            self._on_leaving(host, beat, at)
         self.beats.append((host, beat))
+
+    def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
+        """Its builders finish what they run and go; those that it has not begun with go elsewhere."""
+        self.facts.extend(
+            events.DrainRequested(at, pattern_of(builder), retire=True)
+            for builder in self._roster.leaves(host)
+        )
+        for builder, play in list(host.plays.items()):
+            if builder not in host.joined and builder not in beat.builders:
+                self._roster.gone(builder)
+                self._fleet.wanted.append(play)
+        self.place(self._at_real)
 
     def compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
         """Send again what a heartbeat shows to be missing, and declare lost what is lost."""
@@ -194,7 +212,7 @@ class Intake:
             return
         self._roster.gone(report.builder)
         self.facts.append(events.BuilderRetired(at, report.builder))
-        self._replace(play, at)
+        self._replace(report.builder, play.builder.pool, at)
 
     def _on_started(self, host: HostState, report: wire.Started, at: float) -> None:
         self._roster.confirm(host, (report.job, report.attempt))

@@ -79,6 +79,10 @@ class HostUp(_Report, frozen=True, tag="host-up"):
     pid: int = 0
     #: it plays a builder of its own and must not be given others
     own: bool = False
+    #: builders that it plays at most; 0: any number
+    room: int = 0
+    #: it plays builders of this pool only; empty: of any
+    pool: str = ""
 
 
 class Beat(_Report, frozen=True, tag="beat"):
@@ -88,6 +92,8 @@ class Beat(_Report, frozen=True, tag="beat"):
     builders: tuple[str, ...] = ()
     #: builders that were told to retire and are shutting down
     retiring: tuple[str, ...] = ()
+    #: it was told to go: it finishes what it holds and takes no more orders
+    leaving: bool = False
 
 
 class HostLeft(_Report, frozen=True, tag="host-left"):

@@ -171,5 +171,13 @@ def write_hosts(roster: Roster, batch: Batch) -> None:
 
 def _life(host: HostState) -> HostLife:
     return HostLife(
-        host.name, host.life, host.own, host.plays, tuple(host.joined), tuple(host.retiring)
+        name=host.name,
+        life=host.life,
+        own=host.own,
+        room=host.room,
+        pool=host.pool,
+        leaving=host.leaving,
+        plays=host.plays,
+        joined=tuple(host.joined),
+        retiring=tuple(host.retiring),
     )

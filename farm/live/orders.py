@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from farm.core import events
-from farm.core.retirement import builders_to_stop
+from farm.core.retirement import builders_to_stop, pattern_of
 from farm.core.scheduler import Scheduler
 from farm.live.messages import Plan
 from farm.live.world import LiveWorld
@@ -24,9 +24,4 @@ def carry_out(plan: Plan, world: LiveWorld, scheduler: Scheduler, *, outside: bo
         world.request_builder(plan.pool, outside=outside)
     if plan.stop:
         for name in builders_to_stop(scheduler.builders.values(), plan.pool, plan.stop):
-            world.intake.facts.append(events.DrainRequested(at, literal(name), retire=True))
-
-
-def literal(name: str) -> str:
-    """Return the pattern that matches just this builder."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+            world.intake.facts.append(events.DrainRequested(at, pattern_of(name), retire=True))

@@ -12,6 +12,7 @@ from farm.live.messages import (
     VERSION,
     Beat,
     CancelAttempt,
+    HostUp,
     Order,
     Play,
     Reset,
@@ -69,7 +70,18 @@ class HostState(msgspec.Struct):
     lost: bool = False
     #: it plays a builder of its own and must not be given others
     own: bool = False
+    #: builders that it plays at most (0: any number), and of which pool only (empty: any)
+    room: int = 0
+    pool: str = ""
+    #: it was told to go, and takes nothing more
+    leaving: bool = False
     reset_sent_at: float = float("-inf")
+
+    def takes(self, pool: str) -> bool:
+        """Whether it may be given one more builder of this pool."""
+        if self.lost or self.own or self.leaving or self.pool not in ("", pool):
+            return False
+        return not self.room or len(self.plays) < self.room
 
 
 class Roster:
@@ -88,7 +100,15 @@ class Roster:
         What was on its way when that one died is found missing by heartbeats, and sent again.
         """
         for life in saved.lives.values():
-            host = self.hosts[life.name] = HostState(life.name, life.life, now, own=life.own)
+            host = self.hosts[life.name] = HostState(
+                life.name,
+                life.life,
+                now,
+                own=life.own,
+                room=life.room,
+                pool=life.pool,
+                leaving=life.leaving,
+            )
             for play in life.plays.values():
                 self.assign(host, play, now)
             host.joined.update(life.joined)
@@ -114,11 +134,28 @@ class Roster:
                     v=VERSION, job=attempt.job, attempt=attempt.attempt, builder=attempt.builder
                 )
 
-    def arrive(self, name: str, life: str, now: float, *, own: bool = False) -> HostState:
+    def arrive(self, name: str, life: str, now: float, up: HostUp | None = None) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
-        host = self.hosts[name] = HostState(name, life, now, own=own)
+        up = up or HostUp()
+        host = HostState(name, life, now, own=up.own, room=up.room, pool=up.pool)
+        self.hosts[name] = host
         self.changed.add(name)
         return host
+
+    def host_for(self, pool: str) -> HostState | None:
+        """Return who is to play one more builder of the pool: of the pool's own hosts, then of any
+        pool's, the one that plays fewest; None if no host has room.
+        """
+        free = (host for host in self.hosts.values() if host.takes(pool))
+        return min(free, key=lambda host: (host.pool != pool, len(host.plays)), default=None)
+
+    def leaves(self, host: HostState) -> list[str]:
+        """The host was told to go; return the builders that go with it (empty if told before)."""
+        if host.leaving:
+            return []
+        host.leaving = True
+        self.changed.add(host.name)
+        return sorted(host.joined)
 
     def assign(self, host: HostState, play: Play, now: float) -> Play:
         """Let the host play this builder; return the order to send."""
@@ -209,7 +246,7 @@ class Roster:
         """Compare a heartbeat with what the host ought to hold.
 
         Returns the orders to send again, the attempts that the host has lost, and whether it is
-        stuck (it beats but does not take its ``queued`` orders). An unconfirmed attempt counts as
+        stuck (it beats but does not take its ``queued`` orders, though it does not leave). An unconfirmed attempt counts as
         missing only if no order is on its way any more; a confirmed one that is not held, and
         whose end has not come before this heartbeat, is lost.
         """
@@ -226,11 +263,15 @@ class Roster:
             elif dispatch.confirmed:
                 if token not in host.begun_since_beat:
                     lost.append(dispatch)
+            elif beat.leaving:  # it takes no more orders: this one will never be obeyed
+                lost.append(dispatch)
             elif dispatch.sent_at < old and not queued:
                 self._missing(dispatch, now, again, lost)
-        if not queued:
+        if not queued and not beat.leaving:
             again.extend(self._missing_builders(host, beat, now))
-        stuck = queued > 0 and self._oldest_order(host) < now - self.patience.stuck
+        stuck = (
+            queued > 0 and not beat.leaving and self._oldest_order(host) < now - self.patience.stuck
+        )
         return again, lost, stuck
 
     def _missing(

@@ -39,6 +39,9 @@ class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     life: str
     own: bool = False
+    room: int = 0
+    pool: str = ""
+    leaving: bool = False
     plays: dict[str, Play] = {}
     joined: tuple[str, ...] = ()
     retiring: tuple[str, ...] = ()
