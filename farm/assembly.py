@@ -7,7 +7,6 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from farm.core.balancer import RANKINGS, Ranking
 from farm.core.errors import ScenarioError
@@ -121,15 +120,9 @@ def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:
     words = scenario.scheduling
     if not words.fair_share:
         return PlainQueue
-    compatibility: Literal["buildbarn"] | None = None
-    if words.compatibility == "buildbarn":
-        compatibility = "buildbarn"
-    elif words.compatibility not in (None, "taskcluster"):
-        raise ScenarioError(
-            f"scheduling.compatibility: found {words.compatibility!r}; "
-            "allowed: buildbarn, taskcluster"
-        )
-    return lambda: FairShareQueue(words.stickiness, compatibility=compatibility)
+    return lambda: FairShareQueue(
+        words.stickiness, compatibility="buildbarn" if words.compatibility == "buildbarn" else None
+    )
 
 
 def pool_specs(scenario: Scenario) -> list[PoolSpec]:
@@ -185,4 +178,5 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         policy=scenario.scheduling.policy,
         window=window,
         fair_share=scenario.scheduling.fair_share,
+        as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
     )

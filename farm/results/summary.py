@@ -25,6 +25,7 @@ from farm.results.jobs_table import invocation_of
 from farm.results.keys import door_name
 from farm.results.percentiles import Spread, spread_of
 from farm.results.records import RunRecords, arrival_of
+from farm.results.taskcluster_count import touching
 
 WorldName = Literal["simulated", "live"]
 
@@ -33,7 +34,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a summary says about the run beside what happened in it.
 
     ``window`` is the run phase; ``fair_share`` the attributes that jobs are charged by, outermost
-    first: its first is the party of the fairness index.
+    first: its first is the party of the fairness index. ``as_taskcluster``: what counts is what the
+    Taskcluster simulator counts (``farm.results.taskcluster_count``).
     """
 
     name: str
@@ -43,6 +45,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     window: Window = Window()
     fair_share: tuple[str, ...] = ()
+    as_taskcluster: bool = False
 
 
 class JobCounts(msgspec.Struct, frozen=True):
@@ -105,7 +108,10 @@ def summarise(
     records: RunRecords, info: RunInfo, wall_time: float, warnings: Iterable[str] = ()
 ) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
-    ends, lost = _counted(records, info.window)
+    window = info.window
+    if info.as_taskcluster:
+        records, window = touching(records, info.window), Window()
+    ends, lost = _counted(records, window)
     served = [end for end in ends if end.outcome != "cancelled"]
     times = builder_times(records, info.window)
     return Summary(
@@ -117,15 +123,13 @@ def summarise(
         jobs=_job_counts(ends, lost),
         attempts=sum(end.attempts for end in ends if end.served_by is None),
         makespan=_makespan(ends),
-        waiting_time=spread_of(
-            [e.started_at - _arrival(e) for e in ends if e.started_at is not None]
-        ),
+        waiting_time=spread_of(_waits(ends, info)),
         response_time=spread_of([end.finished_at - _arrival(end) for end in served]),
         stretch=spread_of([value for _, value in _stretches(served)]),
         matrix_response_time=spread_of(matrix_response_times(ends, lost)),
         first_failure_time=spread_of(times_to_first_failure(ends)),
         saved_time=time_saved(ends, speeds_of(records)),
-        builders=builder_counts(records, info.window),
+        builders=builder_counts(records, window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,
         fairness_index=fairness_index(
@@ -162,6 +166,16 @@ def _counted(records: RunRecords, window: Window) -> tuple[list[EndJob], list[Jo
         return ends, []
     lost = [job for job, at in records.unended() if window.holds(arrival_of(job, at))]
     return ends, lost
+
+
+def _waits(ends: Iterable[EndJob], info: RunInfo) -> list[float]:
+    """Return how long each started job waited; as Taskcluster: those over by the phase's end."""
+    by = info.window.end if info.as_taskcluster else float("inf")
+    return [
+        end.started_at - _arrival(end)
+        for end in ends
+        if end.started_at is not None and end.finished_at <= by
+    ]
 
 
 def _arrival(end: EndJob) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -73,8 +73,16 @@ class Scheduling(Section):
     """`launchpad`: so often a job is tried again while nobody can tell who is to blame."""
     dedup: Flag = True
     """Jobs of the same action that are in flight together run once."""
-    compatibility: Text | None = None
-    """Repeat another system's known deviations (`buildbarn`, `taskcluster`)."""
+    compatibility: Literal["buildbarn", "taskcluster"] | None = None
+    """Repeat another system's habits: `buildbarn`'s in the fair-share tree; `taskcluster`: the
+    balancer is longest-idle unless one is named, and the summary counts as its simulator does."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _taskclusters_balancer(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("compatibility") == "taskcluster":
+            return {"balancer": "longest-idle", **given}
+        return given
 
     @model_validator(mode="after")
     def _levels(self) -> Scheduling:

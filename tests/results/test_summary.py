@@ -112,6 +112,23 @@ def test_only_the_run_phase_counts(history: Any, tell: Any) -> None:
     assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary).window == info.window
 
 
+def test_counting_as_taskcluster_keeps_whatever_was_there(history: Any, tell: Any) -> None:
+    """What ended before the phase is forgotten, what began before it counts with its whole life."""
+    records = tell(Recorder(), history).records()
+    info = msgspec.structs.replace(INFO, window=Window(15.0, 39.0), as_taskcluster=True)
+    summary = summarise(records, info, 0.0)
+    assert (summary.jobs.submitted, summary.jobs.cancelled) == (3, 1), "a ended before"
+    assert (summary.builders.requested, summary.builders.joined) == (0, 2), "b2 was lost before"
+    assert summary.waiting_time.count == 1, "c ended after the phase"
+    assert summary.builder_time == 24 + 24
+    staying = tell(Recorder(), history[:-1]).records()
+    late = msgspec.structs.replace(info, window=Window(40.5, 50.0))
+    builders = summarise(staying, late, 0.0).builders
+    assert (builders.over_provisioned, builders.over_provisioned_time) == (2, 40.0 + 32.0), (
+        "b1's work is forgotten, its time is not"
+    )
+
+
 def test_nothing_at_all_can_be_summarised() -> None:
     """A run without jobs and builders ends with a summary, not with a crash."""
     summary = summarise(Recorder().records(), INFO, 0.0)

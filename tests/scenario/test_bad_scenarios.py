@@ -33,6 +33,8 @@ CHANGES = [
     ("policy: sjf", "policy: 3", ":19: scheduling.policy: found 3; allowed: text"),
     ("policy: sjf", "aging: square", ":19: scheduling.aging: found 'square'; allowed: 'linear' or "
      "'matrix'"),
+    ("policy: sjf", "compatibility: slurm", ":19: scheduling.compatibility: found 'slurm'; "
+     "allowed: 'buildbarn' or 'taskcluster'"),
     ("policy: sjf", "stickiness: [1, 2, 3]", ":18: scheduling: found 3 stickiness limits for 2"),
     ("policy: sjf", "retries: -1", ":19: scheduling.retries: found -1; allowed: 0 or more"),
     ("boot_time: 30s", "boot_time: 5 parsecs", ":7: pools.linux.boot_time: found '5 parsecs'; "
