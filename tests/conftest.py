@@ -1,10 +1,11 @@
-"""What all tests share: live tests take turns, and a missing tool is an error in CI."""
+"""What all tests share: turns of live tests, tools (missing ones are errors in CI), traces."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,13 @@ def tool() -> Callable[[str], str]:
         pytest.skip(reason)
 
     return find
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """Return the folder of recorded traces; skip where there is none."""
+    beside = Path(__file__).parents[2] / "shared" / "traces"
+    folder = Path(os.environ.get("FARM_TRACES", beside))
+    if not folder.is_dir():
+        pytest.skip("no folder of recorded traces (FARM_TRACES)")
+    return folder

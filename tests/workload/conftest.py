@@ -1,6 +1,5 @@
-"""Small scenarios, and where recorded traces may lie."""
+"""Small scenarios."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,3 @@ def scenario_of(tmp_path: Path) -> ScenarioOf:
         return parse_scenario({"pools": [pool], "workload": list(sources), **keys}, tmp_path)
 
     return make
-
-
-@pytest.fixture
-def traces() -> Path:
-    """Return the folder of recorded traces; skip where there is none."""
-    beside = Path(__file__).parents[2].parent / "shared" / "traces"
-    folder = Path(os.environ.get("FARM_TRACES", beside))
-    if not folder.is_dir():
-        pytest.skip("no folder of recorded traces (FARM_TRACES)")
-    return folder

@@ -1,0 +1,166 @@
+"""The Taskcluster simulator's own counts on Firefox CI's recorded pools, number for number."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.assembly import run_info
+from farm.cli.provisioning import algorithms_of
+from farm.results.records import Recorder, RunRecords
+from farm.results.summary import Summary, summarise
+from farm.results.taskcluster_count import touching
+from farm.scenario import Scenario, parse_scenario
+from farm.sim.simulation import simulate
+
+CASES = Path(__file__).parents[1] / "conformance" / "cases" / "taskcluster.json"
+GOLDEN = json.loads(CASES.read_text(encoding="utf-8"))
+POOLS = GOLDEN["pools"]
+#: pools whose play takes a few seconds at most
+SMALL = ("mobile-3-decision", "mobile-3-b-linux-large")
+HOUR = 3600.0
+HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
+
+
+def firefox(trace: Path, provisioner: dict[str, Any]) -> Scenario:
+    """The original's sims ``firefox`` and ``firefox-manual``, as a scenario of ours."""
+    return parse_scenario(
+        {
+            "phases": {"ramp_up": "1d", "run": "5d", "ramp_down": "1d"},
+            "pools": [pool("20s", "15m", provisioner)],
+            "workload": [{"trace": {"path": str(trace)}}],
+            "scheduling": {"compatibility": "taskcluster"},
+        }
+    )
+
+
+def manual(workers: int, load: float) -> Scenario:
+    """The original's sim ``manual``: a task of 60·√load seconds every 60 ÷ √load seconds."""
+    every, time = 60 / math.sqrt(load), 60 * math.sqrt(load)
+    return parse_scenario(
+        {
+            "phases": {"ramp_up": "1h", "run": "24h", "ramp_down": "1h"},
+            "pools": [pool("10s", "1m", {"algorithm": "manual", "capacity": workers})],
+            "workload": [{"arrivals": {"every": every, "start": every, "service_time": time}}],
+            "scheduling": {"compatibility": "taskcluster"},
+        }
+    )
+
+
+def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict[str, Any]:
+    """One pool of builders with a slot each."""
+    return {
+        "name": "firefox",
+        "platform": {"processor": "amd64"},
+        "boot_time": boot_time,
+        "idle_timeout": idle_timeout,
+        "provisioner": {"max": 1000, "compatibility": "taskcluster", **provisioner},
+    }
+
+
+ESTIMATE = {"algorithm": "taskcluster"}
+
+
+def play(scenario: Scenario) -> tuple[Summary, RunRecords]:
+    """Play it; return the summary, and the records of what the original counts."""
+    recorder = Recorder()
+    simulate(scenario, [recorder], algorithms=algorithms_of(scenario))
+    info = run_info(scenario, "simulated", "reference")
+    return summarise(recorder.records(), info, 0.0), touching(recorder.records(), info.window)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case["name"], marks=() if case["name"] in SMALL else pytest.mark.slow)
+        for case in POOLS
+    ],
+)
+def test_the_originals_numbers_come_out(case: dict[str, Any], traces: Path) -> None:
+    """Counts are equal, the mean wait to 0.01 ms, hours to the places that are known."""
+    summary, records = play(firefox(recorded(traces, case["name"]), ESTIMATE))
+    builders = summary.builders
+    counts = {
+        "tasks": summary.jobs.succeeded,
+        "workers": builders.requested,
+        "events": events_kept(records),
+        "over_provisioned": builders.over_provisioned,
+        "most_workers": builders.max_running,
+    }
+    assert counts == {name: case[name] for name in counts}
+    assert summary.waiting_time.mean == pytest.approx(case["mean_wait_ms"] / 1000, abs=0.01e-3)
+    assert summary.waiting_time.max == pytest.approx(case["longest_wait_s"], abs=0.0005)
+    hours = {
+        "worker_hours": summary.builder_time / HOUR,
+        "over_provisioned_hours": builders.over_provisioned_time / HOUR,
+        "worker_hours_from_request": requested_time(summary, records) / HOUR,
+        "busy_hours": (summary.utilization or 0.0) * summary.builder_time / HOUR,
+    }
+    assert hours == pytest.approx({name: case[name] for name in hours}, abs=HUNDREDTH)
+
+
+@pytest.mark.parametrize("case", POOLS[:2], ids=lambda case: case["name"])
+def test_by_default_over_provisioned_builders_are_those_that_never_worked(
+    case: dict[str, Any], traces: Path
+) -> None:
+    """Protects the right count, which the original gets wrong, as the default."""
+    scenario = firefox(recorded(traces, case["name"]), ESTIMATE)
+    scheduling = scenario.scheduling.model_copy(update={"compatibility": None})
+    summary, _ = play(scenario.model_copy(update={"scheduling": scheduling}))
+    assert summary.builders.over_provisioned == case["never_worked"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["manual"], ids=lambda case: case["name"])
+def test_a_manual_pool_under_an_even_load(case: dict[str, Any]) -> None:
+    """Tasks at the window's edges are counted as the original does: without any trace."""
+    summary, _ = play(manual(case["workers"], case["load"]))
+    check_manual(summary, case)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_overloaded_manual_pool(traces: Path) -> None:
+    """Waits are those of the tasks that were done in time, one in thirty."""
+    case = GOLDEN["manual_trace"]
+    provisioner = {"algorithm": "manual", "capacity": case["workers"]}
+    summary, _ = play(firefox(recorded(traces, "gecko-t-t-linux-large"), provisioner))
+    check_manual(summary, case)
+
+
+def check_manual(summary: Summary, case: dict[str, Any]) -> None:
+    """Compare what the original says of its manual pools."""
+    assert summary.jobs.submitted == case["tasks"]
+    assert summary.waiting_time.count == case["resolved"]
+    assert summary.builders.requested == case["workers"]
+    assert summary.waiting_time.mean == pytest.approx(case["mean_wait_ms"] / 1000, abs=0.0005)
+    assert summary.builder_time / HOUR == pytest.approx(case["worker_hours"], abs=HUNDREDTH)
+    busy = (summary.utilization or 0.0) * summary.builder_time / HOUR
+    assert busy == pytest.approx(case["busy_hours"], abs=HUNDREDTH)
+
+
+def recorded(traces: Path, pool: str) -> Path:
+    """Return a pool's trace; skip where it is not among the recorded ones."""
+    path = traces / "firefox-ci" / f"{pool}.dat"
+    if not path.is_file():
+        pytest.skip(f"no {path.name} among the recorded traces (FARM_TRACES)")
+    return path
+
+
+def events_kept(records: RunRecords) -> int:
+    """Count the instants in the lives of tasks and workers, which the original writes down."""
+    jobs = sum(
+        1 + (end.started_at is not None) + (end.finished_at is not None) for end in records.ends
+    )
+    instants = [(s.requested_at, s.joined_at, s.gone_at) for s in records.builders]
+    return jobs + sum(instant is not None for life in instants for instant in life)
+
+
+def requested_time(summary: Summary, records: RunRecords) -> float:
+    """Seconds of the run phase from request to shutdown, over all builders."""
+    lives = ((s.requested_at or 0.0, s.gone_at or records.last_at) for s in records.builders)
+    return sum(summary.window.overlap(start, end) for start, end in lives)
