@@ -164,7 +164,7 @@ class Intake:
         self.beats.append((host, beat))
 
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
-        """Its builders finish what they run and go; those that it has not begun with go elsewhere."""
+        """Its builders finish what they run and go; another host plays whom it has not begun."""
         self.facts.extend(
             events.DrainRequested(at, pattern_of(builder), retire=True)
             for builder in self._roster.leaves(host)

@@ -143,8 +143,9 @@ class Roster:
         return host
 
     def host_for(self, pool: str) -> HostState | None:
-        """Return who is to play one more builder of the pool: of the pool's own hosts, then of any
-        pool's, the one that plays fewest; None if no host has room.
+        """Return who is to play one more builder of the pool; None if no host has room.
+
+        The pool's own hosts come before any pool's, then who plays fewest.
         """
         free = (host for host in self.hosts.values() if host.takes(pool))
         return min(free, key=lambda host: (host.pool != pool, len(host.plays)), default=None)
@@ -246,9 +247,9 @@ class Roster:
         """Compare a heartbeat with what the host ought to hold.
 
         Returns the orders to send again, the attempts that the host has lost, and whether it is
-        stuck (it beats but does not take its ``queued`` orders, though it does not leave). An unconfirmed attempt counts as
+        stuck (it beats but does not take its ``queued`` orders). An unconfirmed attempt counts as
         missing only if no order is on its way any more; a confirmed one that is not held, and
-        whose end has not come before this heartbeat, is lost.
+        whose end has not come before this heartbeat, is lost. A host that leaves takes no orders.
         """
         old = now - self.patience.grace
         again: list[Order] = []
@@ -267,11 +268,11 @@ class Roster:
                 lost.append(dispatch)
             elif dispatch.sent_at < old and not queued:
                 self._missing(dispatch, now, again, lost)
-        if not queued and not beat.leaving:
+        if beat.leaving:
+            return again, lost, False
+        if not queued:
             again.extend(self._missing_builders(host, beat, now))
-        stuck = (
-            queued > 0 and not beat.leaving and self._oldest_order(host) < now - self.patience.stuck
-        )
+        stuck = queued > 0 and self._oldest_order(host) < now - self.patience.stuck
         return again, lost, stuck
 
     def _missing(
