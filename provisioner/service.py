@@ -176,6 +176,8 @@ class Provisioner:
         )  # fmt: skip
         if self._backend.acts:
             self._operator.tell(plan_of(pool, resize, report))
+            self._metrics.acted(pool, "requested", resize.start)
+            self._metrics.acted(pool, "drained", resize.stop)
 
     def _launch(self, keeping: Keeping, play: Play | None) -> Keeping:
         if play is None:

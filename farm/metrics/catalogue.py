@@ -202,7 +202,7 @@ PROVISIONER = _of(
     Metric(
         "farm_provisioner_actions_total",
         "counter",
-        "Builders started, stopped and adopted, and what failed.",
+        "Builders requested and drained; those that a backend started, removed, failed to start.",
         ("pool", "action"),
     ),
     Metric(
@@ -215,8 +215,52 @@ PROVISIONER = _of(
 
 HOST = _of(
     Metric("farm_host_builders", "gauge", "Builders that this process plays."),
-    Metric("farm_host_attempts", "gauge", "Attempts that this process holds."),
-    Metric("farm_host_attempts_total", "counter", "Attempts that ended here, by how.", ("result",)),
+    Metric(
+        "farm_host_attempts",
+        "gauge",
+        "Attempts that this process holds, by the mode of their jobs.",
+        ("mode",),
+    ),
+    Metric(
+        "farm_host_attempts_total",
+        "counter",
+        "Attempts that ended here, by how; lost ones were dropped with their builder.",
+        ("result",),
+    ),
+    Metric(
+        "farm_host_agenda_lag_seconds",
+        "histogram",
+        "Real time by which something that was due (the end of a job, a heartbeat) came late.",
+        buckets=MICROSECONDS,
+    ),
+    Metric(
+        "farm_host_reports_waiting",
+        "gauge",
+        "Reports to the scheduler that are not on the farm's server yet.",
+    ),
+    Metric(
+        "farm_host_send_failures_total",
+        "counter",
+        "Tries to send reports that failed, because the server was away; they are repeated.",
+    ),
+    Metric(
+        "farm_host_burning_seconds_total",
+        "counter",
+        "Real time from start to end of burning jobs that ended by themselves, times threads.",
+        ("mode",),
+    ),
+    Metric(
+        "farm_host_burning_work_seconds_total",
+        "counter",
+        "Real time that the work of these jobs takes idle cores, as calibrated, times threads.",
+        ("mode",),
+    ),
+    Metric(
+        "farm_host_burning_cpu_seconds_total",
+        "counter",
+        "Processor time that these jobs used.",
+        ("mode",),
+    ),
 )
 
 #: what a scheduler exposes, and what is exported of a finished run

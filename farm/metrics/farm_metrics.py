@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 
 from farm.core.commands import Command
 from farm.core.events import Event
@@ -17,6 +16,7 @@ from farm.metrics.gauges import Gauges
 from farm.metrics.series import Labels, Readings, Series
 from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
+from farm.metrics.version import build_info
 
 #: real seconds between two publications, at least
 INTERVAL = 0.5
@@ -59,7 +59,7 @@ class FarmMetrics:
         self._next_publication = 0.0
         self._next_close_look = 0.0
         series.set("farm_clock_speed_ratio", {(): speed})
-        series.set("farm_build_info", {(_version(),): 1.0})
+        series.set("farm_build_info", build_info())
         series.set("farm_scheduler_leader", {(): 0.0})
         series.begin("farm_scheduler_cycle_seconds")
         series.begin("farm_scheduler_commit_seconds")
@@ -133,10 +133,3 @@ class FarmMetrics:
         self._tally.new_job_estimates = self._gauges.look_closely(at)
         ended = self._monotonic()
         self._next_close_look = ended + max(CLOSE_INTERVAL, CLOSE_RATIO * (ended - began))
-
-
-def _version() -> str:
-    try:
-        return metadata.version("build-farm-emulator")
-    except metadata.PackageNotFoundError:
-        return "unknown"

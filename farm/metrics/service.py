@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 
 from farm.metrics.series import Labels, Readings, Series
+from farm.metrics.version import build_info
 
 
 class ServiceMetrics:
@@ -17,6 +18,7 @@ class ServiceMetrics:
     def __init__(self) -> None:
         self._series = Series()
         self._lock = threading.Lock()
+        self._series.set("farm_build_info", build_info())
 
     def add(self, name: str, labels: Labels = (), amount: float = 1.0) -> None:
         """Let a counter grow."""
@@ -50,7 +52,9 @@ class ProvisionerMetrics(ServiceMetrics):
 
     def observed(self, pool: str, by_state: Mapping[str, int]) -> None:
         """The backend has these builders, by state (running, starting, stopping, …)."""
+        actions = ("requested", "drained", "started", "removed", "failed")
         with self._lock:
+            self._series.begin("farm_provisioner_actions_total", *((pool, a) for a in actions))
             for state in [s for p, s in self._actual if p == pool]:
                 self._actual[pool, state] = 0.0
             for state, count in by_state.items():
@@ -58,7 +62,7 @@ class ProvisionerMetrics(ServiceMetrics):
             self._series.set("farm_provisioner_actual_builders", self._actual)
 
     def acted(self, pool: str, action: str, count: int = 1) -> None:
-        """Builders were started, stopped, adopted or removed as orphans, or an action failed."""
+        """The provisioner, or its backend, did this to so many builders of the pool."""
         self.add("farm_provisioner_actions_total", (pool, action), float(count))
 
     def cycled(self, seconds: float) -> None:
@@ -74,11 +78,38 @@ class ProvisionerMetrics(ServiceMetrics):
 class HostMetrics(ServiceMetrics):
     """What a builder host tells: call these where it beats and where attempts end."""
 
-    def holds(self, builders: int, attempts: int) -> None:
-        """The host plays so many builders and holds so many attempts."""
-        self.set("farm_host_builders", {(): float(builders)})
-        self.set("farm_host_attempts", {(): float(attempts)})
+    def __init__(self) -> None:
+        super().__init__()
+        results = ("succeeded", "failed", "cancelled", "lost")
+        self._series.begin("farm_host_attempts_total", *((result,) for result in results))
+        self._series.begin("farm_host_agenda_lag_seconds")
+        self._series.begin("farm_host_send_failures_total")
 
-    def ended(self, result: str) -> None:
-        """An attempt ended."""
-        self.add("farm_host_attempts_total", (result,))
+    def holds(self, builders: int, attempts: Mapping[str, int]) -> None:
+        """The host plays so many builders and holds so many attempts, by mode."""
+        self.set("farm_host_builders", {(): float(builders)})
+        self.set("farm_host_attempts", {(mode,): float(n) for mode, n in attempts.items()})
+
+    def ended(self, result: str, count: int = 1) -> None:
+        """An attempt ended, or several did."""
+        self.add("farm_host_attempts_total", (result,), float(count))
+
+    def late(self, seconds: float) -> None:
+        """Something happened so long after it was due (real seconds)."""
+        self.observe("farm_host_agenda_lag_seconds", max(0.0, seconds))
+
+    def reports(self, waiting: int, failures: int) -> None:
+        """So many reports are not sent yet; so many tries to send have failed in all."""
+        self.set("farm_host_reports_waiting", {(): float(waiting)})
+        self.set("farm_host_send_failures_total", {(): float(failures)})
+
+    def burns(self, mode: str) -> None:
+        """A job of this mode begins to burn: from now on there is something to count."""
+        with self._lock:
+            for what in ("", "_work", "_cpu"):
+                self._series.begin(f"farm_host_burning{what}_seconds_total", (mode,))
+
+    def burnt(self, mode: str, taken: float, work: float, cpu: float) -> None:
+        """A burning job ended by itself; all in real seconds, added up over its threads."""
+        for what, seconds in (("", taken), ("_work", work), ("_cpu", cpu)):
+            self.add(f"farm_host_burning{what}_seconds_total", (mode,), seconds)

@@ -6,13 +6,14 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
 
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
-from farm.metrics.catalogue import CATALOGUE, FARM
+from farm.metrics.catalogue import CATALOGUE, FARM, HOST
 from farm.metrics.exporter import MetricsServer, registry_of
 from farm.metrics.service import HostMetrics, ProvisionerMetrics
 
@@ -44,8 +45,12 @@ def test_promtool_finds_nothing_to_complain_about(busy, tool):
     provisioner.observed("linux", {"running": 2})
     provisioner.acted("linux", "started")
     provisioner.cycled(0.1)
-    host.holds(1, 2)
+    host.holds(1, {"timed": 2, "stress": 1})
     host.ended("succeeded")
+    host.late(0.002)
+    host.reports(3, 1)
+    host.burns("stress")
+    host.burnt("stress", 3.0, 2.0, 2.5)
     for readings in (busy.readings, provisioner.readings, host.readings):
         text = generate_latest(registry_of(readings, process=False))
         run = subprocess.run(
@@ -55,12 +60,25 @@ def test_promtool_finds_nothing_to_complain_about(busy, tool):
 
 
 def test_every_metric_is_in_the_catalogue_and_documented():
-    """docs/metrics.md names what there is."""
-    from pathlib import Path
-
+    """docs/metrics.md has a line for each, which says what the catalogue says."""
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-    missing = [name for name in CATALOGUE if f"`{name}`" not in text]
-    assert not missing
+    lines = [
+        f"| `{m.name}` | {m.kind} | {', '.join(m.labels) or '–'} | {m.help} |"  # noqa: RUF001
+        for m in CATALOGUE.values()
+    ]
+    assert [line for line in lines if line not in text] == []
+
+
+def test_a_host_shows_all_of_its_metrics():
+    """Those of burning jobs once one has begun; no other metric, and each from the start."""
+    host = HostMetrics()
+    host.holds(1, {"timed": 0})
+    host.reports(0, 0)
+    burning = {name for name in HOST if "_burning_" in name}
+    assert set(host.readings()) == set(HOST) - burning | {"farm_build_info"}
+    host.burns("memory")
+    assert set(host.readings()) == {*HOST, "farm_build_info"}
+    assert host.readings()["farm_host_burning_cpu_seconds_total"] == {("memory",): 0.0}
 
 
 def test_a_farm_shows_what_it_should(busy):
