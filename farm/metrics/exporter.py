@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from wsgiref.simple_server import WSGIServer
 
+import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -20,6 +22,7 @@ from prometheus_client.registry import Collector
 from farm.core.errors import InputError
 from farm.metrics.catalogue import CATALOGUE
 from farm.metrics.series import HistogramValue, Labels, Readings, Value
+from farm.metrics.targets import Target, host_and_port
 
 LOOPBACK = "127.0.0.1"
 
@@ -78,9 +81,17 @@ class MetricsServer:
         read: returns the newest readings; called from the server's threads.
         port: 0 picks a free one (``port`` says which, once the block is entered).
         address: only this machine unless told otherwise.
+        target: the file that says so meanwhile.
     """
 
-    def __init__(self, read: Callable[[], Readings], port: int, address: str = LOOPBACK) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Readings],
+        port: int,
+        address: str = LOOPBACK,
+        target: Target | None = None,
+    ) -> None:
+        self._target = target
         self._registry = registry_of(read)
         self.port = port
         self.address = address
@@ -89,18 +100,20 @@ class MetricsServer:
     @property
     def url(self) -> str:
         """Where to scrape."""
-        return f"http://{self.address}:{self.port}/metrics"
+        return f"http://{host_and_port(self.address, self.port)}/metrics"
 
     def __enter__(self) -> Self:
-        """Begin to serve; raises InputError for a port that cannot be had."""
+        """Begin to serve; raises InputError for a port or a file that cannot be had."""
         try:
             self._running = start_http_server(self.port, self.address, self._registry)
         except (OSError, OverflowError) as error:
             raise InputError(
-                f"--metrics-port: cannot listen on {self.address}:{self.port}: {error}; "
-                "allowed: a free port, 0 for any"
+                "--metrics-port (FARM_METRICS_PORT): cannot listen on "
+                f"{self.address}:{self.port}: {error}; allowed: a free port, 0 for any"
             ) from None
         self.port = self._running[0].server_port
+        if self._target is not None:
+            self._tell(self._target)
         return self
 
     def __exit__(
@@ -110,9 +123,42 @@ class MetricsServer:
         trace: TracebackType | None,
     ) -> None:
         """Stop serving and let go of the port."""
+        if self._target is not None:
+            self._target.remove()
         if self._running is not None:
             server, thread = self._running
             server.shutdown()
             server.server_close()
             thread.join()
             self._running = None
+
+    def _tell(self, target: Target) -> None:
+        try:
+            target.write(self.address, self.port)
+        except OSError as error:
+            self._target = None
+            self.__exit__(None, None, None)
+            raise InputError(
+                f"--metrics-targets (FARM_METRICS_TARGETS): cannot write {target.path}: "
+                f"{error.strerror}; allowed: a folder that can be written to"
+            ) from None
+
+
+class MetricsPlace(msgspec.Struct, frozen=True):
+    """Where a command is to serve metrics, and in which folder to say so."""
+
+    port: int | None = None
+    address: str = LOOPBACK
+    targets: Path | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody asked for metrics: with a folder to say where, any port does."""
+        return self.port is not None or self.targets is not None
+
+    def server(
+        self, read: Callable[[], Readings], target: Callable[[Path], Target]
+    ) -> MetricsServer:
+        """Return what serves these readings there."""
+        file = None if self.targets is None else target(self.targets)
+        return MetricsServer(read, self.port or 0, self.address, file)
