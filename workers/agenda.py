@@ -32,9 +32,11 @@ class Agenda:
 
     Actions run under ``lock``, which everybody who changes the host's state holds; they must
     be short. Entries due at the same instant happen in the order in which they were made.
+    ``late`` is told of each by how many seconds it came too late.
     """
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, lock: threading.RLock, late: Callable[[float], None] | None = None) -> None:
+        self._late = late
         self._changed = threading.Condition(lock)
         self._heap: list[tuple[float, int, Entry]] = []
         self._serial = 0
@@ -75,6 +77,8 @@ class Agenda:
                 if pause is not None and pause <= 0:
                     entry = heapq.heappop(self._heap)[2]
                     if entry.action is not None:
+                        if self._late is not None:
+                            self._late(-pause)
                         entry.action()
                 else:
                     self._changed.wait(None if pause is None else min(pause, LONGEST_WAIT))

@@ -22,8 +22,9 @@ from farm.live.messages import (
     StartAttempt,
     Started,
 )
+from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, Entry
-from workers.burning import BuilderBurns, Burner
+from workers.burning import BuilderBurns, Burner, Burnt
 from workers.stress import MODES as BURNING_MODES
 
 Token = tuple[str, int]
@@ -40,7 +41,9 @@ class PlayedBuilder:
         tell: Callable[[Report], None],
         law: ContentionLaw = NO_CONTENTION,
         burner: Burner | None = None,
+        metrics: HostMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or HostMetrics()
         self.play = play
         self.id = play.builder.id
         self.retiring = False
@@ -78,7 +81,8 @@ class PlayedBuilder:
             slot=order.slot,
         )
         if burns is not None:
-            burns.start(token, order, lambda error: self._burned(token, error))
+            self._metrics.burns(job.mode)
+            burns.start(token, order, lambda burnt: self._burned(token, burnt))
         self._report_load()
         self._end_due(now)
 
@@ -99,6 +103,7 @@ class PlayedBuilder:
     def vanish(self) -> None:
         """Drop everything without a word."""
         self.gone = True
+        self._metrics.ended("lost", len(self.held))
         self.held.clear()
         if self._burns is not None:
             self._burns.stop_all()
@@ -157,7 +162,7 @@ class PlayedBuilder:
             self._end(token, "failed" if self.held[token].job.fails else "succeeded")
         self._look_ahead()
 
-    def _burned(self, token: Token, error: str | None) -> None:
+    def _burned(self, token: Token, burnt: Burnt) -> None:
         """A burning attempt has ended; told by the burner's thread, so the agenda takes over."""
 
         def end() -> None:
@@ -165,8 +170,10 @@ class PlayedBuilder:
                 return  # cancelled, or gone, meanwhile
             self._stop_burning(token)
             self._progress.stop(self._now(), token)
-            failed = error is not None or self.held[token].job.fails
-            self._end(token, "failed" if failed else "succeeded", error or "")
+            if burnt.error is None:
+                self._metrics.burnt(burnt.mode, burnt.taken, burnt.work, burnt.cpu)
+            failed = burnt.error is not None or self.held[token].job.fails
+            self._end(token, "failed" if failed else "succeeded", burnt.error or "")
             self._look_ahead()
 
         self._agenda.after(0, end)
@@ -177,6 +184,7 @@ class PlayedBuilder:
 
     def _end(self, token: Token, outcome: Outcome, reason: str = "") -> None:
         order = self.held.pop(token)
+        self._metrics.ended(outcome)
         self._tell(Finished(order.job.id, order.attempt, self.id, outcome, reason))
         self._report_load()
         if self.play.builder.cleans:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
+
+import msgspec
 
 from farm.core.model import Builder
 from farm.live.messages import StartAttempt
@@ -35,6 +38,20 @@ class Burner(Protocol):
         """End it at once."""
 
 
+class Burnt(msgspec.Struct, frozen=True):
+    """A burning job that ended by itself; spans are real seconds, added up over its threads."""
+
+    #: what went wrong; None: nothing
+    error: str | None
+    mode: str
+    #: from its start to its end
+    taken: float
+    #: what its work takes on idle cores
+    work: float
+    #: of processor time
+    cpu: float
+
+
 class BuilderBurns:
     """Which attempts of a builder burn, and on which processors.
 
@@ -56,15 +73,17 @@ class BuilderBurns:
     def __contains__(self, token: Token) -> bool:
         return token in self._numbers
 
-    def start(self, token: Token, order: StartAttempt, ended: Callable[[str | None], None]) -> None:
-        """Begin to burn; ``ended`` is told from another thread what went wrong (None: nothing)."""
-        job = order.job
+    def start(self, token: Token, order: StartAttempt, ended: Callable[[Burnt], None]) -> None:
+        """Begin to burn; ``ended`` is told how it was, from another thread."""
+        job, threads = order.job, max(1, order.job.threads)
+        seconds, began = job.service_time / self._pace, time.monotonic()
+
+        def told(error: str | None, cpu: float) -> None:
+            taken = (time.monotonic() - began) * threads
+            ended(Burnt(error, job.mode, taken, seconds * threads, cpu))
+
         self._numbers[token] = self._burner.start(
-            job.mode,
-            job.service_time / self._pace,
-            max(1, job.threads),
-            lambda error, _cpu: ended(error),
-            cores=self._cores,
+            job.mode, seconds, threads, told, cores=self._cores
         )
 
     def stop(self, token: Token) -> None:

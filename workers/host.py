@@ -21,10 +21,13 @@ from farm.live.reporter import Reporter
 from farm.live.settings import LiveSettings
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder, Token, law_of
+from workers.metering import HostMetering
+from workers.stress import MODES as BURNING_MODES
 from workers.stress import Burners, BurnSettings
 
 #: ended attempts remembered, so that an order sent twice is obeyed once
 REMEMBERED = 20_000
+MODES = ("timed", *sorted(BURNING_MODES))
 CLOSE_TIMEOUT = 2.0
 
 
@@ -39,7 +42,8 @@ class BuilderHost:
         self._settings = settings
         self._pid = pid
         self._lock = threading.RLock()
-        self._agenda = Agenda(self._lock)
+        self.metering = HostMetering(settings)
+        self._agenda = Agenda(self._lock, self.metering.metrics.late)
         url = settings.redis_url or "redis://127.0.0.1:6379/0"
         self._reporter = Reporter(url, Keys(settings.prefix), settings.host)
         self._burners = Burners(BurnSettings.from_texts(settings.burner, settings.work_rates))
@@ -58,21 +62,28 @@ class BuilderHost:
             self._up = True
             self._come_up()
             self._beat()
+        self.metering.open()
 
     def close(self) -> None:
         """Go: wait for running attempts as long as the settings say, then say good-bye."""
+        if self._leave():
+            self._burners.close()
+            self._agenda.stop(CLOSE_TIMEOUT)
+            self._reporter.close(CLOSE_TIMEOUT)
+        self.metering.close()
+
+    def _leave(self) -> bool:
+        """Drop everything and say good-bye; False: there is nothing to leave."""
         with self._lock:
             if not self._up:
-                return
+                return False
             if self._settings.drain_time > 0:
                 self._await_end_of_attempts(self._settings.drain_time)
             self._up = False
             for builder in self._builders.values():
                 builder.vanish()
             self._reporter.put(HostLeft())
-        self._burners.close()
-        self._agenda.stop(CLOSE_TIMEOUT)
-        self._reporter.close(CLOSE_TIMEOUT)
+            return True
 
     def start_attempt(self, order: StartAttempt) -> None:
         """Begin an attempt, unless it is known already or its builder is not played here."""
@@ -95,7 +106,12 @@ class BuilderHost:
         with self._lock:
             if order.builder.id not in self._builders:
                 self._builders[order.builder.id] = PlayedBuilder(
-                    order, self._agenda, self._reporter.put, law_of(order), self._burners
+                    order,
+                    self._agenda,
+                    self._reporter.put,
+                    law_of(order),
+                    self._burners,
+                    self.metering.metrics,
                 )
 
     def retire(self, order: Retire) -> None:
@@ -127,6 +143,7 @@ class BuilderHost:
             return
         for name in [name for name, builder in self._builders.items() if builder.gone]:
             del self._builders[name]
+        self._measure()
         played = self._builders.values()
         self._reporter.put(
             Beat(
@@ -137,6 +154,15 @@ class BuilderHost:
         )
         self._empty.notify_all()
         self._agenda.after(self._settings.beat_interval, self._beat)
+
+    def _measure(self) -> None:
+        """Tell the metrics what only now and then is worth a look."""
+        held = dict.fromkeys(MODES, 0)
+        for builder in self._builders.values():
+            for order in builder.held.values():
+                held[order.job.mode] = held.get(order.job.mode, 0) + 1
+        self.metering.metrics.holds(len(self._builders), held)
+        self.metering.metrics.reports(self._reporter.waiting, self._reporter.failures)
 
     def _remember(self, token: Token) -> None:
         self._seen[token] = None

@@ -36,7 +36,10 @@ class Reporter:
         self._queue: deque[Report] = deque()
         self._beat_queued = False
         self._changed = threading.Condition()
-        self._sending = False
+        #: reports in the envelope that is being sent
+        self._sending = 0
+        #: tries to send that failed, and were made again
+        self.failures = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="farm-reporter", daemon=True)
 
@@ -61,6 +64,12 @@ class Reporter:
             self._beat_queued = False
             self.life = uuid.uuid4().hex[:12]
             self._seq = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many reports are not in the inbox yet."""
+        with self._changed:
+            return len(self._queue) + self._sending
 
     def flush(self, timeout: float) -> bool:
         """Wait until everything queued is in the inbox; False if it is not in time."""
@@ -87,7 +96,7 @@ class Reporter:
             except MessageError as error:
                 self.refused = self.refused or error
             with self._changed:
-                self._sending = False
+                self._sending = 0
                 self._changed.notify_all()
 
     def _next_envelope(self) -> Envelope | None:
@@ -104,7 +113,7 @@ class Reporter:
                     break
                 if isinstance(reports[-1], Beat):
                     self._beat_queued = False
-            self._sending = True
+            self._sending = len(reports)
             self._seq += 1
             return Envelope(VERSION, self.sender, self.life, self._seq, tuple(reports))
 
@@ -115,6 +124,7 @@ class Reporter:
                 self._client.xadd(self._key, {"m": data})
             except (*LOST_CONNECTION, redis.ResponseError):
                 # a server out of memory answers with an error; it too may recover
+                self.failures += 1
                 if self._closing.wait(pause):
                     return
                 pause = min(2 * pause, 0.25)

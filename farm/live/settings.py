@@ -14,6 +14,10 @@ FARM_BURNER           what jobs of mode ``stress`` burn with: ``auto`` (stress-n
                       installed, the default), ``own``, ``stress-ng``
 FARM_WORK_RATES       work that one idle core does in a second, ``cpu=900,memory=12000``; what is
                       left out is measured by the host, with its first job that burns
+FARM_METRICS_PORT     port on which this host serves Prometheus metrics (0: any free one);
+                      absent: none, or any free one if FARM_METRICS_TARGETS is given
+FARM_METRICS_ADDRESS  where it serves them (default: to this machine only)
+FARM_METRICS_TARGETS  folder in which it says where it serves them, in a file for Prometheus
 ==================== =============================================================
 """
 
@@ -40,6 +44,9 @@ class LiveSettings(msgspec.Struct, frozen=True):
     play: str = ""
     burner: str = ""
     work_rates: str = ""
+    metrics_port: str = ""
+    metrics_address: str = ""
+    metrics_targets: str = ""
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
@@ -56,6 +63,9 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         play=(env.get("FARM_PLAY") or "").replace("{host}", host),
         burner=env.get("FARM_BURNER") or "",
         work_rates=env.get("FARM_WORK_RATES") or "",
+        metrics_port=env.get("FARM_METRICS_PORT") or "",
+        metrics_address=env.get("FARM_METRICS_ADDRESS") or "",
+        metrics_targets=env.get("FARM_METRICS_TARGETS") or "",
     )
 
 
@@ -84,5 +94,9 @@ def host_environment(settings: LiveSettings) -> dict[str, str]:
         "FARM_DRAIN_TIME": repr(settings.drain_time),
         "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
         "FARM_PLAY": settings.play,
+        # never those of the process that starts the host: two cannot have one port
+        "FARM_METRICS_PORT": settings.metrics_port,
+        "FARM_METRICS_ADDRESS": settings.metrics_address,
+        "FARM_METRICS_TARGETS": settings.metrics_targets,
         **{name: value for name, value in own.items() if value},
     }

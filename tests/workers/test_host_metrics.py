@@ -1,0 +1,192 @@
+"""A builder host's metrics: what it counts, where it serves it, and what is left afterwards."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from farm.core.model import Builder, Job
+from farm.live.messages import VERSION, CancelAttempt, Play, StartAttempt
+from farm.live.server import free_port
+from farm.live.settings import LiveSettings, from_environment, host_environment
+from workers import host as module
+from workers.host import BuilderHost
+
+PATIENCE = 30.0
+
+
+class Host(BuilderHost):
+    """A host that speaks to a server which is away, so nobody gives it orders but the test."""
+
+    def begin(self, name: str, service_time: float, **job) -> None:
+        order = Job(id=name, service_time=service_time, **job)
+        self.start_attempt(StartAttempt(v=VERSION, job=order, attempt=1, builder="b", slot=0))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Scrape one value."""
+        assert self.metering.url is not None
+        with urllib.request.urlopen(self.metering.url, timeout=5) as answer:
+            text = answer.read().decode()
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if (sample.name, sample.labels) == (name, labels):
+                    return sample.value
+        return None
+
+    def until(self, wanted: float, name: str, **labels: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.value(name, **labels)) != wanted:
+            assert time.monotonic() < deadline, f"{name} {labels} is {found}"
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
+    """Make a host that plays one builder; it leaves after the test."""
+    monkeypatch.setattr(module, "CLOSE_TIMEOUT", 0.05)  # what it says is heard by nobody
+    made: list[Host] = []
+
+    def make(**settings: str) -> Host:
+        url = f"redis://127.0.0.1:{free_port()}/0"
+        host = Host(
+            LiveSettings(
+                redis_url=url,
+                host="host/1",
+                beat_interval=0.05,
+                burner="own",
+                work_rates="cpu=4,memory=40",
+                **settings,
+            ),
+            pid=1,
+        )
+        made.append(host)
+        host.start()
+        host.play(Play(v=VERSION, builder=Builder(id="b", pool="p", index=0, slots=9)))
+        return host
+
+    yield make
+    for host in made:
+        host.close()
+
+
+def test_a_host_counts_what_it_holds_and_how_it_ended(hosted):
+    """By mode while it runs, by result when it is over; what was dropped is lost."""
+    host = hosted(metrics_port="0")
+    host.until(1, "farm_host_builders")
+    for name in ("a", "b", "c"):
+        host.begin(name, 1000.0)
+    host.begin("wrong", 0.0, fails=True)
+    host.begin("right", 0.0)
+    host.until(3, "farm_host_attempts", mode="timed")
+    host.cancel_attempt(CancelAttempt(v=VERSION, job="a", attempt=1, builder="b"))
+    host.until(2, "farm_host_attempts", mode="timed")
+    for result in ("succeeded", "failed", "cancelled"):
+        assert host.value("farm_host_attempts_total", result=result) == 1
+    assert host.value("farm_host_attempts_total", result="lost") == 0
+    host.retire(module.Retire(v=VERSION, builder="b"))
+    host.until(0, "farm_host_builders")
+    assert host.value("farm_host_attempts_total", result="lost") == 2
+
+
+def test_a_host_tells_how_late_it_is_and_what_it_cannot_send(hosted):
+    """Every beat is due at an instant; with the server away reports pile up, tries are counted."""
+    host = hosted(metrics_port="0")
+    host.begin("a", 0.0)
+    deadline = time.monotonic() + PATIENCE
+    while not (
+        (host.value("farm_host_agenda_lag_seconds_count") or 0) >= 2
+        and (host.value("farm_host_reports_waiting") or 0) >= 4  # up twice, started, finished
+        and (host.value("farm_host_send_failures_total") or 0) >= 1
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_burning_job_is_measured_against_the_calibration(hosted):
+    """Its time, its processor time, and what its work takes on idle cores, times its threads."""
+    host = hosted(metrics_port="0")
+    host.begin("hot", 0.25, mode="stress", threads=2)
+    host.until(1, "farm_host_attempts_total", result="succeeded")
+    what = {
+        name: host.value(f"farm_host_burning{name}_seconds_total", mode="stress")
+        for name in ("", "_work", "_cpu")
+    }
+    assert what["_work"] == 0.5
+    # two threads of one unit of work each, which the lowered rate declares to last 0.25 s
+    assert 0 < what["_cpu"] < what[""]
+
+
+def test_a_host_without_the_setting_serves_nothing(hosted):
+    """It counts all the same; nobody listens."""
+    before = threading.active_count()
+    host = hosted()
+    assert host.metering.url is None
+    host.close()
+    assert threading.active_count() == before
+
+
+def test_a_host_leaves_no_thread_no_port_and_no_file(hosted, tmp_path: Path):
+    """With a folder to say where, any port does; the file is there as long as the port is."""
+    before = threading.active_count()
+    host = hosted(metrics_targets=str(tmp_path / "targets"))
+    (path,) = (tmp_path / "targets").iterdir()
+    assert path.name == "host%2F1.json"
+    (entry,) = json.loads(path.read_bytes())
+    (address,) = entry["targets"]
+    assert host.metering.url == f"http://{address}/metrics"
+    assert address.startswith("127.0.0.1:")
+    assert entry["labels"] == {"job": "builders", "host": "host/1"}
+    host.close()
+    assert list((tmp_path / "targets").iterdir()) == []
+    assert threading.active_count() == before
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+
+
+@pytest.mark.parametrize("port", ["taken", "many", "70000"])
+def test_a_port_that_cannot_be_had_is_one_line_and_the_host_plays_on(hosted, caplog, port):
+    """Metrics are not worth a job."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        if port == "taken":
+            port = str(taken.getsockname()[1])
+        host = hosted(metrics_port=port)
+    (line,) = [r.getMessage() for r in caplog.records if "metrics" in r.getMessage()]
+    assert line.startswith("this host serves no metrics: ")
+    assert "FARM_METRICS_PORT" in line
+    assert port in line
+    assert host.metering.url is None
+    host.begin("a", 0.0)
+    results = host.metering.metrics.readings()["farm_host_attempts_total"]
+    assert results["succeeded",] == 1.0
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line_too(hosted, caplog, tmp_path: Path):
+    """And the port is given back."""
+    (tmp_path / "file").touch()
+    before = threading.active_count()
+    host = hosted(metrics_targets=str(tmp_path / "file"))
+    (line,) = [r.getMessage() for r in caplog.records if "metrics" in r.getMessage()]
+    assert "FARM_METRICS_TARGETS" in line
+    assert host.metering.url is None
+    host.close()
+    assert threading.active_count() == before
+
+
+def test_a_host_is_never_given_the_port_of_whoever_starts_it():
+    """What the settings do not say is written over what the environment says."""
+    told = host_environment(LiveSettings())
+    assert {told[f"FARM_METRICS_{name}"] for name in ("PORT", "ADDRESS", "TARGETS")} == {""}
+    given = LiveSettings(
+        host="h", metrics_port="9100", metrics_address="0.0.0.0", metrics_targets="/t"
+    )
+    again = from_environment(host_environment(given))
+    for name in ("metrics_port", "metrics_address", "metrics_targets"):
+        assert getattr(again, name) == getattr(given, name)
