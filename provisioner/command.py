@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.options import MetricsAddress, MetricsPort, Overrides
+from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides
 from farm.cli.provisioning import algorithms_of
 from farm.core.errors import InputError, RunError
 from farm.live.connection import LOST_CONNECTION, connect, redacted
@@ -23,8 +23,9 @@ from farm.live.keys import Keys
 from farm.live.lease import Lease
 from farm.live.operator import Operator
 from farm.live.settings import LiveSettings, from_environment
-from farm.metrics.exporter import LOOPBACK, MetricsServer
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
+from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
 from provisioner.backends.docker import ContainerOptions, DockerBackend, connect_engine
 from provisioner.backends.dry_run import DryRun
@@ -112,6 +113,16 @@ def provision(
     ] = 120.0,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
+    metrics_targets: MetricsTargets = None,
+    builder_metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            envvar="FARM_BUILDER_METRICS_PORT",
+            min=1,
+            max=65535,
+            help="docker: each container serves metrics on this port of its own; absent: none.",
+        ),
+    ] = None,
 ) -> None:
     """Size the pools of a live farm, until SIGTERM or Ctrl-C. One at a time: others stand by."""
     logging.basicConfig(
@@ -120,14 +131,15 @@ def provision(
     algorithms = algorithms_of(load_scenario(scenario, sets or ()))
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
-    settings = msgspec.structs.replace(from_environment(), redis_url=redis, play="")
+    place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
+    settings = _settings_of_hosts(redis, place)
     options = ContainerOptions(image=image, network=network, cpus=cpus, memory=memory, farm=name)
     stop = _stop_on_signals()
     with ExitStack() as stack:
         operator = stack.enter_context(Operator(redis, settings.prefix, "farm-provisioner"))
         lease = _take_charge(redis, settings, stack, stop)
         if backend is BackendName.DOCKER:
-            inside = msgspec.structs.replace(settings, redis_url=builder_redis or redis)
+            inside = _settings_of_containers(settings, builder_redis, builder_metrics_port)
             chosen: Backend = _docker(inside, options, keep=keep)
         elif backend is BackendName.PROCESS:
             folder = hosts_dir or Path(
@@ -138,12 +150,37 @@ def provision(
             chosen = DryRun()
         stack.callback(chosen.close)
         metrics = ProvisionerMetrics()
-        if metrics_port is not None:
-            stack.enter_context(MetricsServer(metrics.readings, metrics_port, metrics_address))
+        if place.wanted:
+            stack.enter_context(place.server(metrics.readings, provisioner_target))
         patience = Patience(boot_timeout=boot_timeout)
         service = Provisioner(operator, algorithms, chosen, patience, metrics=metrics)
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
         _serve(service, lease, stop)
+
+
+def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
+    """Return what hosts beside us are told: any free port is theirs, ours is not."""
+    return msgspec.structs.replace(
+        from_environment(),
+        redis_url=redis,
+        play="",
+        metrics_port="",
+        metrics_address=place.address,
+        metrics_targets=str(place.targets or ""),
+    )
+
+
+def _settings_of_containers(
+    settings: LiveSettings, redis: str | None, metrics_port: int | None
+) -> LiveSettings:
+    """Return what hosts in containers are told: each has all ports of an address of its own."""
+    return msgspec.structs.replace(
+        settings,
+        redis_url=redis or settings.redis_url,
+        metrics_port=str(metrics_port or ""),
+        metrics_address="0.0.0.0",  # noqa: S104 - reached by its neighbours on the network only
+        metrics_targets="",
+    )
 
 
 def _docker(settings: LiveSettings, options: ContainerOptions, *, keep: bool) -> DockerBackend:

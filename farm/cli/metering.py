@@ -10,8 +10,9 @@ from farm.core.pool_spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.driver import Observer
 from farm.live.world import LiveStatus
-from farm.metrics.exporter import MetricsServer
+from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
+from farm.metrics.targets import scheduler_target
 
 Progress = Callable[[LiveStatus], None]
 
@@ -24,17 +25,16 @@ class Metering:
         scheduler: Scheduler,
         pools: Sequence[PoolSpec],
         speed: float,
-        port: int | None,
-        address: str,
+        place: MetricsPlace,
     ) -> None:
         self.metrics: FarmMetrics | None = None
         self.observers: tuple[Observer, ...] = ()
         self._server: MetricsServer | None = None
-        if port is not None:
+        if place.wanted:
             desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
             self.metrics = FarmMetrics(scheduler, speed=speed, desired=desired)
             self.observers = (self.metrics.observe,)
-            self._server = MetricsServer(self.metrics.readings, port, address)
+            self._server = place.server(self.metrics.readings, scheduler_target)
 
     @property
     def url(self) -> str | None:

@@ -50,6 +50,15 @@ MetricsAddress = Annotated[
         help="Where metrics are served: this machine only, unless told otherwise.",
     ),
 ]
+MetricsTargets = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="FARM_METRICS_TARGETS",
+        help="Builder hosts here serve metrics too, on free ports, and each process says where in "
+        "a file in DIR, for Prometheus's file_sd_configs.",
+    ),
+]
 
 
 def learning(source: Path | None) -> list[str]:

@@ -22,6 +22,7 @@ from farm.cli.options import (
     LearnFrom,
     MetricsAddress,
     MetricsPort,
+    MetricsTargets,
     Out,
     Overrides,
     Quiet,
@@ -35,7 +36,7 @@ from farm.core.model import Job
 from farm.live.desk import Desk
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveStatus
-from farm.metrics.exporter import LOOPBACK
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
 from farm.units import format_duration, parse_duration
@@ -67,6 +68,7 @@ def run(
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
+    metrics_targets: MetricsTargets = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -87,7 +89,8 @@ def run(
     load = _until(batches(build_jobs(wanted)), duration)
     desk = Desk(scheduler, pools, scenario=wanted.model_dump(mode="json", exclude_none=True))
     provisioner = EmbeddedProvisioner(desk, algorithms_of(wanted))
-    metering = Metering(scheduler, pools, wanted.live.speed, metrics_port, metrics_address)
+    place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
+    metering = Metering(scheduler, pools, wanted.live.speed, place)
     recording = Recording(wanted, "live", out)
     try:
         with metering, _display(quiet=quiet or as_json) as progress:
@@ -96,7 +99,7 @@ def run(
                 scheduler,
                 pools,
                 load,
-                _options(wanted, redis),
+                _options(wanted, redis, place),
                 observe=together([*recording.observers, desk.observe, *metering.observers]),
                 progress=metering.progress(progress),
                 on_up=provisioner.meet,
@@ -117,10 +120,16 @@ def run(
     raise typer.Exit(130 if ended.interrupted else exit_code(summary))
 
 
-def _options(scenario: Scenario, redis: str | None) -> LiveOptions:
+def _options(scenario: Scenario, redis: str | None, metrics: MetricsPlace) -> LiveOptions:
     live = scenario.live
-    rates = rates_for(scenario)
-    return LiveOptions(speed=live.speed, redis_url=redis, hosts=live.hosts, work_rates=rates)
+    return LiveOptions(
+        speed=live.speed,
+        redis_url=redis,
+        hosts=live.hosts,
+        work_rates=rates_for(scenario),
+        metrics_address=metrics.address,
+        metrics_targets=metrics.targets,
+    )
 
 
 def _until(load: Iterator[Batch], duration: str | None) -> Iterable[Batch]:

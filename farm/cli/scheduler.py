@@ -11,7 +11,7 @@ import typer
 from farm.assembly import make_scheduler, pool_specs
 from farm.cli.estimating import Estimating
 from farm.cli.metering import Metering
-from farm.cli.options import MetricsAddress, MetricsPort, Overrides, ScenarioFile
+from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides, ScenarioFile
 from farm.core.errors import InputError, StateError
 from farm.core.restoration import restore
 from farm.core.runtime_estimators import RuntimeDistribution
@@ -24,7 +24,7 @@ from farm.live.operator import Operator
 from farm.live.run import LiveOptions, Stays, run_live
 from farm.live.settings import from_environment
 from farm.live.world import LiveWorld
-from farm.metrics.exporter import LOOPBACK
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
 
@@ -52,6 +52,7 @@ def scheduler(
     ] = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
+    metrics_targets: MetricsTargets = None,
 ) -> None:
     """Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C.
 
@@ -68,7 +69,8 @@ def scheduler(
     estimating = Estimating(wanted, live=True)
     brain = make_scheduler(wanted, explain_last=1000, estimator=estimating.estimator)
     pools = pool_specs(wanted)
-    metering = Metering(brain, pools, wanted.live.speed, metrics_port, metrics_address)
+    place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
+    metering = Metering(brain, pools, wanted.live.speed, place)
     plain = wanted.model_dump(mode="json", exclude_none=True)
     desk = Desk(brain, pools, long_lived=True, keep_ended=keep_ended, scenario=plain)
 
@@ -83,7 +85,7 @@ def scheduler(
             brain,
             pools,
             None,
-            _options(wanted, brain, redis, hosts, metering, fresh=fresh),
+            _options(wanted, brain, redis, hosts, metering, place, fresh=fresh),
             observe=together([desk.observe, *metering.observers]),
             progress=metering.progress(),
             on_up=up,
@@ -101,6 +103,7 @@ def _options(
     redis: str,
     hosts: int,
     metering: Metering,
+    metrics: MetricsPlace,
     *,
     fresh: bool,
 ) -> LiveOptions:
@@ -118,6 +121,8 @@ def _options(
         redis_url=redis,
         prefix=from_environment().prefix,
         hosts=hosts,
+        metrics_address=metrics.address,
+        metrics_targets=metrics.targets,
         stays=Stays(
             restore=go_on,
             rules=scenario.scheduling.model_dump_json(),

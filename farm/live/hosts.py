@@ -14,6 +14,7 @@ import msgspec
 
 from farm.core.errors import RunError
 from farm.live.settings import LiveSettings, child_environment
+from farm.metrics.targets import forget_host
 
 STOP_TIMEOUT = 5.0
 #: a host that ends so soon after its start is broken; starting it again would not help
@@ -30,6 +31,7 @@ class HostProcess:
     def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:
         self.name = settings.host
         self.log = log
+        self._settings = settings
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
@@ -74,6 +76,7 @@ class HostProcess:
 
     def close(self) -> None:
         """Let go of an ended process."""
+        forget_host(self._settings.metrics_targets, self.name)
         cord: IO[bytes] | None = self._process.stdin
         if cord is not None:
             with contextlib.suppress(OSError):

@@ -93,6 +93,9 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     beat_interval: float = 1.0
     #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
     work_rates: str = ""
+    #: hosts serve metrics there if they have a folder to say so
+    metrics_address: str = ""
+    metrics_targets: Path | None = None
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
     #: None: the run ends with its load, and clears up after itself
@@ -307,6 +310,8 @@ class _Farm:
             prefix=options.prefix,
             beat_interval=options.beat_interval,
             work_rates=options.work_rates,
+            metrics_address=options.metrics_address,
+            metrics_targets=str(options.metrics_targets or ""),
         )
         hosts = HostProcesses(settings, self._host_count, folder, restart=options.restart_hosts)
         return self._stack.enter_context(hosts)

@@ -22,6 +22,7 @@ from farm.live.messages import Play
 from farm.live.pool_report import HostRecord, PoolReport
 from farm.live.processes import began_at, is_alive
 from farm.live.settings import LiveSettings
+from farm.metrics.targets import forget_host
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove
 
@@ -45,9 +46,10 @@ class HostFile(msgspec.Struct, frozen=True):
 class AdoptedHost:
     """A host that an earlier provisioner started."""
 
-    def __init__(self, name: str, file: HostFile) -> None:
+    def __init__(self, name: str, file: HostFile, targets: str = "") -> None:
         self.name = name
         self.pid = file.pid
+        self._targets = targets
         self._began = file.began
 
     @property
@@ -67,7 +69,8 @@ class AdoptedHost:
                 os.kill(self.pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Let go of an ended process."""
+        forget_host(self._targets, self.name)
 
     def last_words(self) -> str:
         """It did not tell us."""
@@ -137,13 +140,15 @@ class ProcessBackend:
     def _adopt(self) -> None:
         for path in sorted(self._folder.glob("*.json")):
             try:
-                host = AdoptedHost(path.stem, msgspec.json.decode(path.read_bytes(), type=HostFile))
+                file = msgspec.json.decode(path.read_bytes(), type=HostFile)
             except (OSError, msgspec.DecodeError):
                 continue
+            host = AdoptedHost(path.stem, file, self._settings.metrics_targets)
             if host.exit_code is None:
                 self.hosts[host.name] = host
                 log.info("adopted builder host %s (process %d)", host.name, host.pid)
             else:
+                host.close()
                 path.unlink(missing_ok=True)
 
     def _start(self) -> None:
