@@ -23,6 +23,10 @@ T = TypeVar("T")
 
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
+#: what every builder is called on its network, so that one question finds them all (Prometheus)
+ALIAS = "builder"
+#: networks of the Engine's own, on which nobody has another name
+NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
 #: real seconds that the Engine has to answer
 ENGINE_TIMEOUT = 30
@@ -109,7 +113,7 @@ class DockerBackend:
                 nano_cpus=round(options.cpus * 1e9),
                 mem_limit=options.memory,
                 pids_limit=options.pids,
-                network=options.network,
+                **self._network(),
                 init=True,
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
@@ -144,6 +148,13 @@ class DockerBackend:
             if _is_gone(error) and "image" in str(error).lower():
                 raise BackendError(self._no_image(error)) from error
             raise BackendError(f"Docker Engine: {_first_line(error)}") from error
+
+    def _network(self) -> dict[str, Any]:
+        network = self._options.network
+        if network is None or network in NAMELESS:
+            return {"network": network}
+        named = self._client.api.create_endpoint_config(aliases=[ALIAS])
+        return {"network": network, "networking_config": {network: named}}
 
     def _no_image(self, error: Exception) -> str:
         return (

@@ -39,6 +39,7 @@ class FakeEngine:
         self.closed = False
         self.containers = SimpleNamespace(list=self._list, run=self._run, get=self._get)
         self.images = SimpleNamespace(get=self._image)
+        self.api = SimpleNamespace(create_endpoint_config=lambda **named: named)
 
     def ping(self) -> None:
         self._answer()
@@ -110,6 +111,21 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
     assert decode_play(environment["FARM_PLAY"]) == PLAY
     assert box["command"][:1] == ["celery"]
     assert json.loads(environment["FARM_PLAY"])["speed"] == 10.0
+
+
+def test_builders_share_a_name_on_a_network_of_the_farms_own(engine, backend):
+    """One question about it finds them all; the Engine's own networks know no such names."""
+    backend.launch(PLAY)
+    ((_, box),) = engine.boxes.items()
+    assert box["how"]["networking_config"] == {"farm_default": {"aliases": ["builder"]}}
+    for network in (None, "bridge", "host"):
+        engine.boxes.clear()
+        DockerBackend(engine, SETTINGS, ContainerOptions(image="farm", network=network)).launch(
+            PLAY
+        )
+        ((_, box),) = engine.boxes.items()
+        assert "networking_config" not in box["how"]
+        assert box["how"]["network"] == network
 
 
 def test_its_own_containers_are_found_again_and_only_those(engine, backend):
