@@ -15,6 +15,10 @@ OVERDUE_GUESS_S = 120.0
 """A job that overruns its estimate is taken to end in two minutes, however late it is."""
 
 
+#: what decides whom a builder can run: its processors, and whether it is virtual
+Kind = tuple[tuple[str, ...], bool]
+
+
 class NextBuilder(msgspec.Struct, frozen=True):
     """When the next slot of a platform comes free, and why (the time to next builder)."""
 
@@ -42,20 +46,25 @@ class Capacity:
         self, builders: Iterable[BuilderView], jobs: Iterable[JobView], rules: Rules
     ) -> None:
         self._rules = rules
-        self._usable = [builder for builder in builders if builder.usable]
+        #: usable builders by kind, with the places at which they were given
+        self._kinds: dict[Kind, list[tuple[int, BuilderView]]] = {}
+        for place, builder in enumerate(builders):
+            if builder.usable:
+                kind = (builder.processors, builder.virtualized)
+                self._kinds.setdefault(kind, []).append((place, builder))
         self._holders: dict[str, list[JobView]] = {}
         for job in jobs:
             if job.builder is not None:
                 self._holders.setdefault(job.builder, []).append(job)
         self._pools: dict[Platform, int] = {}
         self._next: dict[Platform, NextBuilder] = {}
-        self._runners: dict[Platform, frozenset[str]] = {}
+        self._runners: dict[Platform, frozenset[Kind]] = {}
 
     def group_pool(self, platform: Platform) -> int:
         """Count the usable slots, busy or free, that can run jobs of this platform."""
         platform = platform.normalised()
         if platform not in self._pools:
-            self._pools[platform] = sum(b.slots for b in self._usable if b.can_run(platform))
+            self._pools[platform] = sum(builder.slots for builder in self._able(platform))
         return self._pools[platform]
 
     def pool_for_job(self, platform: Platform) -> int:
@@ -71,7 +80,7 @@ class Capacity:
         """Say when a slot of this platform comes free."""
         platform = platform.normalised()
         if platform not in self._next:
-            able = [builder for builder in self._usable if builder.can_run(platform)]
+            able = self._able(platform)
             self._next[platform] = self._first_free(able) or self._first_to_end(able)
         return self._next[platform]
 
@@ -81,15 +90,23 @@ class Capacity:
         if ours == theirs:
             return True
         if self._rules.shared_builders:
-            return not self._able(ours).isdisjoint(self._able(theirs))
+            return not self._able_kinds(ours).isdisjoint(self._able_kinds(theirs))
         return ours.virtualized == theirs.virtualized and None in (ours.processor, theirs.processor)
 
-    def _able(self, platform: Platform) -> frozenset[str]:
+    def _able_kinds(self, platform: Platform) -> frozenset[Kind]:
         if platform not in self._runners:
             self._runners[platform] = frozenset(
-                builder.name for builder in self._usable if builder.can_run(platform)
+                kind for kind, builders in self._kinds.items() if builders[0][1].can_run(platform)
             )
         return self._runners[platform]
+
+    def _able(self, platform: Platform) -> list[BuilderView]:
+        """Return the usable builders that can run it, in the order in which they were given."""
+        able = [self._kinds[kind] for kind in self._able_kinds(platform)]
+        if len(able) == 1:
+            return [builder for _, builder in able[0]]
+        places = sorted((one for builders in able for one in builders), key=lambda one: one[0])
+        return [builder for _, builder in places]
 
     def _first_free(self, able: list[BuilderView]) -> NextBuilder | None:
         room = [(max(0, b.slots - len(self._holders.get(b.name, ()))), b.name) for b in able]

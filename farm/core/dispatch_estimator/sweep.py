@@ -8,7 +8,8 @@ operations of length n, where asking for each job alone costs n passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -56,7 +57,11 @@ class _Group:
 
 
 class QueueEstimates:
-    """Every waiting job's estimate, by place in dispatch order (arrays, one entry per job)."""
+    """Every waiting job's estimate, by place in dispatch order.
+
+    The arrays (one entry per job) are worked out when they are first asked for: whoever wants the
+    estimates of some jobs (``estimate_at``, ``head_of_queue``, ``new_job``) does not pay for them.
+    """
 
     def __init__(self, columns: WaitingColumns, capacity: Capacity, rules: Rules) -> None:
         self.rules = rules
@@ -68,23 +73,47 @@ class QueueEstimates:
         self._group_of = np.array([names.index(p.normalised()) for p in written], dtype=np.int32)
         self._groups = self._in_order_of_appearance(names, written)
         self._rivals_of: dict[tuple[str | None, bool], list[_Group]] = {}
-        n = len(columns.codes)
-        #: predecessor lead time, seconds
-        self.plt_s: Floats = np.zeros(n)
-        #: time to next builder, seconds
-        self.tnb_s: Floats = np.zeros(n)
-        #: how many competing jobs are ahead
-        self.predecessors: Counts = np.zeros(n, dtype=np.intp)
-        for group in self._groups:
-            self._fill(group)
-        pools = np.array([capacity.pool_for_job(platform) for platform in written], dtype=np.int64)
-        #: seconds until dispatch; NaN: no builder can run it
-        self.estimate_s: Floats = np.maximum(rules.floor_s, self.tnb_s + self.plt_s)
-        if n:
-            self.estimate_s[pools[columns.codes] == 0] = np.nan
 
     def __len__(self) -> int:
         return len(self.columns.codes)
+
+    @cached_property
+    def plt_s(self) -> Floats:
+        """Predecessor lead time, seconds."""
+        found = np.zeros(len(self))
+        for group, rival in self._pairs():
+            found[group.positions] += rival.quotients[_count_before(rival, group)]
+        return found
+
+    @cached_property
+    def predecessors(self) -> Counts:
+        """How many competing jobs are ahead."""
+        found = np.zeros(len(self), dtype=np.intp)
+        for group, rival in self._pairs():
+            found[group.positions] += _count_before(rival, group)
+        return found
+
+    @cached_property
+    def tnb_s(self) -> Floats:
+        """Time to next builder, seconds."""
+        found = np.zeros(len(self))
+        for group in self._groups:
+            found[group.positions] = self.next_builder(group.platform).tnb_s
+        return found
+
+    @cached_property
+    def estimate_s(self) -> Floats:
+        """Seconds until dispatch; NaN: no builder can run it."""
+        found = np.maximum(self.rules.floor_s, self.tnb_s + self.plt_s)
+        shown = (self.rules.shown(platform) for platform in self.columns.platforms)
+        pools = np.array([self.capacity.pool_for_job(p) for p in shown], dtype=np.int64)
+        if len(self):
+            found[pools[self.columns.codes] == 0] = np.nan
+        return found
+
+    def estimate_at(self, place: int) -> float | None:
+        """Return one entry of ``estimate_s`` without working all of them out; None for NaN."""
+        return self.new_job(self.columns.platforms[self.columns.codes[place]], place)
 
     def head_place(self, platform: Platform) -> int | None:
         """Return the place of the head job of this platform's queue; None: it is empty."""
@@ -137,8 +166,7 @@ class QueueEstimates:
         ours = platform.normalised()
         for group in self._groups:
             if group.platform == ours:
-                estimate = float(self.estimate_s[group.positions[0]])
-                return None if np.isnan(estimate) else estimate
+                return self.estimate_at(int(group.positions[0]))
         return self.new_job(platform)
 
     def _rivals(self, platform: Platform) -> list[_Group]:
@@ -193,14 +221,11 @@ class QueueEstimates:
     def _rounded(self, sums: Floats) -> Floats:
         return np.rint(sums) if self.rules.whole_seconds else sums
 
-    def _fill(self, group: _Group) -> None:
-        """Add up, for each job of the group, its rivals' quotients at its place."""
-        places = group.positions
-        for rival in self._rivals(group.platform):
-            before = _count_before(rival, group)
-            self.plt_s[places] += rival.quotients[before]
-            self.predecessors[places] += before
-        self.tnb_s[places] = self.next_builder(group.platform).tnb_s
+    def _pairs(self) -> Iterator[tuple[_Group, _Group]]:
+        """Yield each group with each of its rivals, in the order in which lead times are added."""
+        for group in self._groups:
+            for rival in self._rivals(group.platform):
+                yield group, rival
 
 
 def _count_before(rival: _Group, group: _Group) -> Counts:
