@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from farm.core import events
 from farm.core.commands import EndJob
+from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.snapshot import condition_of
 from farm.core.state import BuilderState, JobState, JobStatus
@@ -47,6 +49,27 @@ class Mirror:
     def waiting(self) -> int:
         """How many jobs the store shows as waiting."""
         return len(self._places)
+
+    def touch(self, fact: Event) -> None:
+        """Note what the fact may change (what it did is looked up when all is decided)."""
+        if isinstance(fact, events.JobsSubmitted):
+            for job in fact.jobs:
+                self.touch_job(job.id)
+        elif isinstance(fact, events.JobStarted | events.JobFinished | events.AttemptLost):
+            self.touch_job(fact.job)
+            self.touch_builder(fact.builder)
+        elif isinstance(fact, events.BuilderJoined):
+            self.touch_builder(fact.builder.id)
+        elif isinstance(
+            fact,
+            events.SlotCleaned | events.BuilderRetired | events.BuilderLost | events.LoadReported,
+        ):
+            self.touch_builder(fact.builder)
+        elif isinstance(fact, events.PriorityChanged):
+            self.touch_job(fact.job)
+        elif isinstance(fact, events.DrainRequested | events.UndrainRequested):
+            for builder in self._book.builders:
+                self.touch_builder(builder)
 
     def touch_job(self, job_id: str) -> None:
         """This job may have changed."""

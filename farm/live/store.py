@@ -44,7 +44,7 @@ class Batch:
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
         #: Celery messages by host, in order
-        self.messages: dict[str, list[bytes]] = defaultdict(list)
+        self.messages: dict[str, list[bytes]] = {}
 
     @property
     def is_empty(self) -> bool:

@@ -37,12 +37,11 @@ from farm.live.fleet import Fleet
 from farm.live.idleness import IdleWatch
 from farm.live.inbox import AT_ONCE, Inbox
 from farm.live.intake import Intake
-from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
 from farm.live.mirror import FarmBook, Mirror, write_hosts
-from farm.live.roster import HostState, Patience, Roster
+from farm.live.outbox import Outbox
+from farm.live.roster import Patience, Roster
 from farm.live.saved import Counts, SavedFarm
 from farm.live.store import Batch, Store
-from farm.live.task_messages import TaskMessages
 
 T = TypeVar("T")
 
@@ -117,7 +116,8 @@ class LiveWorld:
         self.clock = clock
         self.roster = Roster(patience or Patience())
         self.fleet = Fleet(pools, clock.speed)
-        self.intake = Intake(self.fleet, self.roster, self._send)
+        self._outbox = Outbox(self.roster)
+        self.intake = Intake(self.fleet, self.roster, self._outbox.send)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -132,7 +132,6 @@ class LiveWorld:
         self._cycle_began: float | None = None
         timeouts = {p.name: p.idle_timeout for p in pools if p.idle_timeout is not None}
         self._idle = IdleWatch(book, timeouts)
-        self._messages = TaskMessages()
         self._batch = Batch()
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
@@ -168,27 +167,28 @@ class LiveWorld:
             if not facts:
                 self.take_in()
         fact = facts.popleft()
-        self._touch(fact)
+        self._mirror.touch(fact)
         return fact
 
     def execute(self, command: Command) -> None:
         """Note an order for the batch; ``next_event`` commits it."""
         if isinstance(command, StartJob):
-            self._start(command)
+            self._mirror.touch_job(command.job.id)
+            self._mirror.touch_builder(command.builder)
+            self._outbox.start(command)
         elif isinstance(command, EndJob):
             self.ended[command.outcome] += 1
             self._mirror.ended(command, self._batch)
         elif isinstance(command, CancelJob):
-            self._cancel(command)
+            self._mirror.touch_job(command.job)
+            self._outbox.cancel(command)
         elif isinstance(command, RequeueJob):
             self._mirror.touch_job(command.job)
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
         elif isinstance(command, RetireBuilder):
             self._mirror.touch_builder(command.builder)
-            host = self.roster.host_of.get(command.builder)
-            if host is not None:
-                self._send(host, self.roster.retire(host, command.builder, time.monotonic()))
+            self._outbox.retire(command)
 
     # --- for whoever runs it ----------------------------------------------------------------
 
@@ -286,6 +286,7 @@ class LiveWorld:
         """Write what the last facts led to, and send the orders, as one transaction."""
         for builder in self._mirror.write(self._batch):
             self._idle.look(builder, self.clock.now())
+        self._batch.messages = self._outbox.take()
         cursor = self._inbox.cursor
         if cursor == self._committed and self._batch.is_empty:
             return
@@ -325,64 +326,6 @@ class LiveWorld:
             stopping=self.stopping,
             worst_delay=self.intake.worst_delay,
         )
-
-    # --- orders -----------------------------------------------------------------------------
-
-    def _start(self, command: StartJob) -> None:
-        self._mirror.touch_job(command.job.id)
-        self._mirror.touch_builder(command.builder)
-        host = self.roster.host_of.get(command.builder)
-        if host is None:
-            return  # just lost: that fact is next in line
-        order = StartAttempt(
-            v=VERSION,
-            job=command.job,
-            attempt=command.attempt,
-            builder=command.builder,
-            slot=command.slot,
-        )
-        self.roster.dispatch(host, order, time.monotonic())
-        self._send(host, order)
-
-    def _cancel(self, command: CancelJob) -> None:
-        self._mirror.touch_job(command.job)
-        host = self.roster.host_of.get(command.builder)
-        if host is not None:
-            order = CancelAttempt(
-                v=VERSION,
-                job=command.job,
-                attempt=command.attempt,
-                builder=command.builder,
-                reason=command.reason,
-            )
-            self.roster.cancel(host, order, time.monotonic())
-            self._send(host, order)
-
-    def _send(self, host: HostState, order: Order) -> None:
-        self._batch.messages[host.name].append(self._messages.encode(order, host.name))
-
-    # --- facts ------------------------------------------------------------------------------
-
-    def _touch(self, fact: Event) -> None:
-        """Note what the fact may change, for the mirror (which looks when all is decided)."""
-        if isinstance(fact, events.JobsSubmitted):
-            for job in fact.jobs:
-                self._mirror.touch_job(job.id)
-        elif isinstance(fact, events.JobStarted | events.JobFinished | events.AttemptLost):
-            self._mirror.touch_job(fact.job)
-            self._mirror.touch_builder(fact.builder)
-        elif isinstance(fact, events.BuilderJoined):
-            self._mirror.touch_builder(fact.builder.id)
-        elif isinstance(
-            fact,
-            events.SlotCleaned | events.BuilderRetired | events.BuilderLost | events.LoadReported,
-        ):
-            self._mirror.touch_builder(fact.builder)
-        elif isinstance(fact, events.PriorityChanged):
-            self._mirror.touch_job(fact.job)
-        elif isinstance(fact, events.DrainRequested | events.UndrainRequested):
-            for builder in self._book.builders:
-                self._mirror.touch_builder(builder)
 
     def _calling(self, action: Callable[[], T]) -> T:
         """Call the server, again and again while it is away for a short time."""

@@ -79,7 +79,7 @@ def test_committing_twice_changes_nothing(store: Store, redis, keys: Keys):
     batch = Batch()
     waits(batch, 1)
     batch.builders["b"] = record = BuilderRecord(Builder(id="b", pool="p", index=1), "idle", 0, 0.0)
-    batch.messages["host"].extend([b"one", b"two"])
+    batch.messages["host"] = [b"one", b"two"]
     store.commit(batch, "0-0", 0.0)
     store.commit(batch, "0-0", 0.0)
     assert store.depths() == {"amd64/virtual": 1}

@@ -1,0 +1,66 @@
+"""Orders on their way to builder hosts: remembered by the roster, written as Celery messages."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
+from farm.live.roster import HostState, Roster
+from farm.live.task_messages import TaskMessages
+
+
+class Outbox:
+    """Collects the messages that a batch of decisions sends; whose host is gone gets none.
+
+    (That its builder is lost is then the next fact in line.)
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._messages = TaskMessages()
+        self._waiting: dict[str, list[bytes]] = defaultdict(list)
+
+    def start(self, command: StartJob) -> None:
+        """Let a builder begin an attempt."""
+        host = self._roster.host_of.get(command.builder)
+        if host is not None:
+            order = StartAttempt(
+                v=VERSION,
+                job=command.job,
+                attempt=command.attempt,
+                builder=command.builder,
+                slot=command.slot,
+            )
+            self._roster.dispatch(host, order, time.monotonic())
+            self.send(host, order)
+
+    def cancel(self, command: CancelJob) -> None:
+        """Let a builder stop an attempt."""
+        host = self._roster.host_of.get(command.builder)
+        if host is not None:
+            order = CancelAttempt(
+                v=VERSION,
+                job=command.job,
+                attempt=command.attempt,
+                builder=command.builder,
+                reason=command.reason,
+            )
+            self._roster.cancel(host, order, time.monotonic())
+            self.send(host, order)
+
+    def retire(self, command: RetireBuilder) -> None:
+        """Let a builder go."""
+        host = self._roster.host_of.get(command.builder)
+        if host is not None:
+            self.send(host, self._roster.retire(host, command.builder, time.monotonic()))
+
+    def send(self, host: HostState, order: Order) -> None:
+        """Put an order to a host into the batch that is being made."""
+        self._waiting[host.name].append(self._messages.encode(order, host.name))
+
+    def take(self) -> dict[str, list[bytes]]:
+        """Return the messages by host, in order, and begin anew."""
+        taken, self._waiting = self._waiting, defaultdict(list)
+        return taken
