@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from rich.progress import Progress
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
 from farm.cli.job_lines import parse_lines, parse_platform
 from farm.cli.options import AsJson, Quiet
-from farm.core.errors import InputError
+from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.live.operator import AT_ONCE, Operator
 from farm.live.pool_report import PoolReport
@@ -33,7 +34,7 @@ def submit(
         typer.Argument(
             metavar="[FILE]",
             help="Jobs as JSON lines (.jsonl) or csv, or a trace; - reads JSON lines from stdin. "
-            "Absent: one job, described by the options.",
+            "(with --format: a trace of that format). Absent: one job, described by the options.",
         ),
     ] = None,
     service_time: Annotated[
@@ -101,6 +102,7 @@ def submit(
         )
     if pace is not None and not 0 < pace < float("inf"):
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
+    streamed = str(source) == "-" and trace_format is None
     with reach(redis, folder) as operator:
         warn_if_unattended(operator)
         pools = operator.pools()
@@ -115,18 +117,20 @@ def submit(
                 one, level=level, score=score, priority=priority, threads=threads
             )
             found: Iterable[Job] = _copies(one, count)
-        elif str(source) == "-":
+        elif streamed:
             found = parse_lines(sys.stdin, "stdin", prefix or _made_up("stdin"), default)
+        elif str(source) == "-":
+            found = _of_stdin(trace_format, jobs, wanted, default)
         else:
             found = _of_file(source, trace_format, jobs, wanted, default)
-        if prefix is not None and str(source) != "-":
+        if prefix is not None and not streamed:
             found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
         if not allow_unrunnable:
             found = _runnable(found, pools)
         counter = _Submission(operator, skip_known=skip_known)
         if pace is not None:
             counter.paced(found, pace)
-        elif str(source) == "-":
+        elif streamed:
             counter.stream(found)
         else:
             counter.at_once(list(found), quiet=quiet or as_json)
@@ -279,6 +283,19 @@ def _of_file(
         elif job.platform == Platform() and default is not None:
             changes["platform"] = default
         yield msgspec.structs.replace(job, **changes) if changes else job
+
+
+def _of_stdin(
+    trace_format: str | None, jobs: int | None, forced: Platform | None, default: Platform | None
+) -> Iterator[Job]:
+    """Yield the jobs of a trace that comes through standard input (readers want a file)."""
+    with tempfile.TemporaryDirectory(prefix="farm-submit-") as folder:
+        copy = Path(folder) / _made_up("stdin")
+        copy.write_bytes(sys.stdin.buffer.read())
+        try:
+            yield from _of_file(copy, trace_format, jobs, forced, default)
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(copy), "stdin")) from None
 
 
 def _only_platform(pools: dict[str, PoolReport]) -> Platform | None:

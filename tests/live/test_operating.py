@@ -212,6 +212,13 @@ def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
     )
     bad = up.farm("submit", "-", stdin='{"service_time": 1}\n', code=2)
     assert "stdin:1: unknown key 'service_time'; did you mean service_time_s?" in bad
+    # a trace comes the same way, for a farm that cannot see our files (in a container)
+    trace = "submitted_at_s,service_time_s\n0,5\n1,6\n2,7\n"
+    two = up.farm("submit", "-", "--format", "csv", "--jobs", "2", "--prefix", "t.", stdin=trace)
+    assert "2 jobs submitted" in two
+    assert "stdin:2: service_time_s: found 'long'" in up.farm(
+        "submit", "-", "--format", "csv", stdin="submitted_at_s,service_time_s\n0,long\n", code=2
+    )
     (told,) = json.loads(up.farm("explain", "long-2", "--json"))[:1]
     assert told["job"] == "long-2"
 
