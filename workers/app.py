@@ -6,13 +6,17 @@ Importing this reads the settings from the environment (FARM_REDIS_URL, FARM_HOS
 
 from __future__ import annotations
 
+from farm.core.errors import FarmError
 from farm.live.celery_app import celery_app
 from farm.live.keys import Keys
 from farm.live.settings import from_environment
 from workers.lifecycle import bind
 from workers.tasks import register
 
-settings = from_environment()
+try:
+    settings = from_environment()
+except FarmError as error:
+    raise SystemExit(str(error)) from None
 app = celery_app(
     settings.redis_url or "redis://127.0.0.1:6379/0", Keys(settings.prefix), settings.host
 )

@@ -48,13 +48,13 @@ class PlayedBuilder:
         self.id = play.builder.id
         self.retiring = False
         self.gone = False
+        self.booted = False
         self.held: dict[Token, StartAttempt] = {}
         self._agenda = agenda
         self._tell = tell
         self._progress: Progress[Token] = Progress(law, play.builder.speed)
         self._next: Entry | None = None
         self._burns = BuilderBurns(burner, play.builder, play.speed) if burner else None
-        self._booted = False
         self._overloaded = False
         self._after(play.boot_time, self._boot)
 
@@ -133,7 +133,7 @@ class PlayedBuilder:
             unless_gone()
 
     def _boot(self) -> None:
-        self._booted = True
+        self.booted = True
         self._tell(BuilderUp(self.play.builder))
 
     def _leave(self) -> None:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from farm.live.keys import Keys
 from farm.live.messages import (
     Beat,
+    BuilderGone,
     CancelAttempt,
     HostLeft,
     HostUp,
@@ -22,6 +23,7 @@ from farm.live.settings import LiveSettings
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder, Token, law_of
 from workers.metering import HostMetering
+from workers.ready import ReadyFile
 from workers.stress import MODES as BURNING_MODES
 from workers.stress import Burners, BurnSettings
 
@@ -51,6 +53,9 @@ class BuilderHost:
         self._seen: OrderedDict[Token, None] = OrderedDict()
         self._empty = threading.Condition(self._lock)
         self._up = False
+        #: told to go: nothing is taken any more
+        self._leaving = False
+        self._ready = ReadyFile(settings.ready_file)
         #: the builder of our own, if we have one
         self._own = decode_play(settings.play) if settings.play else None
 
@@ -78,12 +83,24 @@ class BuilderHost:
             if not self._up:
                 return False
             if self._settings.drain_time > 0:
-                self._await_end_of_attempts(self._settings.drain_time)
+                self._drain()
             self._up = False
             for builder in self._builders.values():
                 builder.vanish()
             self._reporter.put(HostLeft())
+            self._ready.show(playing=False)
             return True
+
+    def _drain(self) -> None:
+        """Let what runs end (Celery consumes no more orders by now), and builders go in order."""
+        self._leaving = True
+        for name in [name for name, builder in self._builders.items() if not builder.booted]:
+            self._builders.pop(name).vanish()
+        self._tell_beat()
+        self._await_end_of_attempts(self._settings.drain_time)
+        for builder in self._builders.values():
+            if not (builder.held or builder.gone):
+                self._reporter.put(BuilderGone(builder.id))
 
     def start_attempt(self, order: StartAttempt) -> None:
         """Begin an attempt, unless it is known already or its builder is not played here."""
@@ -113,6 +130,7 @@ class BuilderHost:
                     self._burners,
                     self.metering.metrics,
                 )
+                self._ready.show(playing=True)
 
     def retire(self, order: Retire) -> None:
         """Shut a builder down."""
@@ -134,7 +152,8 @@ class BuilderHost:
             self._come_up()
 
     def _come_up(self) -> None:
-        self._reporter.put(HostUp(self._pid, own=self._own is not None))
+        settings, own = self._settings, self._own is not None
+        self._reporter.put(HostUp(self._pid, own=own, room=settings.room, pool=settings.pool))
         if self._own is not None:
             self.play(self._own)
 
@@ -143,17 +162,22 @@ class BuilderHost:
             return
         for name in [name for name, builder in self._builders.items() if builder.gone]:
             del self._builders[name]
+        self._ready.show(playing=bool(self._builders))
         self._measure()
+        self._tell_beat()
+        self._empty.notify_all()
+        self._agenda.after(self._settings.beat_interval, self._beat)
+
+    def _tell_beat(self) -> None:
         played = self._builders.values()
         self._reporter.put(
             Beat(
                 held=tuple(token for builder in played for token in builder.held),
                 builders=tuple(self._builders),
                 retiring=tuple(builder.id for builder in played if builder.retiring),
+                leaving=self._leaving,
             )
         )
-        self._empty.notify_all()
-        self._agenda.after(self._settings.beat_interval, self._beat)
 
     def _measure(self) -> None:
         """Tell the metrics what only now and then is worth a look."""

@@ -170,7 +170,7 @@ class Desk:
             for name in self._pools
         }
         hosts = {
-            host.name: HostRecord(host.name, len(host.plays), host.own)
+            host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
             for host in world.roster.hosts.values()
             if not host.lost
         }
@@ -205,6 +205,7 @@ class Desk:
             heard=plan.serial if plan else 0,
             requested=requested,
             joined=tuple(joined),
+            elsewhere=world.roster.elsewhere(name) + world.fleet.outside_of(name),
             states={**states, "booting": len(requested)},
             closely=watch is not None and watch.closely,
             outside=watch is not None and watch.outside,

@@ -99,6 +99,10 @@ class Fleet:
             if play.builder.id not in there:
                 self.booting[play.builder.id] = play.builder.pool
 
+    def outside_of(self, pool: str) -> int:
+        """Return how many builders of the pool are to come with hosts of their own."""
+        return sum(play.builder.pool == pool for play in self.outside.values())
+
     def booting_of(self, pool: str) -> int:
         """Return how many builders of the pool are asked for and not there."""
         return sum(one == pool for one in self.booting.values())

@@ -18,6 +18,8 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     requested: dict[str, float] = {}
     #: builders that are there, whatever they do
     joined: tuple[str, ...] = ()
+    #: how many of both need no room on a host: they have one of their own, or theirs is leaving
+    elsewhere: int = 0
     #: builders by what they are doing (booting ones too)
     states: dict[str, int] = {}
     #: the snapshot has the estimates of work and time
@@ -43,6 +45,8 @@ class HostRecord(msgspec.Struct, frozen=True):
     builders: int
     #: it plays a builder of its own
     own: bool = False
+    #: it was told to go, and takes nobody more
+    leaving: bool = False
 
 
 class LostBuilder(msgspec.Struct, frozen=True):

@@ -3,7 +3,11 @@
 ==================== =============================================================
 FARM_REDIS_URL        the server, e.g. ``redis://:password@host:6379/0``
 FARM_PREFIX           first part of every key (default ``farm:``)
-FARM_HOST             name of this builder host (default: machine and process id)
+FARM_HOST             name of this builder host, in which ``{hostname}`` stands for the machine's
+                      (default: machine and process id)
+FARM_HOST_ROOM        builders that this host plays at most (default 0: any number)
+FARM_HOST_POOL        the pool whose builders alone it plays (default: any)
+FARM_READY_FILE       a file that is there as long as this host plays a builder
 FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its parent died)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
@@ -29,6 +33,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from farm.core.errors import InputError
+
 DEFAULT_PREFIX = "farm:"
 
 
@@ -39,6 +45,10 @@ class LiveSettings(msgspec.Struct, frozen=True):
     prefix: str = DEFAULT_PREFIX
     host: str = ""
     watch_stdin: bool = False
+    #: see ``farm.live.messages.HostUp``
+    room: int = 0
+    pool: str = ""
+    ready_file: str = ""
     drain_time: float = 0.0
     beat_interval: float = 1.0
     play: str = ""
@@ -50,14 +60,21 @@ class LiveSettings(msgspec.Struct, frozen=True):
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
-    """Read the settings from the environment (or from the mapping given, in tests)."""
+    """Read the settings from the environment (or from the mapping given, in tests).
+
+    Raises InputError for a FARM_HOST_ROOM that is no number of builders.
+    """
     env = os.environ if environ is None else environ
-    host = env.get("FARM_HOST") or f"{socket.gethostname()}-{os.getpid()}"
+    host = env.get("FARM_HOST") or f"{{hostname}}-{os.getpid()}"
+    host = host.replace("{hostname}", socket.gethostname())
     return LiveSettings(
         redis_url=env.get("FARM_REDIS_URL") or None,
         prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
         host=host,
         watch_stdin=env.get("FARM_WATCH_STDIN") == "1",
+        room=_room(env.get("FARM_HOST_ROOM") or "0"),
+        pool=env.get("FARM_HOST_POOL") or "",
+        ready_file=env.get("FARM_READY_FILE") or "",
         drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
         beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
         play=(env.get("FARM_PLAY") or "").replace("{host}", host),
@@ -77,6 +94,15 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     return value if 0 <= value < float("inf") else default
 
 
+def _room(text: str) -> int:
+    """Not a mistake to go on with: a host that takes anybody is not what was meant."""
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(
+            f"FARM_HOST_ROOM: found {text!r}; allowed: a number of builders, 0 for any number"
+        )
+    return int(text)
+
+
 def child_environment(settings: LiveSettings) -> dict[str, str]:
     """Return this process's environment with the settings written over it, for a child."""
     return os.environ | host_environment(settings)
@@ -90,6 +116,9 @@ def host_environment(settings: LiveSettings) -> dict[str, str]:
         "FARM_REDIS_URL": settings.redis_url or "",
         "FARM_PREFIX": settings.prefix,
         "FARM_HOST": settings.host,
+        "FARM_HOST_ROOM": str(settings.room),
+        "FARM_HOST_POOL": settings.pool,
+        "FARM_READY_FILE": settings.ready_file,
         "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
         "FARM_DRAIN_TIME": repr(settings.drain_time),
         "FARM_BEAT_INTERVAL": repr(settings.beat_interval),

@@ -1,0 +1,205 @@
+"""A builder host that is told to go finishes what it runs, takes no more, and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.core.errors import InputError
+from farm.core.model import Builder, Job
+from farm.live.hosts import HostProcess
+from farm.live.keys import Keys
+from farm.live.messages import (
+    VERSION,
+    Beat,
+    BuilderGone,
+    Finished,
+    HostLeft,
+    HostUp,
+    Play,
+    StartAttempt,
+    decode_envelope,
+)
+from farm.live.server import Server
+from farm.live.settings import LiveSettings, from_environment, host_environment
+from tests.live.test_scheduler_service import Service, jobs_of
+from workers.host import BuilderHost
+
+pytestmark = pytest.mark.live
+
+
+def play(name: str, boot_time: float = 0.0) -> Play:
+    """Return the order to play this builder."""
+    builder = Builder(id=name, pool="linux", index=1, processors=("amd64",), slots=2)
+    return Play(v=VERSION, builder=builder, boot_time=boot_time)
+
+
+def start(builder: str, service_time: float) -> StartAttempt:
+    """Return the order to start a job there."""
+    job = Job(id="job", service_time=service_time)
+    return StartAttempt(v=VERSION, job=job, attempt=1, builder=builder, slot=0)
+
+
+class Alone:
+    """A builder host in this process, and what it reported."""
+
+    def __init__(self, settings: LiveSettings, client: Any) -> None:
+        self.host = BuilderHost(settings, pid=1)
+        self._client = client
+        self._inbox = Keys(settings.prefix).inbox
+
+    def reports(self) -> list[Any]:
+        entries = self._client.xrange(self._inbox)
+        return [r for _, entry in entries for r in decode_envelope(entry[b"m"]).reports]
+
+
+@pytest.fixture
+def alone(server: Server, keys: Keys, client: Any, tmp_path: Path) -> Iterator[Alone]:
+    """A host of room 1 of the pool linux, that finishes what it runs within 20 s."""
+    settings = LiveSettings(
+        redis_url=server.url,
+        prefix=keys.prefix,
+        host="alone",
+        room=1,
+        pool="linux",
+        ready_file=str(tmp_path / "playing"),
+        drain_time=20.0,
+        beat_interval=0.1,
+    )
+    found = Alone(settings, client)
+    found.host.start()
+    yield found
+    found.host.close()
+
+
+def until(there: Callable[[], object]) -> None:
+    """Wait for something."""
+    for _ in range(400):
+        if there():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it did not happen")
+
+
+def test_a_host_that_is_told_to_go_finishes_and_lets_its_builders_go(alone: Alone):
+    """It says so first, what it holds ends, then its builders retire, then it is gone."""
+    alone.host.play(play("b"))
+    alone.host.start_attempt(start("b", 1.0))
+    alone.host.close()
+    said = alone.reports()
+    told = next(i for i, r in enumerate(said) if isinstance(r, Beat) and r.leaving)
+    assert said[told].held == (("job", 1),)
+    rest = [report for report in said[told:] if not isinstance(report, Beat)]
+    finished = rest[0]
+    assert isinstance(finished, Finished)
+    assert finished.outcome == "succeeded"
+    assert rest[-2:] == [BuilderGone("b"), HostLeft()]
+
+
+def test_a_builder_that_has_not_booted_is_not_begun(alone: Alone):
+    """The heartbeat does not name it, so another host is given it; it never says it is up."""
+    alone.host.play(play("b", boot_time=0.5))
+    alone.host.close()
+    said = alone.reports()
+    assert [r.builders for r in said if isinstance(r, Beat) and r.leaving] == [()]
+    assert said[-1] == HostLeft()
+
+
+def test_the_ready_file_is_there_while_a_builder_is_played(alone: Alone, tmp_path: Path):
+    """Whoever removes hosts that are not ready removes no builder."""
+    file = tmp_path / "playing"
+    assert not file.exists()
+    alone.host.play(play("b"))
+    assert file.exists()
+    alone.host.start_attempt(start("b", 0.5))
+    alone.host._builders["b"].retire()
+    until(lambda: not file.exists())
+
+
+def test_a_host_announces_its_room(alone: Alone):
+    """And the pool that it is for."""
+    until(alone.reports)
+    assert alone.reports()[0] == HostUp(1, room=1, pool="linux")
+
+
+def test_a_ready_file_that_cannot_be_written_hurts_nobody(alone: Alone, tmp_path: Path):
+    """The host plays on."""
+    (tmp_path / "playing").mkdir()
+    alone.host.play(play("b"))
+    alone.host.start_attempt(start("b", 0.1))
+    until(lambda: any(isinstance(report, Finished) for report in alone.reports()))
+
+
+@pytest.fixture
+def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
+    """A farm whose hosts have room for one builder each, and finish what they run."""
+    farm = Service(server, keys, tmp_path)
+    yield farm
+    if farm.process is not None and farm.process.poll() is None:
+        farm.process.kill()
+        farm.process.wait()
+    farm.store.clear()
+    farm.client.close()
+
+
+def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path: Path):
+    """SIGTERM in mid-work, with work waiting: each job runs once, its builder is replaced."""
+    settings = LiveSettings(
+        redis_url=service.url,
+        prefix=service.keys.prefix,
+        room=1,
+        drain_time=30.0,
+        beat_interval=0.2,
+    )
+    hosts = [
+        HostProcess(_named(settings, number), tmp_path / f"host-{number}.log")
+        for number in range(3)
+    ]
+    try:
+        service.start()
+        service.until(lambda: len(service.store.builders()) == 3, "joining")
+        service.submit(jobs_of(24, 2.0))
+        service.until(lambda: len(service.store.attempts()) == 6, "work")
+        hosts[0].terminate()
+        service.until(lambda: hosts[0].exit_code is not None, "the host's end")
+        service.until(lambda: service.store.count_results() == 24, "the end of all", 60)
+        ends = [service.store.result(job.id) for job in jobs_of(24, 2.0)]
+        assert {end.outcome for end in ends} == {"succeeded"}
+        # what was on its way to the host when it stopped listening is the only exception
+        assert sum(end.attempts for end in ends) <= 24 + 2
+        assert len(service.store.builders()) == 2, "a fixed pool's third waits for a host"
+        hosts.append(HostProcess(_named(settings, 3), tmp_path / "host-3.log"))
+        service.until(lambda: len(service.store.builders()) == 3, "a successor")
+        assert "is lost" not in service.log()
+    finally:
+        for host in hosts:
+            host.kill()
+            host.wait(10)
+            host.close()
+
+
+def _named(settings: LiveSettings, number: int) -> LiveSettings:
+    environment = host_environment(settings) | {"FARM_HOST": f"host-{number}"}
+    return from_environment(environment)
+
+
+def test_room_and_pool_come_from_the_environment():
+    """And go on to a host's own environment."""
+    settings = from_environment(
+        {"FARM_HOST": "box-{hostname}", "FARM_HOST_ROOM": "2", "FARM_HOST_POOL": "mac"}
+    )
+    assert (settings.room, settings.pool) == (2, "mac")
+    assert "{" not in settings.host
+    assert from_environment(host_environment(settings)) == settings
+    assert from_environment({}).room == 0
+
+
+@pytest.mark.parametrize("text", ["one", "-1", "1.5", "²"])
+def test_a_room_that_is_no_number_is_an_error(text: str):
+    """A host that takes anybody is not what was meant."""
+    with pytest.raises(InputError, match=r"FARM_HOST_ROOM: found '.*'; allowed: a number"):
+        from_environment({"FARM_HOST_ROOM": text})
