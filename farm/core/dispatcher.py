@@ -184,13 +184,19 @@ class Dispatcher:
     def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
         if builder.accepts:
-            builder.pool.accepting += 1
-            builder.pool.idle_builders += builder.busy == 0
+            builder.pool.opens(builder)
             if builder.busy < len(builder.slots):
                 builder.group.free.offer(builder)
 
+    def take_no_more(self, builder: BuilderState, at: float) -> None:
+        """The builder goes on with what it runs, and its slots are not offered any more."""
+        if builder.accepts:
+            self.close(builder, at)
+            builder.pool.closes(builder)
+        builder.accepts = False
+
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
-        """The builder takes no more jobs (``gone``: for good)."""
+        """Withdraw a builder's slots from the queues (``gone``: for good)."""
         group: BuilderGroup = builder.group
         group.free.withdraw(builder, gone=gone)
         if self.watched:

@@ -7,7 +7,6 @@ each fact means; ``dispatcher.py`` says which job goes to which slot.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,21 +15,16 @@ import msgspec
 
 from farm.core import events
 from farm.core.cancelling import Canceller
-from farm.core.commands import (
-    IGNORED,
-    NO_COMMANDS,
-    Command,
-    RequeueJob,
-)
+from farm.core.commands import IGNORED, NO_COMMANDS, Command
 from farm.core.dispatchers import make_dispatcher
 from farm.core.estimator import Estimator
 from farm.core.events import Event
-from farm.core.failures import FailureRules, judge
 from farm.core.job_book import JobBook
 from farm.core.matching import Lane
 from farm.core.model import Builder
+from farm.core.requeueing import Requeuer
 from farm.core.rules import SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts, Slot
+from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 _RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING
@@ -47,6 +41,7 @@ class Scheduler:
         self.dispatcher = make_dispatcher(rules, estimator)
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
+        self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
         self._learns = estimator.learns
@@ -118,13 +113,13 @@ class Scheduler:
             state.started_at = state.dispatched_at
         orders: list[Command] = []
         if outcome == "cancelled" and state.status is not _CANCELLING:
-            self._void(slot, at, event.reason or "given up by its builder", orders)
+            self.requeuer.void(slot, at, event.reason or "given up by its builder", orders)
             return orders
         if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
-        if outcome == "failed" and self.rules.failures is not None:
-            self._judge(state, slot, at, event.reason, orders)
+        if outcome == "failed" and (failures := self.rules.failures) is not None:
+            self.requeuer.judge(state, slot, failures, at, event.reason, orders)
             return orders
         if outcome == "succeeded":
             slot.builder.failures = 0
@@ -146,77 +141,8 @@ class Scheduler:
         if state is None or (slot := state.slot) is None:
             return IGNORED
         orders: list[Command] = []
-        self._void(slot, event.at, event.reason or "its builder does not know it", orders)
+        self.requeuer.void(slot, event.at, event.reason or "its builder does not know it", orders)
         return orders
-
-    def _void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
-        """An attempt came to nothing though its builder is there: the slot goes on."""
-        state = slot.running
-        if self.rules.failures is not None and state and state.status is not _CANCELLING:
-            self._judge(state, slot, at, reason, orders)
-            return
-        lane = self._give_back(slot, at, reason, orders)
-        self.canceller.fail_fast(at, orders)
-        self.dispatcher.attempt_over(slot, at, orders)
-        if lane is not None:
-            self.dispatcher.fill_lanes([lane], at, orders)
-
-    def _judge(
-        self, state: JobState, slot: Slot, at: float, reason: str, orders: list[Command]
-    ) -> None:
-        """Find out who is to blame for a failed attempt; the other one goes on."""
-        rules = self.rules.failures or FailureRules()
-        verdict = judge(state, slot.builder, rules, reason)
-        if verdict.builder_fails:
-            self._close(slot.builder, at)
-            slot.builder.failed = True
-        tries = math.inf if verdict.job_is_reset else 0
-        lane = self._give_back(slot, at, verdict.reason, orders, tries)
-        self.canceller.fail_fast(at, orders)
-        if lane is not None:
-            # before its old slot is free again: another builder is the better test
-            self.dispatcher.fill_lanes([lane], at, orders)
-        self.dispatcher.attempt_over(slot, at, orders)
-        if verdict.builder_fails:
-            self.dispatcher.look_again(at, orders)
-
-    def _close(self, state: BuilderState, at: float) -> None:
-        """A builder takes no more jobs."""
-        if state.accepts:
-            self.dispatcher.close(state, at)
-            state.pool.accepting -= 1
-            state.pool.idle_builders -= state.busy == 0
-        state.accepts = False
-
-    def _give_back(
-        self,
-        slot: Slot,
-        at: float,
-        reason: str,
-        orders: list[Command],
-        tries: float | None = None,
-    ) -> Lane | None:
-        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
-
-        ``tries``: how many attempts it may have had; None: one, and the rules' retries.
-        """
-        state = slot.running
-        if state is None:
-            return None
-        lane: Lane = state.lane
-        if self.dispatcher.watched:
-            lane.queue.ended(state, slot, at, completed=False)
-        if state.status is _CANCELLING:
-            self.book.end_all(state, at, "cancelled", state.reason, orders)
-            return None
-        if state.attempts > (self.rules.retries if tries is None else tries):
-            if tries is None:
-                reason = f"{reason} (attempt {state.attempts} of {1 + self.rules.retries})"
-            self.book.end_all(state, at, "failed", reason, orders)
-            return None
-        orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
-        self.dispatcher.wait(state, lane, at)
-        return lane
 
     def _on_cancel(self, event: events.CancelRequested) -> Sequence[Command]:
         wanted = [state for name in event.jobs if (state := self.jobs.get(name)) is not None]
@@ -258,8 +184,7 @@ class Scheduler:
         state = self.add_builder(builder, at)
         if not builder.takes_jobs:
             return NO_COMMANDS
-        state.pool.accepting += 1
-        state.pool.idle_builders += 1
+        state.pool.opens(state)
         orders: list[Command] = []
         for slot in state.slots:
             self.dispatcher.open_slot(slot, state, at, orders)
@@ -304,7 +229,7 @@ class Scheduler:
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
         """Let a builder finish what it runs and take no more."""
         orders: list[Command] = []
-        self._close(state, at)
+        self.dispatcher.take_no_more(state, at)
         state.draining = True
         state.retiring = state.retiring or retire
         self.dispatcher.retire_if_empty(state, orders)
@@ -320,8 +245,7 @@ class Scheduler:
             state.accepts = state.builder.takes_jobs
             if not state.accepts:
                 continue
-            state.pool.accepting += 1
-            state.pool.idle_builders += state.busy == 0
+            state.pool.opens(state)
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
                     self.dispatcher.open_slot(slot, state, event.at, orders)
@@ -343,15 +267,15 @@ class Scheduler:
         pool.builders -= 1
         pool.slots -= len(state.slots)
         pool.busy_slots -= state.busy
-        pool.accepting -= state.accepts
-        pool.idle_builders -= state.accepts and state.busy == 0
         pool.stopping -= state.retired
+        if state.accepts:
+            pool.closes(state)
         self.dispatcher.close(state, at, gone=True)
         state.retired = True
         orders: list[Command] = []
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
-            lane = self._give_back(slot, at, reason, orders)
+            lane = self.requeuer.give_back(slot, at, reason, orders)
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane

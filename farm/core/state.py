@@ -105,6 +105,16 @@ class PoolCounts:
         #: builders that were ordered to go and are not gone yet
         self.stopping = 0
 
+    def opens(self, builder: BuilderState) -> None:
+        """One of the builders takes jobs from now on."""
+        self.accepting += 1
+        self.idle_builders += builder.busy == 0
+
+    def closes(self, builder: BuilderState) -> None:
+        """One of the builders takes no more jobs."""
+        self.accepting -= 1
+        self.idle_builders -= builder.busy == 0
+
 
 class BuilderState:
     """A builder that has joined and is not gone."""

@@ -1,0 +1,89 @@
+"""Attempts that came to nothing: the job goes back to its place or ends, and the slot goes on."""
+
+from __future__ import annotations
+
+import math
+
+from farm.core.cancelling import Canceller
+from farm.core.commands import Command, RequeueJob
+from farm.core.dispatcher import Dispatcher
+from farm.core.failures import FailureRules, judge
+from farm.core.job_book import JobBook
+from farm.core.matching import Lane
+from farm.core.state import JobState, JobStatus, Slot
+
+
+class Requeuer:
+    """Works on the book of live jobs and on the queues."""
+
+    def __init__(self, book: JobBook, dispatcher: Dispatcher, canceller: Canceller) -> None:
+        self.book = book
+        self.dispatcher = dispatcher
+        self.canceller = canceller
+        self.rules = book.rules
+
+    def void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
+        """An attempt came to nothing though its builder is there: the slot goes on."""
+        state = slot.running
+        if self.rules.failures and state and state.status is not JobStatus.CANCELLING:
+            self.judge(state, slot, self.rules.failures, at, reason, orders)
+            return
+        lane = self.give_back(slot, at, reason, orders)
+        self.canceller.fail_fast(at, orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        if lane is not None:
+            self.dispatcher.fill_lanes([lane], at, orders)
+
+    def judge(
+        self,
+        state: JobState,
+        slot: Slot,
+        rules: FailureRules,
+        at: float,
+        reason: str,
+        orders: list[Command],
+    ) -> None:
+        """Find out who is to blame for a failed attempt; the other one goes on."""
+        verdict = judge(state, slot.builder, rules, reason)
+        if verdict.builder_fails:
+            self.dispatcher.take_no_more(slot.builder, at)
+            slot.builder.failed = True
+        tries = math.inf if verdict.job_is_reset else 0
+        lane = self.give_back(slot, at, verdict.reason, orders, tries)
+        self.canceller.fail_fast(at, orders)
+        if lane is not None:
+            # before its old slot is free again: another builder is the better test
+            self.dispatcher.fill_lanes([lane], at, orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        if verdict.builder_fails:
+            self.dispatcher.look_again(at, orders)
+
+    def give_back(
+        self,
+        slot: Slot,
+        at: float,
+        reason: str,
+        orders: list[Command],
+        tries: float | None = None,
+    ) -> Lane | None:
+        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
+
+        ``tries``: how many attempts it may have had; None: one, and the rules' retries.
+        """
+        state = slot.running
+        if state is None:
+            return None
+        lane: Lane = state.lane
+        if self.dispatcher.watched:
+            lane.queue.ended(state, slot, at, completed=False)
+        if state.status is JobStatus.CANCELLING:
+            self.book.end_all(state, at, "cancelled", state.reason, orders)
+            return None
+        if state.attempts > (self.rules.retries if tries is None else tries):
+            if tries is None:
+                reason = f"{reason} (attempt {state.attempts} of {1 + self.rules.retries})"
+            self.book.end_all(state, at, "failed", reason, orders)
+            return None
+        orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
+        self.dispatcher.wait(state, lane, at)
+        return lane
