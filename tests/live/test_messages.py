@@ -111,6 +111,14 @@ def test_deep_json_is_refused():
         ({"service_time": -1.0}, "service_time -1.0"),
         ({"service_time": float("inf")}, "service_time inf"),
         ({"declared_time": float("nan")}, "declared_time nan"),
+        ({"size": -1.0}, "size -1.0"),
+        ({"score": float("nan")}, "score nan"),  # JSON would have null, and refuse the message
+        ({"level": 10**30}, "level 1000"),
+        ({"threads": 0}, "threads 0"),
+        ({"kind": "a\x1b[31mb"}, "kind 'a\\x1b[31mb' has control characters"),
+        ({"attributes": {"user": "x" * 1_000_000}}, "attribute user of 1000000 characters"),
+        ({"attributes": {"\n": "x"}}, "attribute name '\\n' has control characters"),
+        ({"platform": Platform("\x00", True)}, "processor '\\x00' has control characters"),
     ],
 )
 def test_unacceptable_jobs_are_named(change, said: str):
