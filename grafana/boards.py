@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from panels import Board, heat, lines, mean, number, quantiles
+from panels import LIVE_ONLY, Board, bars, heat, lines, mean, number, quantiles
 
 WAITING = "farm_job_waiting_seconds"
 FARM_TIME = "Farm time: real time times the farm's speed."
+NO_SHARES = "nothing yet: fair share counts by the first of scheduling.fair_share"
 
 
 def farm() -> Board:
     """What comes, waits, runs and ends."""
-    board = Board("farm", "Farm", "What comes, waits, runs and ends.")
+    board = Board("farm", "Farm", "What comes, waits, runs and ends.", "platform")
     board.row("Now")
     board.add(
-        number("Waiting", "Jobs that wait.", "short", "sum(farm_queue_depth{@})"), width=4, height=4
+        number(
+            "Waiting",
+            "Jobs that wait, for the chosen platforms.",
+            "short",
+            "sum(farm_queue_depth{@platform})",
+        ),
+        width=4,
+        height=4,
     )
     board.add(
         number("Running", "Jobs on builders.", "short", "sum(farm_jobs_running{@})"),
@@ -26,12 +34,12 @@ def farm() -> Board:
         width=4, height=4,
     )  # fmt: skip
     board.add(
-        number("Oldest waiting job", f"How long it has waited. {FARM_TIME}", "s",
-               "max(farm_queue_oldest_wait_seconds{@})"),
+        number("Oldest waiting job", f"How long it has waited, of the chosen platforms. {FARM_TIME}", "s",
+               "max(farm_queue_oldest_wait_seconds{@platform})"),
         width=4, height=4,
     )  # fmt: skip
     board.add(
-        number("Done", "Jobs that have succeeded since the scheduler's start.", "short",
+        number("Done", "Jobs that have succeeded in the shown range.", "short",
                'sum(increase(farm_jobs_total{@, outcome="succeeded"}[$__range]))'),
         width=4, height=4,
     )  # fmt: skip
@@ -43,7 +51,7 @@ def farm() -> Board:
     board.row("Queue")
     board.add(
         lines("Queue depth", "Jobs that wait, by what they need.", "short",
-              {"{{platform}}": "sum by (platform) (farm_queue_depth{@})"}, stacked=True),
+              {"{{platform}}": "sum by (platform) (farm_queue_depth{@platform})"}, stacked=True),
     )  # fmt: skip
     board.add(
         lines("Running jobs", "Jobs on builders, and the slots there are.", "short",
@@ -82,7 +90,7 @@ def farm() -> Board:
         lines("Dispatch estimate", "When a job that is submitted now, and the one at the head of "
               f"the queue, would be dispatched. {FARM_TIME}", "s",
               {"{{platform}} {{position}}":
-               "max by (platform, position) (farm_dispatch_estimate_seconds{@})"}),
+               "max by (platform, position) (farm_dispatch_estimate_seconds{@platform})"}),
     )  # fmt: skip
     errors = "sum by (le, direction) (rate(farm_dispatch_estimate_error_seconds_bucket{@}[$__rate_interval]))"
     board.add(
@@ -97,32 +105,35 @@ def farm() -> Board:
 def builders() -> Board:
     """Who works, how hard, and who is asked for."""
     board = Board(
-        "farm-builders", "Builders and provisioning", "Who works, how hard, and who is asked for."
+        "farm-builders",
+        "Builders and provisioning",
+        "Who works, how hard, and who is asked for.",
+        "pool",
     )
     board.row("Builders")
     board.add(
         lines("Builders by state", "What they do; booting ones are asked for and not there.",
-              "short", {"{{state}}": "sum by (state) (farm_builders{@})"}, stacked=True),
+              "short", {"{{state}}": "sum by (state) (farm_builders{@pool})"}, stacked=True),
     )  # fmt: skip
     board.add(
         lines("Desired against actual", "Builders that a pool should have, and those that it has "
               "or that boot.", "short",
-              {"{{pool}} desired": "max by (pool) (farm_provisioner_desired_builders{@})",
+              {"{{pool}} desired": "max by (pool) (farm_provisioner_desired_builders{@pool})",
                "{{pool}} actual":
-               'sum by (pool) (farm_builders{@, state=~"booting|idle|building|cleaning"})'}),
+               'sum by (pool) (farm_builders{@pool, state=~"booting|idle|building|cleaning"})'}),
     )  # fmt: skip
     board.add(
         lines("Utilization", "Busy slots ÷ slots of builders that are there.", "percentunit",
-              {"{{pool}}": 'sum by (pool) (farm_slots{@, state="busy"})'
-               " / (sum by (pool) (farm_slots{@}) > 0)"}, most=1.0),
+              {"{{pool}}": 'sum by (pool) (farm_slots{@pool, state="busy"})'
+               " / (sum by (pool) (farm_slots{@pool}) > 0)"}, most=1.0),
     )  # fmt: skip
     board.add(
         lines("Contention slowdown", "Service time taken ÷ service time alone, mean of the last "
-              "100 jobs of a pool.", "none",
-              {"{{pool}}": "avg by (pool) (farm_contention_slowdown_ratio{@})"}),
+              "100 jobs of a pool; 1 is alone.", "none",
+              {"{{pool}}": "avg by (pool) (farm_contention_slowdown_ratio{@pool})"}),
     )  # fmt: skip
     board.row("Coming and going")
-    boot = "sum by (le, pool) (rate(farm_builder_boot_seconds_bucket{@}[$__rate_interval]))"
+    boot = "sum by (le, pool) (rate(farm_builder_boot_seconds_bucket{@pool}[$__rate_interval]))"
     board.add(
         lines("Boot time", f"Request of a builder to its joining. {FARM_TIME}", "s",
               {"{{pool}} p50": f"histogram_quantile(0.5, {boot})",
@@ -130,19 +141,20 @@ def builders() -> Board:
     )  # fmt: skip
     board.add(
         lines("Requests, joins and ends", "Builders per real minute.", "cpm",
-              {"requested": "60 * sum(rate(farm_builders_requested_total{@}[$__rate_interval]))",
-               "joined": "60 * sum(rate(farm_builders_joined_total{@}[$__rate_interval]))",
+              {"requested": "60 * sum(rate(farm_builders_requested_total{@pool}[$__rate_interval]))",
+               "joined": "60 * sum(rate(farm_builders_joined_total{@pool}[$__rate_interval]))",
                "{{end}}":
-               "60 * sum by (end) (rate(farm_builders_ended_total{@}[$__rate_interval]))"}),
+               "60 * sum by (end) (rate(farm_builders_ended_total{@pool}[$__rate_interval]))"}),
     )  # fmt: skip
     board.add(
-        lines("Cost", "Builder time spent in the shown range, builder-hours of farm time: times "
-              "the price of an hour, what the farm costs.", "h",
-              {"{{pool}}": "sum by (pool) (increase(farm_builder_seconds_total{@}[$__range])) / 3600"}),
+        bars("Cost", "Builder time spent in the shown range, hours of farm time: times the price of "
+             "a builder-hour, what the farm costs.", "h",
+             {"{{pool}}":
+              "sum by (pool) (increase(farm_builder_seconds_total{@pool}[$__range])) / 3600"}),
     )  # fmt: skip
     board.add(
         lines("Slots by state", "Unavailable ones are of builders that drain, stop or failed.",
-              "short", {"{{state}}": "sum by (state) (farm_slots{@})"}, stacked=True),
+              "short", {"{{state}}": "sum by (state) (farm_slots{@pool})"}, stacked=True),
     )  # fmt: skip
     return board
 
@@ -155,22 +167,26 @@ def fairness() -> Board:
     board.add(
         lines("Slots by share", "Slots that run jobs of each first fair-share key (team); beyond "
               "20 they are “other”.", "short",
-              {"{{share}}": "sum by (share) (farm_share_slots{@})"}, stacked=True),
+              {"{{share}}": "sum by (share) (farm_share_slots{@})"}, stacked=True,
+              empty=NO_SHARES),
     )  # fmt: skip
     board.add(
         lines("Share of the slots", "Part of the busy slots that each one has.", "percentunit",
               {"{{share}}": "sum by (share) (farm_share_slots{@})"
-               " / ignoring(share) group_left() (sum(farm_share_slots{@}) > 0)"}, most=1.0),
+               " / ignoring(share) group_left() (sum(farm_share_slots{@}) > 0)"}, most=1.0,
+              empty=NO_SHARES),
     )  # fmt: skip
     board.add(
-        lines("Slot time by share", "Slot time given in the shown range, hours of farm time.", "h",
-              {"{{share}}":
-               "sum by (share) (increase(farm_share_slot_seconds_total{@}[$__range])) / 3600"}),
+        bars("Slot time by share", "Slot time given in the shown range, hours of farm time.", "h",
+             {"{{share}}":
+              "sum by (share) (increase(farm_share_slot_seconds_total{@}[$__range])) / 3600"},
+             empty=NO_SHARES),
     )  # fmt: skip
     board.add(
         lines("Jobs handed in by share", "Per real second.", "ops",
               {"{{share}}":
-               "sum by (share) (rate(farm_share_jobs_submitted_total{@}[$__rate_interval]))"}),
+               "sum by (share) (rate(farm_share_jobs_submitted_total{@}[$__rate_interval]))"},
+              empty=NO_SHARES),
     )  # fmt: skip
     board.row("Stickiness and matrices")
     board.add(
@@ -179,12 +195,13 @@ def fairness() -> Board:
               {"level {{level}}":
                'sum by (level) (rate(farm_sticky_dispatches_total{@, result="retained"}[$__rate_interval]))'
                " / sum by (level) (rate(farm_sticky_dispatches_total{@}[$__rate_interval]))"},
-              most=1.0),
+              most=1.0, empty=NO_SHARES),
     )  # fmt: skip
     matrix = "farm_matrix_response_seconds"
     board.add(
         lines("Matrix response time", f"Release to the end of the last job. {FARM_TIME}", "s",
-              {**quantiles(matrix, 0.5, 0.95), "mean": mean(matrix)}),
+              {**quantiles(matrix, 0.5, 0.95), "mean": mean(matrix)},
+              empty="no matrix has ended yet"),
     )  # fmt: skip
     return board
 
@@ -196,13 +213,15 @@ def scheduler() -> Board:
     cycle, commit = "farm_scheduler_cycle_seconds", "farm_scheduler_commit_seconds"
     board.add(
         lines("Cycle time", "Real time from taking reports in to having committed what they led "
-              "to.", "s", {**quantiles(cycle, 0.5, 0.95, 0.99), "mean": mean(cycle)}),
+              "to.", "s", {**quantiles(cycle, 0.5, 0.95, 0.99), "mean": mean(cycle)},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Event lag", "Real time that the report taken in last had lain in the inbox; the "
               "largest delay of a job so far, farm time.", "s",
               {"lag": "max(farm_scheduler_event_lag_seconds{@})",
-               "largest delay": "max(farm_scheduler_delay_seconds{@})"}),
+               "largest delay": "max(farm_scheduler_delay_seconds{@})"},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Facts", "Facts taken in, by kind, per real second.", "ops",
@@ -211,28 +230,34 @@ def scheduler() -> Board:
     )  # fmt: skip
     board.add(
         lines("Leader", "1: this scheduler is in charge of the farm; 0: it stands by.", "none",
-              {"{{instance}}": "max by (instance) (farm_scheduler_leader{@})"}, most=1.0),
+              {"{{instance}}": "max by (instance) (farm_scheduler_leader{@})"}, most=1.0,
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.row("Redis and the process")
     board.add(
         lines("Redis commit time", "Real time of one transaction.", "s",
-              {**quantiles(commit, 0.5, 0.95, 0.99), "mean": mean(commit)}),
+              {**quantiles(commit, 0.5, 0.95, 0.99), "mean": mean(commit)},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Redis transactions", "Per real second.", "ops",
-              {"commits": "sum(rate(farm_scheduler_commit_seconds_count{@}[$__rate_interval]))"}),
+              {"commits": "sum(rate(farm_scheduler_commit_seconds_count{@}[$__rate_interval]))"},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Processor time", "Part of one core that the process uses.", "percentunit",
-              {"{{job}}": "sum by (job) (rate(process_cpu_seconds_total{@}[$__rate_interval]))"}),
+              {"{{job}}": "sum by (job) (rate(process_cpu_seconds_total{@}[$__rate_interval]))"},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Memory", "Resident memory of the process.", "bytes",
-              {"{{job}}": "sum by (job) (process_resident_memory_bytes{@})"}),
+              {"{{job}}": "sum by (job) (process_resident_memory_bytes{@})"},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Builder hosts", "Celery processes that play builders.", "short",
-              {"hosts": "sum(farm_builder_hosts{@})"}),
+              {"hosts": "sum(farm_builder_hosts{@})"},
+              empty=LIVE_ONLY),
     )  # fmt: skip
     board.add(
         lines("Farm speed", "Farm seconds in a real second.", "none",

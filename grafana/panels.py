@@ -4,36 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, timeseries
-from grafana_foundation_sdk.models.common import LegendPlacement, StackingMode
+from grafana_foundation_sdk.builders import (
+    bargauge,
+    common,
+    dashboard,
+    heatmap,
+    prometheus,
+    stat,
+    timeseries,
+)
+from grafana_foundation_sdk.models.common import (
+    BarGaugeDisplayMode,
+    HeatmapCellLayout,
+    LegendPlacement,
+    StackingMode,
+    VizOrientation,
+)
 from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
-    DataSourceRef,
+    DashboardLinkType,
     GridPos,
-    VariableOption,
-    VariableRefresh,
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
-
-#: uid of the data source that grafana/provisioning brings
-DATASOURCE = "farm-prometheus"
-SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
-#: what `@` stands for in a selector: the farms that the viewer chose
-CHOSEN = 'job=~"$job", instance=~"$instance"'
+from marks import marks
+from variables import SOURCE, chosen, variables
 
 Queries = Mapping[str, str]
-"""Legend -> PromQL, with `@` as the first matcher of every selector."""
+"""Legend -> PromQL; `@` in a selector stands for the farms that the viewer chose, `@pool` and
+`@platform` for the pools and platforms too."""
 
 WIDTH = 24
 HEIGHT = 8
 
-AnyPanel = timeseries.Panel | heatmap.Panel | stat.Panel
+#: what a panel shows instead of nothing …
+NOTHING = "nothing yet"
+#: … and where a simulated run has nothing to show
+LIVE_ONLY = "nothing yet: only a live farm measures this"
+
+AnyPanel = timeseries.Panel | heatmap.Panel | stat.Panel | bargauge.Panel
 
 
 class Board:
-    """A dashboard being laid out: panels from left to right, rows from top to bottom."""
+    """A dashboard being laid out: panels from left to right, rows from top to bottom.
 
-    def __init__(self, uid: str, title: str, description: str) -> None:
+    Args:
+        uid: fixed: links and the home dashboard find it.
+        choices: labels besides job and instance that the viewer may choose: pool, platform.
+    """
+
+    def __init__(self, uid: str, title: str, description: str, *choices: str) -> None:
         self.uid = uid
         self._builder = (
             dashboard.Dashboard(title)
@@ -44,12 +63,12 @@ class Board:
             .refresh("10s")
             .time("now-1h", "now")
             .tooltip(DashboardCursorSync.CROSSHAIR)
-            .link(
-                dashboard.DashboardLink("Farm").type("dashboards").tags(["farm"]).as_dropdown(True)
-            )
+            .link(_to_the_others())
         )
-        for variable in _variables():
+        for variable in variables(*choices):
             self._builder = self._builder.with_variable(variable)
+        for mark in marks():
+            self._builder = self._builder.annotation(mark)
         self._x = self._y = self._tallest = self._number = 0
 
     def row(self, title: str) -> None:
@@ -88,10 +107,11 @@ def lines(
     *,
     stacked: bool = False,
     most: float | None = None,
+    empty: str = NOTHING,
 ) -> timeseries.Panel:
     """Return curves over time, from 0 on."""
     panel = timeseries.Panel().title(title).description(description).unit(unit)
-    panel = panel.datasource(SOURCE).no_value("nothing yet").min(0)
+    panel = panel.datasource(SOURCE).no_value(empty).min(0)
     legend = common.VizLegendOptions().placement(LegendPlacement.BOTTOM).show_legend(True)
     panel = panel.legend(legend).span_nulls(False).line_width(1).fill_opacity(15 if stacked else 0)
     if stacked:
@@ -99,25 +119,44 @@ def lines(
     if most is not None:
         panel = panel.max(most)
     for number, (name, expr) in enumerate(queries.items()):
-        panel = panel.with_target(_query(expr, name, number))
+        panel = panel.with_target(_query(expr, name, number).range())
     return panel
 
 
-def number(title: str, description: str, unit: str, expr: str) -> stat.Panel:
-    """Return one number, as it is now."""
+def number(
+    title: str, description: str, unit: str, expr: str, *, empty: str = NOTHING
+) -> stat.Panel:
+    """Return one number, as it is at the end of the shown range."""
     panel = stat.Panel().title(title).description(description).unit(unit)
-    panel = panel.datasource(SOURCE).no_value("nothing yet")
-    panel = panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-    return panel.with_target(_query(expr, "", 0))
+    panel = panel.datasource(SOURCE).no_value(empty).reduce_options(_last())
+    return panel.with_target(_query(expr, "", 0).instant())
+
+
+def bars(
+    title: str, description: str, unit: str, queries: Queries, *, empty: str = NOTHING
+) -> bargauge.Panel:
+    """Return a bar a series: what the shown range adds up to, at its end."""
+    panel = bargauge.Panel().title(title).description(description).unit(unit).min(0)
+    panel = panel.datasource(SOURCE).no_value(empty).reduce_options(_last())
+    panel = panel.orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
+    for number, (name, expr) in enumerate(queries.items()):
+        panel = panel.with_target(_query(expr, name, number).instant())
+    return panel
 
 
 def heat(title: str, description: str, metric: str) -> heatmap.Panel:
-    """Return how a histogram's observations are spread, over time."""
+    """Return how a classic histogram's observations are spread, over time."""
     panel = heatmap.Panel().title(title).description(description).unit("short")
-    panel = panel.datasource(SOURCE).no_value("nothing yet").calculate(False)
+    panel = panel.datasource(SOURCE).no_value(NOTHING).calculate(False)
+    # the buckets are cumulative: Grafana takes them apart for this format, and names them by `le`
     panel = panel.y_axis(heatmap.YAxisConfig().unit("s"))
+    panel = panel.rows_frame(
+        heatmap.RowsHeatmapOptions().layout(HeatmapCellLayout.LE).value("jobs")
+    )
+    panel = panel.cell_values(heatmap.CellValues().unit("short")).max_data_points(120)
+    panel = panel.show_y_histogram().show_color_scale(True)
     expr = f"sum by (le) (increase({metric}_bucket{{@}}[$__rate_interval]))"
-    return panel.with_target(_query(expr, "{{le}}", 0).format(PromQueryFormat.HEATMAP))
+    return panel.with_target(_query(expr, "{{le}}", 0).range().format(PromQueryFormat.HEATMAP))
 
 
 def quantiles(metric: str, *wanted: float) -> dict[str, str]:
@@ -135,23 +174,15 @@ def mean(metric: str) -> str:
 
 
 def _query(expr: str, legend: str, number: int) -> prometheus.Dataquery:
-    query = prometheus.Dataquery().expr(expr.replace("@", CHOSEN)).range().datasource(SOURCE)
+    query = prometheus.Dataquery().expr(chosen(expr)).datasource(SOURCE)
     query = query.ref_id(chr(ord("A") + number))
     return query.legend_format(legend) if legend else query
 
 
-def _variables() -> list[dashboard.DatasourceVariable | dashboard.QueryVariable]:
-    default = VariableOption(selected=True, text="Farm Prometheus", value=DATASOURCE)
-    source = dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
-    return [
-        source.current(default),
-        _choice("job", "Job", "label_values(farm_build_info, job)"),
-        _choice("instance", "Instance", 'label_values(farm_build_info{job=~"$job"}, instance)'),
-    ]
+def _last() -> common.ReduceDataOptions:
+    return common.ReduceDataOptions().calcs(["lastNotNull"])
 
 
-def _choice(name: str, label: str, values: str) -> dashboard.QueryVariable:
-    all_of_them = VariableOption(selected=True, text=["All"], value=["$__all"])
-    variable = dashboard.QueryVariable(name).label(label).query(values).datasource(SOURCE)
-    variable = variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).multi(True)
-    return variable.include_all(True).all_value(".+").current(all_of_them)
+def _to_the_others() -> dashboard.DashboardLink:
+    link = dashboard.DashboardLink("Farm").type(DashboardLinkType.DASHBOARDS).tags(["farm"])
+    return link.as_dropdown(True).include_vars(True).keep_time(True)

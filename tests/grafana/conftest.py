@@ -19,6 +19,8 @@ VALUES = {
     "$__range": "1h",
     "$job": ".+",
     "$instance": ".+",
+    "$pool": ".+",
+    "$platform": ".+",
 }
 
 
