@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -9,11 +10,12 @@ import threading
 import warnings
 
 from celery.platforms import SecurityWarning
-from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutdown, worker_shutting_down
 from celery.utils.log import get_task_logger
 from kombu.asynchronous import get_event_loop
 
-from farm.core.errors import FarmError
+from farm.core.errors import FarmError, ServerError
+from farm.live.connection import RefusedError, check_server, connect
 from farm.live.messages import MessageError
 from farm.live.settings import LiveSettings
 from workers.host import BuilderHost
@@ -35,6 +37,9 @@ def bind(settings: LiveSettings) -> BuilderHost:
     except FarmError as error:
         raise SystemExit(str(error)) from None
 
+    def before(**_: object) -> None:
+        _check_server(settings)
+
     def up(**_: object) -> None:
         if settings.watch_stdin:
             threading.Thread(target=_watch_parent, name="farm-parent", daemon=True).start()
@@ -51,10 +56,26 @@ def bind(settings: LiveSettings) -> BuilderHost:
     def leaving(**_: object) -> None:
         _wake_the_loop()
 
+    worker_init.connect(before, weak=False)
     worker_shutting_down.connect(leaving, weak=False)
     worker_ready.connect(up, weak=False)
     worker_shutdown.connect(down, weak=False)
     return host
+
+
+def _check_server(settings: LiveSettings) -> None:
+    """End the process if the server will never have us; Celery would go on asking it for ever."""
+    url = settings.redis_url
+    if url is None:
+        return
+    with contextlib.closing(connect(url, settings.host)) as client:
+        try:
+            check_server(client, url)
+        except RefusedError as error:
+            sys.stderr.write(f"error: {error}\n")
+            raise SystemExit(error.exit_code) from None
+        except ServerError:
+            pass  # it may come: Celery waits for it
 
 
 def _wake_the_loop() -> None:

@@ -63,18 +63,25 @@ def connect(url: str, name: str) -> Connection:
         ) from None
 
 
+class RefusedError(ServerError):
+    """A server that is there and will not have us: trying again does not help."""
+
+
 def check_server(client: Connection, url: str) -> None:
-    """Make sure that the server answers us and is new enough; raises ServerError."""
+    """Make sure that the server answers us and is new enough; raises ServerError.
+
+    RefusedError if it never will; else it may be away for a while.
+    """
     shown = redacted(url)
     try:
         info = client.info("server")
     except redis.exceptions.AuthenticationError as error:
-        raise ServerError(
+        raise RefusedError(
             f"Redis at {shown} refuses us ({_first_line(error)}): "
             "give the password in the URL, redis://:PASSWORD@host:port/0"
         ) from None
     except redis.exceptions.NoPermissionError as error:
-        raise ServerError(f"Redis at {shown}: this user may not do that ({error})") from None
+        raise RefusedError(f"Redis at {shown}: this user may not do that ({error})") from None
     except LOST_CONNECTION as error:
         raise ServerError(f"Redis at {shown} cannot be reached: {_first_line(error)}") from None
     except redis.RedisError as error:
@@ -82,7 +89,7 @@ def check_server(client: Connection, url: str) -> None:
     version = str(info.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
         needed = ".".join(map(str, OLDEST_SERVER))
-        raise ServerError(f"Redis at {shown} is version {version}: {needed} or newer is needed")
+        raise RefusedError(f"Redis at {shown} is version {version}: {needed} or newer is needed")
 
 
 def _sleep(seconds: float) -> bool:

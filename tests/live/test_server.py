@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -92,6 +93,23 @@ class TestRealServer:
             assert "refuses us" in fails(f"redis://:secret-2@{place}")
             with GivenServer(f"redis://:secret-1@{place}"):
                 pass
+
+    def test_a_builder_host_that_is_refused_says_so_once_and_ends(self):
+        """Celery would ask for ever, ever more rarely, and its container would look healthy."""
+        with choose_server(None) as server, connect(server.url, "test") as client:
+            client.config_set("requirepass", "secret-1")
+            url = f"redis://:secret-2@{server.url.removeprefix('redis://')}"
+            host = subprocess.run(
+                [sys.executable, "-m", "celery", "--quiet", "-A", "workers.app", "worker"],
+                cwd=Path(__file__).parents[2],
+                env=os.environ | {"FARM_REDIS_URL": url},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+        assert host.returncode == 2
+        assert re.fullmatch(r"error: Redis at \S+ refuses us .*\n", host.stderr)
+        assert "secret" not in host.stdout + host.stderr
 
     def test_old_version(self, client, server, monkeypatch):
         """A server that lacks what we need is named with its version."""
