@@ -32,6 +32,8 @@ def celery_app(url: str, keys: Keys, host: str | None = None) -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_consumer="workers.consumer:HostConsumer",
+        # no task of ours is ever acknowledged late: said only so that Celery does not ask
+        worker_cancel_long_running_tasks_on_connection_loss=True,
         broker_connection_retry=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
