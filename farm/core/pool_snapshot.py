@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from farm.core.model import Builder
 from farm.core.pool_spec import PoolSpec
 from farm.core.provisioning import PoolSnapshot
@@ -53,7 +55,6 @@ class PoolObserver:
             waiting_jobs=sum(lane.waiting for lane in lanes),
             running_jobs=pool.busy_slots - draining_jobs,
             draining_jobs=draining_jobs,
-            arrived_jobs=scheduler.book.serial,
         )
         return self._closer(snapshot, at) if self._closely else snapshot
 
@@ -73,8 +74,9 @@ class PoolObserver:
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
                 left = max(0.0, (began or at) + expected - at)
                 next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
-        values = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-        values.update(
-            waiting_work=work, oldest_wait_time=at - oldest_at, next_slot_time=next_slot_time
+        return msgspec.structs.replace(
+            snapshot,
+            waiting_work=work,
+            oldest_wait_time=at - oldest_at,
+            next_slot_time=next_slot_time,
         )
-        return PoolSnapshot(**values)

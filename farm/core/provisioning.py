@@ -47,15 +47,11 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     draining_jobs: int = 0
     #: how long the oldest waiting job has waited
     oldest_wait_time: float = 0.0
-    #: jobs for this pool that ever arrived (a counter; differences give the arrival rate)
-    arrived_jobs: int = 0
 
     #: estimated service time of all waiting jobs together, seconds on a builder of this pool
     waiting_work: float = 0.0
     #: until a slot of the pool comes free; 0 when one is; None when nobody can say
     next_slot_time: float | None = None
-    #: estimated waiting time of a job that were submitted now; None when nobody can say
-    dispatch_estimate_time: float | None = None
     #: farm time at which some day began: hours of the day count from there
     midnight_at: float = 0.0
 

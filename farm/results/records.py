@@ -77,13 +77,6 @@ class RunRecords(msgspec.Struct):
                     left.setdefault(job.id, (job, fact.at))
         return list(left.values())
 
-    def spans_of(self) -> dict[str, list[BuilderSpan]]:
-        """Return the lives of each builder, by id, in order."""
-        spans: dict[str, list[BuilderSpan]] = {}
-        for span in self.builders:
-            spans.setdefault(span.builder, []).append(span)
-        return spans
-
 
 class Recorder:
     """Observer that keeps a run's records. Cheap enough for millions of jobs."""
