@@ -19,9 +19,10 @@ import typer
 from rich.console import Console
 
 from farm.cli.connection import DEFAULT_DIR, Dir, FarmPlace, place_file, read_place
-from farm.cli.options import Overrides, Quiet, ScenarioFile
+from farm.cli.options import MetricsAddress, MetricsPort, Overrides, Quiet, ScenarioFile
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import this_command
+from farm.cli.watching import metrics_place, own_options, service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.live.connection import redacted
 from farm.live.messages import Drain
@@ -30,6 +31,8 @@ from farm.live.processes import began_at, is_alive
 from farm.live.server import choose_server
 from farm.live.settings import from_environment
 from farm.live.supervisor import Service, Supervisor, last_line
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
+from farm.metrics.targets import forget_targets
 from farm.scenario import Scenario, load_scenario
 
 log = logging.getLogger("farm.up")
@@ -37,6 +40,11 @@ log = logging.getLogger("farm.up")
 #: real seconds for a farm to come up, and between two looks at it
 UP_TIMEOUT = 90.0
 LOOK_INTERVAL = 0.1
+#: what is meant for others, or for us: two services cannot have one port
+NOT_FOR_SERVICES = (
+    "FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST",
+    "FARM_METRICS_PORT", "FARM_METRICS_ADDRESS", "FARM_METRICS_TARGETS",
+)  # fmt: skip
 
 
 def up(
@@ -60,6 +68,8 @@ def up(
         bool,
         typer.Option("--foreground", help="Stay in this terminal; Ctrl-C drains, twice ends."),
     ] = False,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
     quiet: Quiet = False,
 ) -> None:
     """Start a farm that stays up: server, scheduler, provisioner, builder hosts.
@@ -70,14 +80,15 @@ def up(
     wanted = load_scenario(scenario, overrides)
     algorithms_of(wanted)  # a mistake there is told now, not in a log
     _refuse_second(folder)
+    metrics = metrics_place(folder, metrics_port, metrics_address)
     folder.mkdir(parents=True, exist_ok=True)
     resolved = folder / "scenario.yaml"
     resolved.write_text(wanted.to_yaml(), encoding="utf-8")
     if foreground:
         with _locked(folder):
-            _Up(wanted, resolved, redis, folder, fresh=fresh).run()
+            _Up(wanted, resolved, redis, folder, metrics, fresh=fresh).run()
         return
-    place = _start_in_background(resolved, redis, folder, fresh=fresh)
+    place = _start_in_background(resolved, redis, folder, metrics, fresh=fresh)
     if not quiet:
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"
@@ -90,6 +101,9 @@ def up(
             f"  {me} down{where}                                   end it",
         ):
             console.print(line, soft_wrap=True, markup=False)
+        if metrics.targets is not None:
+            files = f"metrics for Prometheus (file_sd_configs): {metrics.targets.absolute()}/*.json"
+            console.print(files, soft_wrap=True, markup=False)
 
 
 def down(
@@ -112,6 +126,7 @@ def down(
         raise ServerError(f"no farm is running here: {place_file(folder)} does not exist")
     if not is_alive(place.pid, place.began):
         place_file(folder).unlink(missing_ok=True)
+        forget_targets(targets_of(folder))
         raise RunError(
             f"the farm in {folder} had ended already without saying so (log: {folder / 'farm.log'})"
         )
@@ -152,10 +167,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _start_in_background(
-    resolved: Path, redis: str | None, folder: Path, *, fresh: bool
+    resolved: Path, redis: str | None, folder: Path, metrics: MetricsPlace, *, fresh: bool
 ) -> FarmPlace:
     command = [sys.executable, "-m", "farm.cli.main", "up", str(resolved), "--foreground"]
-    command += ["--dir", str(folder), *(["--fresh"] if fresh else [])]
+    command += ["--dir", str(folder), *(["--fresh"] if fresh else []), *own_options(metrics)]
     # the URL may hold a password: not for the list of processes
     environment = os.environ | ({"FARM_REDIS_URL": redis} if redis else {})
     path = folder / "farm.log"
@@ -197,12 +212,20 @@ class _Up:
     """The process that keeps a farm up."""
 
     def __init__(
-        self, scenario: Scenario, resolved: Path, redis: str | None, folder: Path, *, fresh: bool
+        self,
+        scenario: Scenario,
+        resolved: Path,
+        redis: str | None,
+        folder: Path,
+        metrics: MetricsPlace,
+        *,
+        fresh: bool,
     ) -> None:
         self._scenario = scenario
         self._resolved = resolved
         self._redis = redis
         self._folder = folder
+        self._metrics = metrics
         self._fresh = fresh
         #: 1: drain, then end; 2: end
         self._asked = 0
@@ -218,6 +241,8 @@ class _Up:
         data = self._folder / "redis"
         with contextlib.ExitStack() as stack:
             stack.callback(place_file(self._folder).unlink, missing_ok=True)
+            forget_targets(targets_of(self._folder))
+            stack.callback(forget_targets, targets_of(self._folder))
             server = stack.enter_context(choose_server(self._redis, data=data))
             operator = stack.enter_context(Operator(server.url, name="farm-up"))
             if self._fresh:
@@ -240,11 +265,11 @@ class _Up:
         scheduler = (*me, "farm.cli.main", "scheduler", scenario)
         provisioner = (*me, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
         environment = os.environ | {"FARM_REDIS_URL": url}
-        for name in ("FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST"):
+        for name in NOT_FOR_SERVICES:
             environment.pop(name, None)
         services = [
-            Service("scheduler", scheduler),
-            Service("provisioner", provisioner),
+            Service("scheduler", (*scheduler, *service_options(self._metrics))),
+            Service("provisioner", (*provisioner, *service_options(self._metrics, port=0))),
         ]
         return Supervisor(services, self._folder, environment)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,3 +139,15 @@ def test_words_that_make_no_sense(tmp_path, words, said):
     code, told = farm(tmp_path, *words)
     assert code == 2
     assert said in told or "cannot be reached" in told
+
+
+@pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
+def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(tmp_path, words):
+    """Here, not in the log of a service."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+        code, told = farm(tmp_path, *words, name, "--metrics-port", port)
+    assert code == 2
+    assert f"--metrics-port (FARM_METRICS_PORT): cannot listen on 127.0.0.1:{port}" in told
+    assert not (tmp_path / ".farm/farm.json").exists()

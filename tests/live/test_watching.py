@@ -1,0 +1,134 @@
+"""Every process of a farm is found and scraped by files that come and go with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.live.processes import is_alive
+from tests.live.test_operating import Up
+
+pytestmark = pytest.mark.live
+
+
+class Watched(Up):
+    """A farm whose processes write files for a Prometheus."""
+
+    @property
+    def targets(self) -> Path:
+        return self.folder / ".farm/targets"
+
+    def addresses(self, job: str) -> list[str]:
+        """Return where the processes of a job are scraped."""
+        entries = [json.loads(path.read_bytes())[0] for path in self.targets.glob("*.json")]
+        return [e["targets"][0] for e in entries if e["labels"]["job"] == job]
+
+    def value(self, job: str, pattern: str) -> float:
+        """Scrape the processes of a job and add up the series whose line begins so."""
+        total = 0.0
+        for address in self.addresses(job):
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+            total += sum(float(n) for n in re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))
+        return total
+
+    def hosts(self) -> list[int]:
+        """Return the process ids of the builder hosts."""
+        folder = self.folder / ".farm/hosts"
+        return [json.loads(path.read_bytes())["pid"] for path in folder.glob("*.json")]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    """A watched farm that is up, and is down after the test whatever happens."""
+    farm = Watched(tmp_path)
+    try:
+        said = farm.farm("up", "farm.yaml", "--metrics-port", "0")
+        assert f"{tmp_path}/.farm/targets/*.json" in said
+        yield farm
+    finally:
+        state = tmp_path / ".farm/farm.json"
+        if state.exists():
+            place = json.loads(state.read_bytes())
+            if is_alive(place["pid"], place["began"]):
+                farm.farm("down", "--now")
+
+
+@pytest.mark.timeout(300)
+def test_a_farm_that_stays_up_can_be_scraped_as_a_whole(watched: Watched):
+    """Scheduler, provisioner and hosts; a host that is killed is replaced; nothing is left."""
+    jobs = ("scheduler", "provisioner", "builders")
+    watched.until(lambda: all(len(watched.addresses(job)) == 1 for job in jobs), "three targets")
+    watched.farm("submit", "--service-time", "10s", "--count", "6", "--platform", "amd64/virtual")
+    watched.until(
+        lambda: watched.value("builders", r'farm_host_attempts_total\{result="succeeded"\}') == 6,
+        "what the host counts",
+    )
+    watched.until(
+        lambda: watched.value("scheduler", r'farm_jobs_total\{outcome="succeeded"\}') == 6,
+        "what the scheduler counts",
+    )
+    watched.until(
+        lambda: (
+            watched.value("builders", "farm_host_builders")
+            == watched.value("provisioner", r'farm_provisioner_actual_builders\{.*state="idle"\}')
+        ),
+        "what the provisioner sees",
+    )
+
+    (old,) = watched.addresses("builders")
+    (pid,) = watched.hosts()
+    os.kill(pid, signal.SIGKILL)
+    watched.until(lambda: watched.addresses("builders") not in ([], [old]), "another host")
+    assert len(watched.addresses("builders")) == 1
+
+    watched.farm("down")
+    assert list(watched.targets.iterdir()) == []
+
+
+def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
+    """With a folder and no port: each process takes any, says so, and takes its word back."""
+    farm = Watched(tmp_path)
+    (tmp_path / "run.yaml").write_text(RUN)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
+    with (tmp_path / "log").open("w") as log:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "farm.cli.main", "run", "run.yaml", "--quiet",
+             "--metrics-targets", ".farm/targets"],
+            cwd=tmp_path,
+            env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            stdout=log,
+            stderr=log,
+        )  # fmt: skip
+    try:
+        farm.until(lambda: len(farm.addresses("builders")) == 2, "two hosts")
+        assert len(farm.addresses("scheduler")) == 1
+        farm.until(
+            lambda: farm.value("builders", r'farm_host_attempts_total\{result="succeeded"\}') >= 5,
+            "some ends",
+        )
+        farm.until(lambda: farm.value("builders", "farm_host_builders") == 4, "a heartbeat each")
+    finally:
+        run.send_signal(signal.SIGINT)
+        run.wait(60)
+    assert run.returncode == 130, (tmp_path / "log").read_text()
+    assert list(farm.targets.iterdir()) == []
+
+
+RUN = """
+name: run
+pools:
+  - {name: linux, platform: {processor: amd64}, slots: 2, builders: 4}
+workload:
+  - arrivals: {every: 1s, count: 100000, service_time: {constant: 1s}}
+live: {speed: 20, hosts: 2}
+"""
