@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 from farm.core.pool_spec import PoolSpec
@@ -46,14 +45,9 @@ class Metering:
             self._server.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._server is not None:
-            self._server.__exit__(kind, error, trace)
+            self._server.__exit__()
 
     def adopt(self) -> None:
         """Get to know the builders of a farm that goes on."""

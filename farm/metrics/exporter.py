@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from wsgiref.simple_server import WSGIServer
 
@@ -116,12 +115,7 @@ class MetricsServer:
             self._tell(self._target)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop serving and let go of the port."""
         if self._target is not None:
             self._target.remove()
