@@ -1,0 +1,88 @@
+"""The dashboards keep the linter's rules, and each rule finds what breaks it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.grafana.conftest import FOLDER, load, panels
+from tests.grafana.linter import RULES, complaints
+
+Board = dict[str, Any]
+
+WAITING = "farm_job_waiting_seconds"
+
+
+def test_the_dashboards_keep_every_rule(board):
+    """Grafana's own conventions, checked without Grafana."""
+    assert complaints(board) == []
+
+
+def variable(board: Board, name: str) -> dict[str, Any]:
+    """Return a variable of the dashboard."""
+    return next(v for v in board["templating"]["list"] if v["name"] == name)
+
+
+def first(board: Board, kind: str = "timeseries") -> dict[str, Any]:
+    """Return the first panel of a kind."""
+    return next(panel for panel in panels(board) if panel["type"] == kind)
+
+
+def asks(expr: str) -> Callable[[Board], None]:
+    """Return what lets the first panel ask something else."""
+
+    def spoil(board: Board) -> None:
+        first(board)["targets"][0]["expr"] = expr.replace("@", 'job=~"$job", instance=~"$instance"')
+
+    return spoil
+
+
+SPOILT: list[tuple[str, Callable[[Board], object]]] = [
+    ("template-datasource", lambda b: variable(b, "datasource").update(label="Source")),
+    ("template-job, template-instance", lambda b: variable(b, "job").update(multi=False)),
+    ("template-job, template-instance", lambda b: variable(b, "instance").update(name="other")),
+    ("template-label-promql", lambda b: variable(b, "job").update(query="label_values(up, job)")),
+    ("template-label-promql", lambda b: variable(b, "job").update(query="jobs()")),
+    ("template-on-time-change-reload", lambda b: variable(b, "platform").update(refresh=1)),
+    ("panel-datasource", lambda b: first(b)["datasource"].update(uid="farm-prometheus")),
+    ("panel-datasource", lambda b: first(b)["targets"][0]["datasource"].update(uid="other")),
+    ("panel-title-description", lambda b: first(b).update(description="")),
+    ("panel-units", lambda b: first(b)["fieldConfig"]["defaults"].update(unit="seconds")),
+    ("panel-units", lambda b: first(b, "heatmap")["options"]["yAxis"].pop("unit")),
+    ("panel-no-data", lambda b: first(b)["fieldConfig"]["defaults"].pop("noValue")),
+    ("panel-no-targets", lambda b: first(b)["targets"].clear()),
+    ("target-job, target-instance", asks("sum(farm_queue_depth)")),
+    ("target-job, target-instance", asks("farm_queue_depth{@} + farm_queue_depth")),
+    ("target-job, target-instance", asks('sum(farm_queue_depth{job=~"$job"})')),
+    ("target-rate-interval", asks("sum(rate(farm_jobs_total{@}[5m]))")),
+    ("target-rate-interval", asks("sum(rate(farm_jobs_total{@}[$__range]))")),
+    ("target-counter-agg", asks("sum(farm_jobs_total{@})")),
+    ("target-counter-agg", asks(f"sum({WAITING}_count{{@}})")),
+    ("target-histogram", asks(f"sum by (le) (rate({WAITING}_bucket{{@}}[$__rate_interval]))")),
+    ("target-histogram", lambda b: first(b, "heatmap")["targets"][0].update(format="time_series")),
+    ("target-labels", asks('sum(farm_queue_depth{@, pool="a"})')),
+    ("target-labels", asks("sum by (pool) (farm_queue_depth{@})")),
+    ("target-labels", asks("sum(farm_queue_length{@})")),
+    ("target-labels", lambda b: first(b)["targets"][0].update(legendFormat="{{pool}}")),
+    ("uneditable-dashboard", lambda b: b.update(editable=True)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "spoil"),
+    SPOILT,
+    ids=[f"{n}-{rule.split(',')[0]}" for n, (rule, _) in enumerate(SPOILT)],
+)
+def test_each_rule_finds_what_breaks_it(rule, spoil):
+    """A rule that never fails would protect nothing."""
+    board = copy.deepcopy(load(FOLDER / "farm.json"))
+    spoil(board)
+    assert [found for found in complaints(board) if found.startswith(f"{rule}: ")]
+
+
+def test_no_rule_is_left_untried():
+    """A new rule comes with something that it finds."""
+    assert {rule for rule, _ in SPOILT} == set(RULES)
