@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from host_rows import host_row, provisioner_row
 from panels import LIVE_ONLY, Board, bars, heat, lines, mean, number, quantiles
 
 WAITING = "farm_job_waiting_seconds"
@@ -156,6 +157,8 @@ def builders() -> Board:
         lines("Slots by state", "Unavailable ones are of builders that drain, stop or failed.",
               "short", {"{{state}}": "sum by (state) (farm_slots{@pool})"}, stacked=True),
     )  # fmt: skip
+    provisioner_row(board)
+    host_row(board)
     return board
 
 
