@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from farm.assembly import complaints, make_scheduler, pool_specs
 from farm.cli.burning import rates_for
@@ -31,15 +28,15 @@ from farm.cli.options import (
 )
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show, suggest, this_command
+from farm.cli.run_display import RunDisplay
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.desk import Desk
 from farm.live.run import LiveOptions, run_live
-from farm.live.world import LiveStatus
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
-from farm.units import format_duration, parse_duration
+from farm.units import parse_duration
 from farm.workload import batches, build_jobs
 from provisioner.embedded import EmbeddedProvisioner
 
@@ -92,8 +89,9 @@ def run(
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     metering = Metering(scheduler, pools, wanted.live.speed, place)
     recording = Recording(wanted, "live", out)
+    display = None if quiet or as_json else RunDisplay()
     try:
-        with metering, _display(quiet=quiet or as_json) as progress:
+        with metering, display or nullcontext():
             metering.lead(in_charge=True)
             ended = run_live(
                 scheduler,
@@ -101,7 +99,7 @@ def run(
                 load,
                 _options(wanted, redis, place),
                 observe=together([*recording.observers, desk.observe, *metering.observers]),
-                progress=metering.progress(progress),
+                progress=metering.progress(display.show if display else None),
                 on_up=provisioner.meet,
                 on_tick=provisioner.tick,
                 around=lambda world: estimating.around(world, scheduler),
@@ -156,57 +154,3 @@ def _what_next(scenario: Path, out: Path | None) -> None:
         "  another policy, the same jobs:",
         f"    {farm} simulate {scenario} --set scheduling.policy=sjf --out {other}",
     )
-
-
-class _display:  # noqa: N801 - used like a function, in a with statement
-    """Live progress on a terminal; a line now and then where there is none."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._console = Console(stderr=True)
-        self._quiet = quiet
-        self._live: Live | None = None
-        self._told = -1
-
-    def __enter__(self) -> Callable[[LiveStatus], None] | None:
-        if self._quiet:
-            return None
-        if self._console.is_terminal:
-            self._live = Live(console=self._console, transient=True, auto_refresh=False)
-            self._live.start()
-        return self.show
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def show(self, status: LiveStatus) -> None:
-        """Show where the run is."""
-        if self._live is not None:
-            self._live.update(_table(status), refresh=True)
-            return
-        done = sum(status.ended.values())
-        step = done * 10 // max(1, status.submitted)
-        if step != self._told:
-            self._told = step
-            sys.stderr.write(
-                f"{format_duration(round(status.at))}: {status.waiting} waiting, "
-                f"{status.running} running, {done} done\n"
-            )
-
-
-def _table(status: LiveStatus) -> Table:
-    done = sum(status.ended.values())
-    table = Table.grid(padding=(0, 2))
-    title = "stopping: running jobs end" if status.stopping else "live farm"
-    table.add_row("[bold]" + title, f"farm time {format_duration(round(status.at))}")
-    share = done / status.submitted if status.submitted else 0.0
-    table.add_row("jobs", f"{status.waiting} waiting · {status.running} running · {done} done")
-    table.add_row("", _bar(share))
-    states = " · ".join(f"{count} {state}" for state, count in sorted(status.builders.items()))
-    table.add_row("builders", f"{states or 'coming up'} on {status.hosts} Celery hosts")
-    return table
-
-
-def _bar(share: float, width: int = 40) -> str:
-    full = round(share * width)
-    return f"[green]{'━' * full}[/][dim]{'━' * (width - full)}[/] {share:.0%} of those submitted"
