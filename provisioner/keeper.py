@@ -70,6 +70,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     not_before: float = 0.0
     #: what the last failure was
     trouble: str = ""
+    #: what the backend cannot do now
+    backend: str = ""
     #: when each instance that nobody knows was first seen (real)
     unknown_since: dict[str, float] = {}
 

@@ -21,6 +21,7 @@ from farm.live.messages import GiveUpBuilder, Play, Watch
 from farm.live.operator import Operator
 from farm.live.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
+from provisioner.backends.hosting import Pause
 from provisioner.backends.interface import Backend, BackendError
 from provisioner.embedded import EMBEDDED, plan_of
 from provisioner.keeper import (
@@ -41,6 +42,8 @@ log = logging.getLogger("farm.provisioner")
 #: real seconds between two looks, and between two sendings of the same introduction
 LOOK_INTERVAL = 0.2
 INTRODUCE_AGAIN = 5.0
+#: stands among troubles for every pool
+ALL = ""
 
 
 class Provisioner:
@@ -67,8 +70,20 @@ class Provisioner:
         self._introduced_at: dict[str, float] = {}
         self._keepings: dict[str, Keeping] = {}
         self._saved: dict[str, bytes] = {}
-        #: the last thing that a backend could not do; empty: all is well
-        self.trouble = ""
+        #: pools as last seen
+        self._pools: tuple[str, ...] = ()
+        #: before the backend's hosts are tended again
+        self._pause = Pause()
+        self._tended: Mapping[str, str] = {}
+        #: what the backend could not do at this look, and at the last one (None: there was none);
+        #: by pool, or of all of them
+        self._troubles: dict[str, str] = {}
+        self._told: dict[str, str] | None = None
+
+    @property
+    def trouble(self) -> str:
+        """What the backend cannot do; empty: all is well."""
+        return "; ".join((self._told or {}).values())
 
     def restore(self) -> None:
         """Go on with what an earlier provisioner remembered."""
@@ -83,13 +98,16 @@ class Provisioner:
         """Look at every pool once and do what is to be done; raises redis errors, RunError."""
         began = time.monotonic()
         try:
+            self._troubles = {}
             self._look()
+            self._tell_troubles()
         finally:
             self._metrics.cycled(time.monotonic() - began)
 
     def _look(self) -> None:
         reports, requested = self._operator.pools_and_requested()
-        self._attempt(lambda: self._backend.tend(reports, self._operator.hosts()))
+        self._pools = tuple(reports)
+        self._tend(reports)
         found: list[Instance] | None = None
         if self._backend.outside:
             found = self._attempt(self._backend.instances)
@@ -101,6 +119,36 @@ class Provisioner:
             if report is not None and self._is_ours(pool, algorithm, report):
                 mine = None if found is None else [i for i in found if i.pool == pool]
                 self._look_at(pool, algorithm, report, mine, requested)
+
+    def _tend(self, reports: Mapping[str, PoolReport]) -> None:
+        now = self._wall()
+        if self._pause.over(now):
+            try:
+                self._tended = self._backend.tend(reports, self._operator.hosts())
+                self._pause.well()
+            except BackendError as error:
+                self._tended = {ALL: str(error)}
+                self._pause.failed(now)
+        self._troubles.update(self._tended)
+
+    def _tell_troubles(self) -> None:
+        """Log what is new of what the backend cannot do, and let ``farm pools`` show it."""
+        told, troubles = self._told or {}, self._troubles
+        if self._told == troubles:
+            return
+        for pool, trouble in troubles.items():
+            if told.get(pool) != trouble:
+                log.error("%s", trouble)
+        if told and not troubles:
+            log.info("the backend works again")
+        self._told = troubles
+        for pool in {*self._pools, *self._algorithms}:
+            trouble = troubles.get(pool) or troubles.get(ALL, "")
+            keeping = self._keepings.get(pool, Keeping())
+            if keeping.backend != trouble:
+                keeping = msgspec.structs.replace(keeping, backend=trouble)
+                self._keepings[pool] = keeping
+                self._save(pool, keeping)
 
     def _is_ours(self, pool: str, algorithm: Algorithm[Any], report: PoolReport) -> bool:
         """Whether the scheduler knows that we look after the pool; tell it if it does not."""
@@ -219,13 +267,7 @@ class Provisioner:
     def _attempt(self, action: Callable[[], Any]) -> Any:
         """Do something that the backend may not be able to do now; None if it was not."""
         try:
-            done = action()
+            return action()
         except BackendError as error:
-            if str(error) != self.trouble:
-                log.error("%s", error)  # noqa: TRY400 - a person's message, not a bug
-            self.trouble = str(error)
+            self._troubles[ALL] = str(error)
             return None
-        if self.trouble and done is not None:
-            log.info("the backend works again")
-            self.trouble = ""
-        return done

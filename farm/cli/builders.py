@@ -196,12 +196,13 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 
 def _trouble(memory: bytes | None) -> str:
-    """Return what a provisioner says of boots that fail."""
+    """Return what a provisioner says of its backend, and of boots that fail."""
     if memory is None:
         return ""
     found = msgspec.json.decode(memory)
     failures = found.get("failures", 0)
-    return f"{failures} boots failed in a row: {found.get('trouble', '')}" if failures else ""
+    boots = f"{failures} boots failed in a row: {found.get('trouble', '')}" if failures else ""
+    return "; ".join(filter(None, (found.get("backend", ""), boots)))
 
 
 def coloured(state: str) -> str:

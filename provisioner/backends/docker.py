@@ -131,8 +131,13 @@ class DockerBackend:
             if not isinstance(error.__context__, self._errors) or not _is_gone(error.__context__):
                 raise
 
-    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
+    def tend(
+        self,
+        reports: Mapping[str, PoolReport],  # noqa: ARG002 - nobody is looked at
+        hosts: Mapping[str, HostRecord],  # noqa: ARG002
+    ) -> Mapping[str, str]:
         """Each builder is its own host."""
+        return {}
 
     def close(self) -> None:
         """Leave nothing behind, unless told to."""

@@ -25,8 +25,13 @@ class DryRun:
     def remove(self, order: Remove) -> None:
         """Nothing is removed."""
 
-    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
+    def tend(
+        self,
+        reports: Mapping[str, PoolReport],  # noqa: ARG002 - nobody is looked at
+        hosts: Mapping[str, HostRecord],  # noqa: ARG002
+    ) -> Mapping[str, str]:
         """There are no hosts."""
+        return {}
 
     def close(self) -> None:
         """Nothing is left."""

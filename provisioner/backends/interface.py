@@ -35,8 +35,14 @@ class Backend(Protocol):
     def remove(self, order: Remove) -> None:
         """Remove an instance; one that is gone already is no error. Raises BackendError."""
 
-    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
-        """Have enough hosts for the builders that are there and asked for; raises BackendError."""
+    def tend(
+        self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
+    ) -> Mapping[str, str]:
+        """Have enough hosts for the builders that are there and asked for.
+
+        Returns what stands in the way, by pool, for people; raises BackendError if nothing could
+        be done at all: it is not called again before a pause, which doubles.
+        """
 
     def close(self) -> None:
         """The service ends on purpose."""

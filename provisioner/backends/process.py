@@ -23,6 +23,7 @@ from farm.live.pool_report import HostRecord, PoolReport
 from farm.live.processes import began_at, is_alive
 from farm.live.settings import LiveSettings
 from farm.metrics.targets import forget_host
+from provisioner.backends.hosting import Pause, builders_to_host
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove
 
@@ -32,8 +33,6 @@ log = logging.getLogger("farm.provisioner")
 BUILDERS_PER_HOST = 200
 #: a host that plays nobody for so long goes, if others are left (real seconds)
 SPARE_TIME = 60.0
-#: hosts that die as soon as they are started are tried again after so long, doubling
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class HostFile(msgspec.Struct, frozen=True):
@@ -95,8 +94,9 @@ class ProcessBackend:
         self._settings = settings
         self._folder = folder
         self._cord = cord
-        self._failures = 0
-        self._not_before = 0.0
+        #: hosts that die as soon as they are started are tried again after it
+        self._pause = Pause()
+        self._trouble = ""
         self._spare_since: dict[str, float] = {}
         self.hosts: dict[str, HostProcess | AdoptedHost] = {}
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,19 +112,18 @@ class ProcessBackend:
     def remove(self, order: Remove) -> None:
         """A host is told by the scheduler."""
 
-    def tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
+    def tend(
+        self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
+    ) -> Mapping[str, str]:
         """Bury the dead, start what is missing, let go whom nobody needs."""
         self._bury()
-        builders = sum(
-            len(report.joined) + len(report.requested)
-            for report in reports.values()
-            if not report.outside
-        )
-        needed = max(1, -(-builders // BUILDERS_PER_HOST))
+        builders = sum(builders_to_host(reports).values())
+        needed = max(1, -(-builders // (self._settings.room or BUILDERS_PER_HOST)))
         now = time.monotonic()
-        while len(self.hosts) < needed and now >= self._not_before:
+        while len(self.hosts) < needed and self._pause.over(now):
             self._start()
         self._let_go(needed, hosts, now)
+        return {"": self._trouble} if self._pause.failures else {}
 
     def close(self) -> None:
         """Hosts on a cord stay, to be adopted; others leave with us."""
@@ -170,15 +169,14 @@ class ProcessBackend:
             del self.hosts[name]
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if host.broke_down_at_once:
-                self._failures += 1
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
-                self._not_before = time.monotonic() + pause
+                pause = self._pause.failed(time.monotonic())
+                self._trouble = f"builder hosts break down at once; one said: {host.last_words()}"
                 log.error(
                     "builder host %s broke down at once (next try in %g s); it said: %s",
                     name, pause, host.last_words(),
                 )  # fmt: skip
             else:
-                self._failures = 0
+                self._pause.well()
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
             host.close()
 

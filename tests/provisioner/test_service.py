@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from farm.cli.builders import _trouble
 from farm.core.errors import RunError
 from farm.core.model import Builder
 from farm.core.provisioning import PoolSnapshot
@@ -87,6 +88,9 @@ class FakeBackend:
 
     def __init__(self) -> None:
         self.boxes: dict[str, Instance] = {}
+        self.tended = 0
+        self.no_hosts = ""
+        self.troubles: dict[str, str] = {}
         self.broken = ""
         self.launches = 0
 
@@ -103,8 +107,12 @@ class FakeBackend:
     def remove(self, order: Remove) -> None:
         self.boxes.pop(order.instance.builder)
 
-    def tend(self, *_: object) -> None:
-        """Nothing to tend."""
+    def tend(self, *_: object) -> dict[str, str]:
+        """Return what stands in the way of its hosts."""
+        self.tended += 1
+        if self.no_hosts:
+            raise BackendError(self.no_hosts)
+        return self.troubles
 
     def close(self) -> None:
         """Nothing to close."""
@@ -238,3 +246,56 @@ def test_a_farm_that_sizes_its_pools_itself_is_left_alone(world):
     world.farm.watcher = "embedded"
     with pytest.raises(RunError, match="farm run itself"):
         world.looks(1)
+
+
+def test_a_backend_that_can_do_nothing_is_tried_ever_more_rarely(world, caplog):
+    """An API that refuses: one line in the log, told to operators, and over by itself."""
+    world.backend.no_hosts = "the API refuses (403)"
+    world.looks(120)
+    assert world.backend.tended <= 10
+    assert [r.message for r in caplog.records if r.levelname == "ERROR"] == [
+        "the API refuses (403)"
+    ]
+    assert _remembered(world).backend == "the API refuses (403)"
+    world.backend.no_hosts = ""
+    world.looks(70)
+    assert _remembered(world).backend == ""
+    assert world.service.trouble == ""
+    assert world.backend.tended > 5
+
+
+def test_what_stands_in_one_pools_way_is_told_of_that_pool(world, caplog):
+    """A pool without a problem says nothing."""
+    world.backend.troubles = {"p": "no room for 2 builders", "other": "something else"}
+    world.looks(5)
+    assert _remembered(world).backend == "no room for 2 builders"
+    assert [r.message for r in caplog.records if r.levelname == "ERROR"] == [
+        "no room for 2 builders",
+        "something else",
+    ]
+
+
+def test_a_provisioner_that_starts_again_forgets_what_was_wrong(world):
+    """It is well now: what the last one said of its backend does not stay."""
+    world.backend.troubles = {"p": "no room"}
+    world.looks(2)
+    world.backend.troubles = {}
+    again = world.start()
+    again.restore()
+    world.looks(2, again)
+    assert _remembered(world).backend == ""
+
+
+def test_operators_see_what_stands_in_the_way():
+    """``farm pools``: the backend's trouble, and that of boots, if there are both."""
+    both = Keeping(failures=2, trouble="no image", backend="the API refuses")
+    assert _trouble(msgspec.json.encode(both)) == (
+        "the API refuses; 2 boots failed in a row: no image"
+    )
+    assert _trouble(msgspec.json.encode(Keeping(backend="away"))) == "away"
+    assert _trouble(msgspec.json.encode(Keeping())) == ""
+    assert _trouble(None) == ""
+
+
+def _remembered(world: World) -> Keeping:
+    return msgspec.json.decode(world.farm.memory["p"], type=Keeping)
