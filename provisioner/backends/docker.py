@@ -6,7 +6,10 @@ in processors, memory and processes, have no privileges, and are removed after u
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -21,6 +24,8 @@ from provisioner.keeper import Instance, Remove
 
 T = TypeVar("T")
 
+log = logging.getLogger("farm.provisioner")
+
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
 #: what every builder is called on its network, so that one question finds them all (Prometheus)
@@ -30,6 +35,8 @@ NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
 #: real seconds that the Engine has to answer
 ENGINE_TIMEOUT = 30
+#: real seconds that builders have to say good-bye when all are to go
+LEAVE_TIME = 5.0
 
 
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +77,7 @@ class DockerBackend:
         self._errors = _errors()
 
     def check(self) -> None:
-        """Make sure that the Engine answers and has the image; raises InputError."""
+        """Make sure that the Engine answers; raises InputError. An image may come later."""
         try:
             self._client.ping()
         except self._errors as error:
@@ -78,7 +85,7 @@ class DockerBackend:
         try:
             self._client.images.get(self._options.image)
         except self._errors as error:
-            raise InputError(self._no_image(error)) from None
+            log.warning("%s", self._no_image(error))
 
     def instances(self) -> list[Instance]:
         """Return this farm's containers, running or not."""
@@ -88,7 +95,7 @@ class DockerBackend:
                 all=True, sparse=True, ignore_removed=True, filters={"label": labels}
             )
         )
-        return [_instance(container) for container in found]
+        return [self._instance(container) for container in found]
 
     def launch(self, play: Play) -> None:
         """Start a container that plays this builder."""
@@ -142,9 +149,22 @@ class DockerBackend:
     def close(self) -> None:
         """Leave nothing behind, unless told to."""
         if not self._keep:
+            self._let_go()
             for instance in self.instances():
                 self.remove(Remove(instance, "retired"))
         self._client.close()
+
+    def _let_go(self) -> None:
+        """Let builders say good-bye: their jobs wait again at once, not after a long silence."""
+        leaving = {each.name for each in self.instances() if each.running}
+        for name in leaving:
+            with contextlib.suppress(*self._errors):
+                self._client.containers.get(name).kill(signal="SIGTERM")
+        deadline = time.monotonic() + LEAVE_TIME
+        while leaving.intersection(each.name for each in self.instances() if each.running):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.1)
 
     def _calling(self, action: Callable[[], T]) -> T:
         try:
@@ -153,6 +173,27 @@ class DockerBackend:
             if _is_gone(error) and "image" in str(error).lower():
                 raise BackendError(self._no_image(error)) from error
             raise BackendError(f"Docker Engine: {_first_line(error)}") from error
+
+    def _instance(self, container: Any) -> Instance:
+        attrs = container.attrs
+        labels = attrs.get("Labels") or {}
+        running = str(attrs.get("State", "")) in RUNNING
+        detail = str(attrs.get("Status", ""))
+        return Instance(
+            name=str((attrs.get("Names") or [attrs.get("Id", "")])[0]).lstrip("/"),
+            builder=labels.get(BUILDER, ""),
+            pool=labels.get(POOL, ""),
+            running=running,
+            detail=detail if running else detail + self._last_words(container),
+        )
+
+    def _last_words(self, container: Any) -> str:
+        """Return what an ended container said last: its log goes with it."""
+        try:
+            said = container.logs(tail=1).decode("utf-8", "replace").strip()
+        except self._errors:
+            return ""
+        return f"; it said: {said[:300]}" if said else ""
 
     def _network(self) -> dict[str, Any]:
         network = self._options.network
@@ -201,19 +242,6 @@ def _errors() -> tuple[type[Exception], ...]:
 
 def _is_gone(error: BaseException | None) -> bool:
     return type(error).__name__ in ("NotFound", "ImageNotFound", "NullResource")
-
-
-def _instance(container: Any) -> Instance:
-    attrs = container.attrs
-    labels = attrs.get("Labels") or {}
-    state = str(attrs.get("State", ""))
-    return Instance(
-        name=str((attrs.get("Names") or [attrs.get("Id", "")])[0]).lstrip("/"),
-        builder=labels.get(BUILDER, ""),
-        pool=labels.get(POOL, ""),
-        running=state in RUNNING,
-        detail=str(attrs.get("Status", "")),
-    )
 
 
 def _short(play: Play) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,7 +62,10 @@ class FakeEngine:
         assert all
         wanted = dict(label.split("=") for label in filters["label"])
         return [
-            SimpleNamespace(attrs={"Names": [f"/{name}"], "State": "running", **box})
+            SimpleNamespace(
+                attrs={"Names": [f"/{name}"], "State": "running", **box},
+                logs=lambda tail: b"error: nobody is here\n" if tail == 1 else b"",
+            )
             for name, box in self.boxes.items()
             if wanted.items() <= box["Labels"].items()
         ]
@@ -74,7 +78,10 @@ class FakeEngine:
         self._answer()
         if name not in self.boxes:
             raise NotFound(f"No such container: {name}")
-        return SimpleNamespace(remove=lambda **_: self.boxes.pop(name))
+        return SimpleNamespace(
+            remove=lambda **_: self.boxes.pop(name),
+            kill=lambda signal: self.boxes[name].update(State="exited", told=signal),
+        )
 
 
 @pytest.fixture
@@ -138,12 +145,12 @@ def test_its_own_containers_are_found_again_and_only_those(engine, backend):
 
 
 def test_an_ended_container_is_told_apart(engine, backend):
-    """With what the Engine says of its end."""
+    """With what the Engine says of its end, and what it said itself: its log goes with it."""
     backend.launch(PLAY)
     next(iter(engine.boxes.values())).update(State="exited", Status="Exited (2) 3 seconds ago")
     (instance,) = backend.instances()
     assert not instance.running
-    assert instance.detail == "Exited (2) 3 seconds ago"
+    assert instance.detail == "Exited (2) 3 seconds ago; it said: error: nobody is here"
 
 
 def test_a_container_is_removed_once(engine, backend):
@@ -160,9 +167,11 @@ def test_closing_leaves_nothing_unless_told_to(engine, backend):
     backend.launch(PLAY)
     DockerBackend(engine, SETTINGS, OPTIONS, keep=True).close()
     assert engine.boxes
+    (box,) = engine.boxes.values()
     backend.close()
     assert engine.boxes == {}
     assert engine.closed
+    assert box["told"] == "SIGTERM", "its jobs are not left to be missed"
 
 
 def test_no_engine_is_one_clear_message(engine, backend):
@@ -172,11 +181,11 @@ def test_no_engine_is_one_clear_message(engine, backend):
         backend.check()
 
 
-def test_a_missing_image_is_one_clear_message(engine, backend):
-    """At the start, and if it vanishes later."""
+def test_a_missing_image_is_one_clear_message(engine, backend, caplog):
+    """At the start, where it may yet come, and whenever a builder is to be started."""
     engine.has_image = False
-    with pytest.raises(InputError, match=r"image 'farm' is not there .*--image"):
-        backend.check()
+    backend.check()
+    assert re.search(r"image 'farm' is not there .*--image", caplog.text)
     with pytest.raises(BackendError, match=r"image 'farm' is not there"):
         backend.launch(PLAY)
 
