@@ -192,10 +192,9 @@ class Provisioner:
             if isinstance(action, Launch):
                 keeping = self._launch(keeping, requested.get(action.builder))
             elif isinstance(action, Remove):
-                log.info("removing %s (%s)", action.instance.name, action.why)
-                self._metrics.acted(pool, "removed")
-                self._attempt(lambda order=action: self._backend.remove(order))  # type: ignore[misc]
+                self._remove(action, action.why)
             elif isinstance(action, GiveUp):
+                log.warning("builder %s is given up: %s", action.builder, action.reason)
                 self._give_up(action)
         keeping, resize = decide(algorithm, keeping, report, now)
         self._keepings[pool] = keeping
@@ -237,16 +236,19 @@ class Provisioner:
         try:
             self._backend.launch(play)
         except BackendError as error:
-            log.error("builder %s cannot be started: %s", builder, error)  # noqa: TRY400
             self._metrics.acted(play.builder.pool, "failed")
             self._give_up(GiveUp(builder, str(error)))
-            return not_launched(keeping, builder, str(error), now, self._patience)
+            keeping = not_launched(keeping, builder, str(error), now, self._patience)
+            pause = keeping.not_before - now
+            log.error(  # noqa: TRY400 - a person's message, not a bug
+                "builder %s cannot be started (next try in %.0f s): %s", builder, pause, error
+            )
+            return keeping
         log.info("started builder %s", builder)
         self._metrics.acted(play.builder.pool, "started")
         return keeping
 
     def _give_up(self, order: GiveUp) -> None:
-        log.warning("builder %s is given up: %s", order.builder, order.reason)
         if self._backend.acts:
             self._operator.tell(GiveUpBuilder(order.builder, order.reason))
 
@@ -254,9 +256,18 @@ class Provisioner:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""
         for instance in found:
             if reports and instance.pool not in reports:
-                log.info("removing %s: there is no pool %s", instance.name, instance.pool)
-                order = Remove(instance, "orphan")
-                self._attempt(lambda order=order: self._backend.remove(order))  # type: ignore[misc]
+                self._remove(Remove(instance, "orphan"), f"there is no pool {instance.pool}")
+
+    def _remove(self, order: Remove, why: str) -> None:
+        """Remove an instance; one that cannot be removed is tried again at every look."""
+
+        def remove() -> bool:
+            self._backend.remove(order)
+            return True
+
+        if self._attempt(remove):
+            log.info("removed %s (%s)", order.instance.name, why)
+            self._metrics.acted(order.instance.pool, "removed")
 
     def _save(self, pool: str, keeping: Keeping) -> None:
         saved = msgspec.json.encode(keeping)

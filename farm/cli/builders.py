@@ -17,6 +17,7 @@ from farm.core.errors import InputError
 from farm.live.messages import Drain, Undrain
 from farm.live.operator import Operator
 from farm.units import format_duration
+from provisioner.embedded import EMBEDDED
 
 Pattern = Annotated[
     str,
@@ -76,10 +77,13 @@ def pools(
         operator.status()
         reports = operator.pools()
         memories = operator.remembered()
+        provisioned = operator.is_provisioned()
     rows: list[dict[str, Any]] = []
     for name, report in sorted(reports.items()):
         snapshot = report.snapshot
         trouble = _trouble(memories.get(name))
+        if report.provisioned and report.watcher != EMBEDDED and not provisioned:
+            trouble = "no provisioner is at work"
         rows.append(
             {
                 "pool": name,
@@ -201,7 +205,8 @@ def _trouble(memory: bytes | None) -> str:
         return ""
     found = msgspec.json.decode(memory)
     failures = found.get("failures", 0)
-    boots = f"{failures} boots failed in a row: {found.get('trouble', '')}" if failures else ""
+    count = "a boot failed" if failures == 1 else f"{failures} boots failed in a row"
+    boots = f"{count}: {found.get('trouble', '')}" if failures else ""
     return "; ".join(filter(None, (found.get("backend", ""), boots)))
 
 

@@ -97,6 +97,10 @@ class Operator:
         """Whether a scheduler is at work (its status is fresh)."""
         return time.time() - (status or self.status()).written_at < FRESH
 
+    def is_provisioned(self) -> bool:
+        """Whether a provisioner's service is at work (one that was killed counts for 10 s)."""
+        return bool(self._client.exists(self.keys.provisioner_lease))
+
     def pools(self) -> dict[str, PoolReport]:
         """Return the pools by name."""
         return self._hash(self.keys.pools, PoolReport)

@@ -234,6 +234,27 @@ def test_an_engine_that_does_not_answer_changes_nothing(world):
     assert len(world.backend.boxes) == 2
 
 
+def test_an_instance_that_cannot_be_removed_is_told_once(world, caplog):
+    """It is tried at every look; neither that nor the looks between fill the log."""
+    world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="gone")
+    remove, tries = world.backend.remove, []
+
+    def busy(order: Remove) -> None:
+        tries.append(order)
+        raise BackendError("c-x is busy")
+
+    world.backend.remove = busy
+    with caplog.at_level("INFO", "farm.provisioner"):
+        world.looks(20)
+        world.backend.remove = remove
+        world.looks(1)
+    assert [line for line in caplog.messages if "c-x" in line] == [
+        "c-x is busy", "removed c-x (there is no pool gone)",
+    ]  # fmt: skip
+    assert len(tries) == 20
+    assert world.service.trouble == ""
+
+
 def test_a_dry_run_tells_nobody_anything(world):
     """It only writes its log."""
     world.looks(5, world.start(DryRun()))
