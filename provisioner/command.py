@@ -27,8 +27,9 @@ from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
-from provisioner.backends.docker import ContainerOptions, DockerBackend, connect_engine
+from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.dry_run import DryRun
+from provisioner.backends.engine import connect_engine
 from provisioner.backends.interface import Backend
 from provisioner.backends.process import ProcessBackend
 from provisioner.keeper import Patience

@@ -19,6 +19,7 @@ from farm.core.errors import InputError
 from farm.live.messages import Play
 from farm.live.pool_report import HostRecord, PoolReport
 from farm.live.settings import LiveSettings, host_environment
+from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove
 
@@ -33,8 +34,6 @@ ALIAS = "builder"
 #: networks of the Engine's own, on which nobody has another name
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds that the Engine has to answer
-ENGINE_TIMEOUT = 30
 #: real seconds that builders have to say good-bye when all are to go
 LEAVE_TIME = 5.0
 
@@ -74,14 +73,14 @@ class DockerBackend:
         self._settings = settings
         self._options = options
         self._keep = keep
-        self._errors = _errors()
+        self._errors = engine_errors()
 
     def check(self) -> None:
         """Make sure that the Engine answers; raises InputError. An image may come later."""
         try:
             self._client.ping()
         except self._errors as error:
-            raise InputError(_no_engine(error)) from None
+            raise InputError(no_engine(error)) from None
         try:
             self._client.images.get(self._options.image)
         except self._errors as error:
@@ -135,7 +134,7 @@ class DockerBackend:
                 lambda: self._client.containers.get(order.instance.name).remove(force=True, v=True)
             )
         except BackendError as error:
-            if not isinstance(error.__context__, self._errors) or not _is_gone(error.__context__):
+            if not isinstance(error.__context__, self._errors) or not is_gone(error.__context__):
                 raise
 
     def tend(
@@ -170,9 +169,9 @@ class DockerBackend:
         try:
             return action()
         except self._errors as error:
-            if _is_gone(error) and "image" in str(error).lower():
+            if is_gone(error) and "image" in str(error).lower():
                 raise BackendError(self._no_image(error)) from error
-            raise BackendError(f"Docker Engine: {_first_line(error)}") from error
+            raise BackendError(f"Docker Engine: {first_line(error)}") from error
 
     def _instance(self, container: Any) -> Instance:
         attrs = container.attrs
@@ -204,50 +203,11 @@ class DockerBackend:
 
     def _no_image(self, error: Exception) -> str:
         return (
-            f"Docker image {self._options.image!r} is not there ({_first_line(error)}): build it "
+            f"Docker image {self._options.image!r} is not there ({first_line(error)}): build it "
             "(docker-compose build), or name another with --image"
         )
-
-
-def connect_engine() -> Any:
-    """Return a client of the Engine that DOCKER_HOST names; raises InputError."""
-    try:
-        import docker  # noqa: PLC0415 - an optional dependency
-    except ImportError:
-        raise InputError(
-            "the docker backend needs the docker package: pip install 'build-farm-emulator[docker]'"
-        ) from None
-    try:
-        return docker.from_env(timeout=ENGINE_TIMEOUT)
-    except docker.errors.DockerException as error:
-        raise InputError(_no_engine(error)) from None
-
-
-def _no_engine(error: Exception) -> str:
-    return (
-        f"no Docker Engine answers ({_first_line(error)}): start one, or say where it is with "
-        "DOCKER_HOST, or use --backend process"
-    )
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    """Return what the SDK raises when the Engine refuses or is away."""
-    try:
-        import docker  # noqa: PLC0415 - an optional dependency
-        import requests  # noqa: PLC0415 - what docker itself uses
-    except ImportError:
-        return (OSError,)
-    return (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
-
-
-def _is_gone(error: BaseException | None) -> bool:
-    return type(error).__name__ in ("NotFound", "ImageNotFound", "NullResource")
 
 
 def _short(play: Play) -> str:
     """Return what keeps containers of one builder's name in two lives of a farm apart."""
     return hashlib.sha256(msgspec.json.encode(play)).hexdigest()[:6]
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:300]

@@ -1,0 +1,57 @@
+"""A Docker Engine's client, by the optional docker package, and what its errors mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farm.core.errors import InputError
+
+#: real seconds that the Engine has to answer
+TIMEOUT = 30
+
+
+def connect_engine(host: str | None = None, timeout: float = TIMEOUT) -> Any:
+    """Return a client of the Engine at this address, else of the one that DOCKER_HOST names.
+
+    Raises InputError if there is no docker package, the address is none, or nobody answers.
+    """
+    try:
+        import docker  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        raise InputError(
+            "the docker backends need the docker package: pip install 'build-farm-emulator[docker]'"
+        ) from None
+    try:
+        if host is None:
+            return docker.from_env(timeout=timeout)
+        return docker.DockerClient(base_url=host, timeout=timeout)
+    except docker.errors.DockerException as error:
+        raise InputError(no_engine(error)) from None
+
+
+def no_engine(error: BaseException) -> str:
+    """Say that nobody answers, and what to do."""
+    return (
+        f"no Docker Engine answers ({first_line(error)}): start one, or say where it is with "
+        "DOCKER_HOST, or use --backend process"
+    )
+
+
+def engine_errors() -> tuple[type[Exception], ...]:
+    """Return what the SDK raises when the Engine refuses or is away."""
+    try:
+        import docker  # noqa: PLC0415 - an optional dependency
+        import requests  # noqa: PLC0415 - what docker itself uses
+    except ImportError:
+        return (OSError,)
+    return (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
+
+
+def is_gone(error: BaseException | None) -> bool:
+    """Whether what was asked for is not there."""
+    return type(error).__name__ in ("NotFound", "ImageNotFound", "NullResource")
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says, short enough for a line of a log."""
+    return str(error).partition("\n")[0][:300]
