@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from farm.live.server import free_port
 from tests.grafana.conftest import plain
 from tests.metrics.prometheus import Prometheus
 
@@ -37,6 +37,12 @@ workload:
       attributes: {team: {red: 2, blue: 1}, build: [a, b]}
       heavy: {probability: 0.3}
       fails: 0.1
+  - arrivals:
+      platform: {processor: amd64}
+      every: 20s
+      count: 100000
+      service_time: {constant: 2s}
+      mode: stress
   - matrices:
       platform: {processor: amd64}
       every: 20s
@@ -53,36 +59,66 @@ def has_value(result: list) -> bool:
     return any(not math.isnan(float(series["value"][1])) for series in result)
 
 
-@pytest.mark.timeout(180)
+class Watched:
+    """A farm that stays up, with a load that never ends; it is down after the block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.log = folder / "farm.log"
+        (folder / "watched.yaml").write_text(SCENARIO)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
+        self._environment = environment | {
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            # little work, whatever the machine: nothing has to be measured first
+            "FARM_BURNER": "own",
+            "FARM_WORK_RATES": "cpu=20,memory=200",
+        }
+
+    def __enter__(self) -> Self:
+        up = self._start("up", "watched.yaml", "--metrics-port", "0", "--quiet")
+        assert up.wait(100) == 0, self.log.read_text()
+        self._load = self._start("load", "watched.yaml")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._load.send_signal(signal.SIGINT)
+        self._load.wait(30)
+        assert self._start("down", "--now").wait(60) == 0, self.log.read_text()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the load still plays."""
+        return self._load.poll() is None
+
+    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "farm.cli.main", *words],
+                cwd=self._folder,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+            )
+
+
+@pytest.mark.timeout(300)
 def test_every_query_has_an_answer(queries, tool, tmp_path: Path):
-    """After some real seconds every panel shows a number."""
-    (tmp_path / "watched.yaml").write_text(SCENARIO)
-    port = free_port()
-    command = [sys.executable, "-m", "farm.cli.main", "run", "watched.yaml", "--quiet"]
-    with (tmp_path / "farm.log").open("w") as log:
-        farm = subprocess.Popen(
-            [*command, "--metrics-port", str(port)],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        target = {"farm": f"127.0.0.1:{port}"}
-        with Prometheus(tool("prometheus"), tmp_path, targets=target) as prometheus:
-            deadline = time.monotonic() + 120
-            open_queries = queries()
-            while open_queries:
-                assert farm.poll() is None, (tmp_path / "farm.log").read_text()
-                assert time.monotonic() < deadline, f"no answer: {open_queries}"
-                time.sleep(2)
-                open_queries = [
-                    (name, expr)
-                    for name, expr in open_queries
-                    if not has_value(prometheus.query(plain(expr, **{"$__rate_interval": "1m"})))
-                ]
-    finally:
-        farm.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        farm.send_signal(signal.SIGINT)
-        farm.wait(30)
+    """Scheduler, provisioner and hosts scraped: soon every panel shows a number."""
+    files = f"{tmp_path}/.farm/targets/*.json"
+    with Watched(tmp_path) as farm, Prometheus(tool("prometheus"), tmp_path, files=files) as asked:
+        deadline = time.monotonic() + 120
+        open_queries = queries()
+        while open_queries:
+            assert farm.is_well, farm.log.read_text()
+            assert time.monotonic() < deadline, f"no answer: {open_queries}"
+            time.sleep(2)
+            open_queries = [
+                (name, expr)
+                for name, expr in open_queries
+                if not has_value(asked.query(plain(expr, **{"$__rate_interval": "1m"})))
+            ]
+        jobs = {series["metric"]["job"] for series in asked.query("up == 1")}
+        assert jobs == {"scheduler", "provisioner", "builders"}
+        attempts = asked.query("sum by (job, host) (farm_host_attempts_total)")
+        assert {series["metric"]["job"] for series in attempts} == {"builders"}
+        assert all(series["metric"]["host"].startswith("host-") for series in attempts)

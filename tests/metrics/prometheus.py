@@ -19,7 +19,12 @@ START_TIMEOUT = 30.0
 
 
 class Prometheus:
-    """Runs while its ``with`` block lasts; scrapes the targets every second."""
+    """Runs while its ``with`` block lasts; scrapes the targets every second.
+
+    Args:
+        targets: job -> address.
+        files: a pattern of files that name more of them (file_sd_configs).
+    """
 
     def __init__(
         self,
@@ -28,16 +33,20 @@ class Prometheus:
         *,
         data: Path | None = None,
         targets: dict[str, str] | None = None,
+        files: str | None = None,
     ) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
         self._folder = folder
-        config = {
+        config: dict[str, Any] = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "scrape_configs": [
                 {"job_name": name, "static_configs": [{"targets": [target]}]}
                 for name, target in (targets or {}).items()
             ],
         }
+        if files is not None:
+            found = {"files": [files], "refresh_interval": "1s"}
+            config["scrape_configs"].append({"job_name": "found", "file_sd_configs": [found]})
         file = folder / "prometheus.yml"
         file.write_text(yaml.safe_dump(config))
         self._command = [
