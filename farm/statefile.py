@@ -50,7 +50,8 @@ class _Record:
             raise StateError(f"{where}: found {_show(found)}; allowed: an object")
         self._found = found
         for key in sorted(found.keys() - known):
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+            # a key that is there too is not what this one was meant to be
+            near = difflib.get_close_matches(key, known - found.keys(), n=1, cutoff=0.75)
             if near:
                 raise StateError(f"{where}: unknown key {key!r}; did you mean {near[0]!r}?")
 
@@ -144,16 +145,21 @@ def _job(found: object, where: str, builders: set[str]) -> JobView:
             "virtualized", lambda v: v is None or _is_bool(v), "true, false or null"
         ),
         score=float(record.read("score", _is_number, "a finite number")),
-        duration_s=record.read("duration_s", _is_seconds_or_none, _SECONDS),
+        duration_s=_span(record.read("duration_s", _is_seconds_or_none, _SECONDS)),
         status=record.read("status", lambda v: v in _STATUSES, ", ".join(_STATUSES)),
         builder=record.read("builder", _is_name_or_none, "the name of a builder", None),
-        elapsed_s=record.read("elapsed_s", _is_seconds_or_none, _SECONDS, None),
+        elapsed_s=_span(record.read("elapsed_s", _is_seconds_or_none, _SECONDS, None)),
     )
     if job.builder is not None and job.builder not in builders:
         record.refuse("builder", job.builder, f"one of the builders{_listed(builders)}")
     if job.builder is None and job.status in _HOLDS_A_BUILDER:
         record.refuse("builder", None, f"the builder's name, because the job is {job.status}")
     return job
+
+
+def _span(seconds: float | None) -> float | None:
+    # JSON's whole numbers are ints, and spans are floats inside the house
+    return None if seconds is None else float(seconds)
 
 
 def _order(names: list[str], jobs: tuple[JobView, ...]) -> tuple[int, ...]:

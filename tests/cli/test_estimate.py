@@ -124,6 +124,19 @@ def test_rules_are_those_of_the_library(state):
     assert row["estimate_s"] == 120
 
 
+def test_time_to_next_builder_in_whole_seconds(tmp_path):
+    """A running job's spans without a fraction give a number too, also where nothing rounds."""
+    path = tmp_path / "busy.json"
+    builder = {"name": "b", "processors": ["i386"], "virtualized": True}
+    first = {"processor": "i386", "virtualized": True, "score": 1, "duration_s": 100}
+    running = {"id": 1, "name": "r", "status": "running", "builder": "b", "elapsed_s": 40}
+    waiting = {"id": 2, "name": "w", "status": "waiting"}
+    path.write_text(json.dumps({"builders": [builder], "jobs": [first | running, first | waiting]}))
+    for rules in RULES:
+        (row,) = json.loads(run(str(path), "--json", "--job", "w", "--rules", rules).stdout)
+        assert row["tnb_s"] == row["estimate_s"] == 60
+
+
 def test_stdin(state):
     """A dash reads the state from standard input."""
     result = run("-", "--json", input=json.dumps(STATE))
