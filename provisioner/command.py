@@ -73,7 +73,8 @@ def provision(
         typer.Option(help="process: hosts live as long as our standard input, not as long as we."),
     ] = False,
     image: Annotated[
-        str, typer.Option(envvar="FARM_BUILDER_IMAGE", help="docker: the builders' image.")
+        str,
+        typer.Option(envvar=["FARM_BUILDER_IMAGE", "FARM_IMAGE"], help="docker: builders' image."),
     ] = "build-farm-emulator",
     network: Annotated[
         str | None,
