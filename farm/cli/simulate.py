@@ -87,7 +87,7 @@ class _Ticker:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
         self._events += 1
         if self._events & 0x3FFF:
             return

@@ -27,9 +27,10 @@ class _Guard:
         self.failures = 0
         self.first = ""
 
-    def _failed(self, of: str, error: object) -> None:
+    def _failed(self, of: str, error: Exception) -> None:
         self.failures += 1
-        self.first = self.first or f"{of}: {error}"
+        kind = "" if isinstance(error, _UnusableError) else f"{type(error).__name__}: "
+        self.first = self.first or f"{of}: {kind}{error}"
 
 
 class GuardedPolicy(_Guard):
@@ -52,10 +53,7 @@ class GuardedPolicy(_Guard):
             found = self._function(job, estimate, at, serial)
             return self._checked(found)
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
-            said = (
-                error if isinstance(error, _UnusableError) else f"{type(error).__name__}: {error}"
-            )
-            self._failed(f"job {job.id}", said)
+            self._failed(f"job {job.id}", error)
             return (-math.inf,) * self._length if self._length else -math.inf
 
     def _checked(self, found: Any) -> Any:
@@ -96,10 +94,7 @@ class GuardedRanking(_Guard):
         try:
             return _rank(self._function(state))
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
-            said = (
-                error if isinstance(error, _UnusableError) else f"{type(error).__name__}: {error}"
-            )
-            self._failed(f"builder {state.builder.id}", said)
+            self._failed(f"builder {state.builder.id}", error)
             return math.inf
 
     def complaint(self) -> str:

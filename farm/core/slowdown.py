@@ -212,11 +212,16 @@ def slowdown_table(given: Any, where: str) -> SlowdownTable:
 def _number(
     given: object, where: str, *, least: float = -math.inf, above: float = -math.inf
 ) -> float:
-    good = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
-    if not good or given < least or given <= above:  # type: ignore[operator]
+    if (
+        not isinstance(given, int | float)
+        or isinstance(given, bool)
+        or not math.isfinite(given)
+        or given < least
+        or given <= above
+    ):
         bound = f"above {above:g}" if above > -math.inf else f"of at least {least:g}"
         raise InputError(f"{where}: found {given!r}; expected a number {bound}")
-    return float(given)  # type: ignore[arg-type]
+    return float(given)
 
 
 def _refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:

@@ -17,7 +17,13 @@ def began_at(pid: int) -> str:
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         asked = ["ps", "-o", "lstart=", "-p", str(pid)]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603 - no shell, and a number of ours
+            asked,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
         return done.stdout.strip()
     return ""
 

@@ -337,12 +337,12 @@ def _hosts_needed(pools: Sequence[PoolSpec]) -> int:
 
 
 def _clear_quietly(store: Store) -> None:
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(redis.RedisError):
         store.clear()
 
 
 def _engine(client: Connection) -> str:
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(redis.RedisError):
         info = client.info("server")
         name = "valkey" if "valkey_version" in info else "redis"
         return f"{name} {info.get('valkey_version') or info.get('redis_version')}"

@@ -106,14 +106,13 @@ class Recorder:
         self._last = event
         if commands:
             for command in commands:
-                kind = type(command)
-                if kind is StartJob:
-                    self._dispatched[command.job.id] = event.at  # type: ignore[union-attr]
-                elif kind is EndJob:
-                    self._ends.append(command)  # type: ignore[arg-type]
-                    self._dispatched.pop(command.job.id, None)  # type: ignore[union-attr]
-                elif kind is RequeueJob:
-                    self._give_up(command, event.at)  # type: ignore[arg-type]
+                if type(command) is StartJob:
+                    self._dispatched[command.job.id] = event.at
+                elif type(command) is EndJob:
+                    self._ends.append(command)
+                    self._dispatched.pop(command.job.id, None)
+                elif type(command) is RequeueJob:
+                    self._give_up(command, event.at)
         elif commands is IGNORED:
             return
         take = self._facts.get(type(event))

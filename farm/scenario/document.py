@@ -38,7 +38,7 @@ class MarkedList(list[Any]):
 class _Loader(yaml.SafeLoader):
     """PyYAML's parser with the resolver rules of YAML 1.2."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - so in PyYAML
 
 
 _TAG = "tag:yaml.org,2002:"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
@@ -148,7 +148,8 @@ class Matrices(Releases):
         return sizes
 
 
-SOURCES = ("trace", "matrices", "arrivals")
+Sort = Literal["trace", "matrices", "arrivals"]
+SOURCES: tuple[Sort, ...] = get_args(Sort)
 
 
 class Source(Section):
@@ -164,10 +165,9 @@ class Source(Section):
         return self
 
     @property
-    def sort(self) -> Literal["trace", "matrices", "arrivals"]:
+    def sort(self) -> Sort:
         """Which of the three it is."""
-        sort: Any = self.only_one_of(*SOURCES)
-        return sort  # type: ignore[no-any-return]
+        return next(sort for sort in SOURCES if getattr(self, sort) is not None)
 
     @property
     def options(self) -> Trace | Matrices | Arrivals:

@@ -39,6 +39,7 @@ def build_jobs(scenario: Scenario) -> Iterator[Job]:
         for index in range(len(scenario.workload))
     ]
     merged = sources[0] if len(sources) == 1 else heapq.merge(*sources, key=arrival)
+    # a generated job has its arrival; asking whether would cost something for each
     jobs = takewhile(lambda job: job.arrived_at < horizon, merged)  # type: ignore[operator]
     first = next(jobs, None)
     if first is None:

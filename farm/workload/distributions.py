@@ -21,11 +21,9 @@ def quantile_function(distribution: Distribution) -> Quantile:
     Raises ValueError for ``by_kind``.
     """
     if distribution.constant is not None:
-        value = distribution.constant
-        plain: Quantile = lambda u: value  # noqa: ARG005, E731
+        plain = _constant(distribution.constant)
     elif distribution.exponential is not None:
-        mean = distribution.exponential.mean
-        plain = lambda u: -mean * math.log1p(-u)  # noqa: E731
+        plain = _exponential(distribution.exponential.mean)
     elif distribution.lognormal is not None:
         plain = _lognormal(distribution.lognormal)
     elif distribution.pareto is not None:
@@ -50,6 +48,14 @@ def quantiles_by_kind(distribution: Distribution, kinds: Sequence[str]) -> dict[
 
 def _capped(plain: Quantile, most: float | None) -> Quantile:
     return plain if most is None else lambda u: min(plain(u), most)
+
+
+def _constant(value: float) -> Quantile:
+    return lambda _: value
+
+
+def _exponential(mean: float) -> Quantile:
+    return lambda u: -mean * math.log1p(-u)
 
 
 def _lognormal(given: Lognormal) -> Quantile:

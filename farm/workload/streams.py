@@ -19,4 +19,5 @@ def stream(seed: int, *names: str | int) -> random.Random:
     ones give independent streams (SHA-256 of both seeds it).
     """
     text = "\x1f".join([str(seed), *(f"{type(name).__name__}:{name}" for name in names)])
-    return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))  # noqa: S311
+    seeded = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    return random.Random(seeded)  # noqa: S311 - repeatable is what it is to be

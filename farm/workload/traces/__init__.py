@@ -51,12 +51,12 @@ def read_trace(
     return trace_jobs(records, options, ids)
 
 
-def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002
+def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
     """Return what the options select of a trace file, as arrays."""
     return selected(FORMATS[format_of(path, format)].read(path, options), options)
 
 
-def format_of(path: Path, format: str | None) -> str:  # noqa: A002
+def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenario's word
     """Return the name of a trace's format, given or guessed; TraceError if there is none such."""
     if format is None:
         for name, known in FORMATS.items():
