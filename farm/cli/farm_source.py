@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from farm.cli.connection import reach
-from farm.core.dispatch_estimator import FarmView, JobView
+from farm.core.dispatch_estimator import BuilderView, FarmView, JobView
 from farm.core.dispatch_estimator.farm_snapshot import view_of
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
-from farm.core.snapshot import BuilderView, FarmSnapshot, PoolView
+from farm.core.snapshot import BuilderView as BuilderPicture
+from farm.core.snapshot import FarmSnapshot, PoolView
 from farm.core.snapshot import JobView as JobPicture
 from farm.live.image import FORMAT, FarmImage
 from farm.statefile import parse_state
@@ -72,58 +74,23 @@ def image_of_state(view: FarmView) -> FarmImage:
 
     The waiting jobs keep the file's order. A job that runs for an unknown time has just begun.
     """
-    pools: dict[str, dict[str, Any]] = {}
-    builders: list[BuilderView] = []
-    for index, one in enumerate(view.builders, 1):
-        pool = _pool_name(one.processors, one.virtualized, one.slots)
-        words = pools.setdefault(
-            pool,
-            {
-                "name": pool,
-                "platform": {"processors": list(one.processors), "virtualized": one.virtualized},
-                "slots": one.slots,
-                "builders": 0,
-            },
-        )
-        words["builders"] += 1
-        made = Builder(
-            id=one.name,
-            pool=pool,
-            index=index,
-            processors=one.processors,
-            virtualized=one.virtualized,
-            slots=one.slots,
-        )
-        builders.append(
-            BuilderView(
-                builder=made,
-                condition="idle" if one.usable else "draining",
-                joined_at=0.0,
-                active_at=0.0,
-                draining=not one.usable,
-            )
-        )
-    if not pools:
+    if not view.builders:
         raise InputError("the state has no builders: there is nothing to roll out")
     waiting = [_waiting(job, place) for place, job in enumerate(view.waiting())]
     waiting.sort(key=lambda picture: str(picture.job.platform.normalised()))
+    pools = _pools(view)
     return FarmImage(
         snapshot=FarmSnapshot(
             at=0.0,
             waiting=tuple(waiting),
             running=tuple(_running(view)),
-            builders=tuple(builders),
-            pools=tuple(
-                PoolView(
-                    name=name, builders=0, slots=0, busy_slots=0, idle_builders=0, requested={}
-                )
-                for name in pools
-            ),
+            builders=tuple(_builder(one, index) for index, one in enumerate(view.builders, 1)),
+            pools=tuple(PoolView(name=pool["name"]) for pool in pools),
             serial=max((job.id for job in view.jobs), default=0),
         ),
         scenario={
             "name": "state-file",
-            "pools": list(pools.values()),
+            "pools": pools,
             # a scenario has a workload; nothing of this one is ever played
             "workload": [
                 {
@@ -138,6 +105,37 @@ def image_of_state(view: FarmView) -> FarmImage:
             "allow_unrunnable": True,
             "scheduling": {"policy": "score", "runtime_estimates": "declared", "dedup": False},
         },
+    )
+
+
+def _pools(view: FarmView) -> list[dict[str, Any]]:
+    """Return the scenario's pools: the builders that are alike, in the order of the file."""
+    sizes = Counter((one.processors, one.virtualized, one.slots) for one in view.builders)
+    return [
+        {
+            "name": _pool_name(processors, virtualized, slots),
+            "platform": {"processors": list(processors), "virtualized": virtualized},
+            "slots": slots,
+            "builders": count,
+        }
+        for (processors, virtualized, slots), count in sizes.items()
+    ]
+
+
+def _builder(one: BuilderView, index: int) -> BuilderPicture:
+    return BuilderPicture(
+        builder=Builder(
+            id=one.name,
+            pool=_pool_name(one.processors, one.virtualized, one.slots),
+            index=index,
+            processors=one.processors,
+            virtualized=one.virtualized,
+            slots=one.slots,
+        ),
+        condition="idle" if one.usable else "draining",
+        joined_at=0.0,
+        active_at=0.0,
+        draining=not one.usable,
     )
 
 

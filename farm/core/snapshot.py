@@ -69,11 +69,11 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a pool; ``requested`` maps builders that boot to when they were asked for."""
 
     name: str
-    builders: int
-    slots: int
-    busy_slots: int
-    idle_builders: int
-    requested: dict[str, float]
+    builders: int = 0
+    slots: int = 0
+    busy_slots: int = 0
+    idle_builders: int = 0
+    requested: dict[str, float] = {}
 
 
 class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):

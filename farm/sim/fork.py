@@ -167,9 +167,7 @@ def resized(snapshot: FarmSnapshot, pools: Sequence[PoolSpec]) -> FarmSnapshot:
         pools=tuple(
             msgspec.structs.replace(known[name], requested=names)
             if name in known
-            else PoolView(
-                name=name, builders=0, slots=0, busy_slots=0, idle_builders=0, requested=names
-            )
+            else PoolView(name=name, requested=names)
             for name, names in boots.items()
         ),
     )
