@@ -14,6 +14,8 @@ from tests.grafana.conftest import FOLDER, load, panels, plain
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 JOBS = 60
+#: of them; what they tell is asked for too
+BURNING = 2
 
 
 class Questions:
@@ -46,10 +48,14 @@ def test_a_composed_farm_works_survives_kills_and_leaves_nothing(composed: Compo
     composed.compose("build", "scheduler", timeout=800)
     composed.compose("up", "-d", "redis", "scheduler", "provisioner", "prometheus")
     composed.until(lambda: len(composed.builders()) == 1, "the least pool")
-    for team in ("red", "blue"):
+    for team, count, service_time, mode in (
+        ("red", JOBS // 2, "1m", "timed"),
+        ("blue", JOBS // 2 - BURNING, "1m", "timed"),
+        ("blue", BURNING, "5s", "stress"),
+    ):
         composed.farm(
-            "submit", "--quiet", "--service-time", "1m", "--count", str(JOBS // 2),
-            "--platform", "amd64/virtual", "--attribute", f"team={team}",
+            "submit", "--quiet", "--service-time", service_time, "--count", str(count),
+            "--mode", mode, "--platform", "amd64/virtual", "--attribute", f"team={team}",
         )  # fmt: skip
     assert composed.status()["submitted"] == JOBS
     composed.until(lambda: len(composed.builders()) == 3, "the pool's growth")
