@@ -1,16 +1,11 @@
 """Buildbarn's dispatch scenarios through the whole scheduler: facts in, orders out.
 
-The steps and their comparison are those of test_buildbarn.py; here each becomes facts. A worker
-is a builder that cleans: after an end its slot waits until the worker asks for more. A worker
-that stops waiting is drained until it asks again. Not expressible, hence skipped by name: a step
-that the yard does not know either.
+A worker is a builder that cleans: after an end its slot waits until the worker asks for more. A
+worker that stops waiting is drained until it asks again.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,20 +27,13 @@ from farm.core.rules import SchedulingRules
 from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
 
-_spec = importlib.util.spec_from_file_location(
-    "buildbarn_yard", Path(__file__).with_name("test_buildbarn.py")
-)
-assert _spec is not None
-assert _spec.loader is not None
-yard = importlib.util.module_from_spec(_spec)
-sys.modules["buildbarn_yard"] = yard
-_spec.loader.exec_module(yard)
+from .buildbarn_steps import NO_SYNCHRONIZATION, Compatibility, Steps, check
 
 
-class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
-    """Plays the steps of one scenario on a scheduler."""
+class Farm(Steps):
+    """Plays the steps on a scheduler."""
 
-    def __init__(self, scenario: dict[str, Any], compatibility: Any) -> None:
+    def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
         super().__init__(scenario, compatibility)
         queue = self.queue
         self.paths: dict[str, tuple[str, ...]] = {}
@@ -76,7 +64,7 @@ class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
         for order in orders:
             if isinstance(order, StartJob):
                 self.starts.append(order.job.id)
-                self.builders[order.builder] = self.now + yard.NO_SYNCHRONIZATION
+                self.builders[order.builder] = self.now + NO_SYNCHRONIZATION
         for order in list(orders):
             if isinstance(order, CancelJob):
                 orders += self.tell(
@@ -88,15 +76,8 @@ class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
         del self.builders[name]
         self.tell(BuilderLost(self.now, name))
 
-    def advance(self, to: float) -> None:
-        self.now = max(self.now, to)
-        for at, name in sorted(self.leaving):
-            if at <= self.now:
-                self.leaving.remove((at, name))
-                self.withdraw(name)
-        for name, expires_at in list(self.builders.items()):
-            if self.timeouts and expires_at is not None and expires_at <= self.now:
-                self.forget(name)
+    def silent(self) -> list[str]:
+        return [name for name, at in self.builders.items() if at is not None and at <= self.now]
 
     def withdraw(self, name: str) -> None:
         if name in self.scheduler.jobs:
@@ -152,12 +133,12 @@ class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
         }
 
     def do_worker_reports_unknown_action(self, step: dict[str, Any]) -> dict[str, Any]:
-        self.builders[step["worker"]] = self.now + yard.NO_SYNCHRONIZATION
+        self.builders[step["worker"]] = self.now + NO_SYNCHRONIZATION
         return {}
 
     def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
         self.tell(DrainRequested(self.now, step["worker"]))
-        self.builders[step["worker"]] = self.now + yard.NO_SYNCHRONIZATION
+        self.builders[step["worker"]] = self.now + NO_SYNCHRONIZATION
         return {}
 
     def running(self, name: str) -> Any:
@@ -174,7 +155,7 @@ class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
         state = self.running(name)
         orders = self.tell(JobFinished(self.now, state.job.id, state.attempts, name, "succeeded"))
         assert any(isinstance(order, EndJob) for order in orders)
-        self.builders[name] = self.now + yard.NO_SYNCHRONIZATION
+        self.builders[name] = self.now + NO_SYNCHRONIZATION
         happened = {"completed": state.job.id, "worker_last_invocation": self.last(name)}
         if step.get("then_request_more", True):
             happened |= self.ask(name)
@@ -191,34 +172,13 @@ class Farm(yard.Yard):  # type: ignore[misc,name-defined]  # loaded by its path
         return {} if name is None else {"worker_last_invocation": self.last(name)}
 
 
-def play(scenario: dict[str, Any], compatibility: Any) -> Farm:
-    """Play a scenario; raises AssertionError where the scheduler differs."""
-    farm = Farm(scenario, compatibility)
-    farm.play(scenario["steps"])
-    if "dispatch_order" in scenario:
-        assert farm.starts == [str(name) for name in scenario["dispatch_order"]]
-    return farm
-
-
-def check(scenario: dict[str, Any]) -> None:
-    """Exact by default; scenarios of a mended habit may be upstream's, then with its habit."""
-    try:
-        farm = play(scenario, None)
-    except AssertionError:
-        if not (yard._has_mended_stickiness(scenario) or yard._places_among_several(scenario)):
-            raise
-        farm = play(scenario, "buildbarn")
-    if farm.unknown:
-        pytest.skip(f"all else holds, but not understood: {', '.join(sorted(farm.unknown))}")
-
-
 @pytest.mark.conformance("buildbarn", "upstream")
 def test_upstream(case: dict[str, Any]) -> None:
     """Upstream's own tests of dispatch, through scheduler and tree together."""
-    check(case)
+    check(case, Farm)
 
 
 @pytest.mark.conformance("buildbarn", "derived")
 def test_derived(case: dict[str, Any]) -> None:
     """What follows from upstream's algorithm, through scheduler and tree together."""
-    check(case)
+    check(case, Farm)
