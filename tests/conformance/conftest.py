@@ -14,14 +14,15 @@ How a test gets its cases::
 The marker's first argument is the system, its second the key of a list in the file (dots go
 deeper: ``"tables.event_none"``; a mapping gives one case per entry, as ``{"name": key, "value":
 value}``); keyword arguments filter the entries by equality. ``case`` is one entry, ``document``
-the whole parsed file that it stands in. Ids are the entry's ``name`` (or ``id``, ``run``, or its
-number), behind the file's name when there are several files.
+the whole parsed file that it stands in, ``path`` that file. Ids are the entry's ``name`` (or
+``id``, ``run``, or its number), behind the file's name when there are several files.
 
 The files are ``tests/conformance/cases/*.json``, or, when the environment variable FARM_CASES
 names a folder, the ``*.json`` files of that folder *instead*. A file belongs to a system when
-its name begins with the system's name, or its ``"format"`` does. A system without files, or a
-file without the key, makes its tests skip. ``case_files(system)`` gives the same files to
-whoever needs them directly.
+its name begins with the system's name, or its ``"format"`` does; to the system ``"*"`` belong
+all. There a system without files, or files without the key, make tests skip; in the tree every
+test has cases. A folder without files, or with one that is not JSON, is an error, and
+``test_every_case_is_read.py`` fails for what no test reads.
 """
 
 from __future__ import annotations
@@ -40,10 +41,17 @@ IN_TREE = Path(__file__).parent / "cases"
 
 @cache
 def _documents(folder: Path) -> tuple[tuple[Path, Any], ...]:
-    return tuple(
-        (path, json.loads(path.read_text(encoding="utf-8")))
-        for path in sorted(folder.glob("*.json"))
-    )
+    found = tuple((path, _parsed(path)) for path in sorted(folder.glob("*.json")))
+    if not found:
+        raise pytest.UsageError(f"{folder}: holds no *.json, so there are no cases")
+    return found
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise pytest.UsageError(f"{path}: not JSON: {error}") from None
 
 
 def cases_folder() -> Path:
@@ -61,7 +69,7 @@ def case_files(system: str) -> Iterator[tuple[Path, Any]]:
     """Yield (path, parsed document) of every file that holds cases of this system."""
     for path, document in _documents(cases_folder()):
         says = document.get("format", "") if isinstance(document, dict) else ""
-        if path.name.startswith(system) or str(says).startswith(system):
+        if system == "*" or path.name.startswith(system) or str(says).startswith(system):
             yield path, document
 
 
@@ -102,14 +110,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for path, document in files:
         prefix = f"{path.stem}:" if len(files) > 1 else ""
         if key is None:
-            parameters.append(pytest.param(None, document, id=path.stem))
+            parameters.append((path.stem, {"document": document, "path": path}))
             continue
         for number, entry in enumerate(_entries(document, key)):
             if all(entry.get(name) == value for name, value in marker.kwargs.items()):
-                parameters.append(pytest.param(entry, document, id=prefix + _label(entry, number)))
-    wanted = [name for name in ("case", "document") if name in metafunc.fixturenames]
-    columns = [0 if name == "case" else 1 for name in wanted]
+                values = {"case": entry, "document": document, "path": path}
+                parameters.append((prefix + _label(entry, number), values))
+    if not parameters and cases_folder() == IN_TREE:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {IN_TREE} has no case for it")
+    wanted = [name for name in ("case", "document", "path") if name in metafunc.fixturenames]
     metafunc.parametrize(
         wanted,
-        [pytest.param(*(p.values[c] for c in columns), id=p.id) for p in parameters],
+        [
+            pytest.param(*(values[name] for name in wanted), id=label)
+            for label, values in parameters
+        ],
     )

@@ -1,13 +1,15 @@
 """The thesis's model, played by the real scheduler in the simulated world: exactly its numbers.
 
 Two builders, four matrices of 25 jobs handed in together at 0, jobs as heavy as the case says.
-The engines called ``tick`` advance time in steps of 0.1 and are not ours to match.
+An engine is called by what it does: ``event_none``, ``event_thesis``, ``event_`` and another
+slowdown of the file's ``meta``, for tables also with a rule for what is heavy behind it. Those
+called ``tick`` advance time in steps of 0.1 and are not ours to match.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -25,10 +27,11 @@ from farm.core.scheduler import Scheduler
 from farm.driver import drive
 from farm.sim.world import SimulatedWorld
 
-#: engine -> the pool's contention, as a scenario writes it
-ENGINES: dict[str, dict[str, Any] | None] = {
-    "event_none": None,
-    "event_thesis": {"slowdown": "thesis"},
+#: rules for what is heavy, of job times by matrix; the first unless an engine's name says
+HEAVY: dict[str, Callable[[Any], Any]] = {
+    "top20": lambda times: times > np.sort(times, axis=None)[-21],
+    "fixedthreshold": lambda times: times > 5 ** (1 / 1.161),
+    "matrixtop5": lambda times: times > np.sort(times, axis=1)[:, -6:-5],
 }
 #: the thesis's name -> policy and ageing; RANDOM's permutation is given, as scores
 NAMES = {
@@ -57,7 +60,20 @@ def made(run: dict[str, Any]) -> tuple[Job, ...]:
     )
 
 
-def play(jobs: Sequence[Job], name: str, slots: int, engine: str) -> Numbers:
+def contention_of(engine: str, document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the pool's contention, as a scenario writes it, under the engine called so."""
+    kind, _, slowdown = engine.partition("_")
+    slowdown = slowdown.partition("_")[0]
+    given = {"none": None, "thesis": "thesis"}
+    given |= {
+        k: v for k, v in document.get("meta", {}).get("slowdown", {}).items() if isinstance(v, list)
+    }
+    assert kind == "event", f"engine {engine}: known are event_… and tick_…"
+    assert slowdown in given, f"engine {engine}: known slowdowns are {', '.join(given)}"
+    return None if given[slowdown] is None else {"slowdown": given[slowdown]}
+
+
+def play(jobs: Sequence[Job], name: str, slots: int, contention: dict[str, Any] | None) -> Numbers:
     """Run the jobs; return makespan, mean response time and mean matrix response time."""
     policy, aging = NAMES[name]
     key = POLICIES[policy](PolicyOptions(aging=aging))
@@ -69,7 +85,7 @@ def play(jobs: Sequence[Job], name: str, slots: int, engine: str) -> Numbers:
                 assert command.outcome == "succeeded"
                 ended[command.job.id] = command.finished_at
 
-    pool = PoolSpec(name="node", slots=slots, builders=2, contention=ENGINES[engine])
+    pool = PoolSpec(name="node", slots=slots, builders=2, contention=contention)
     world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
     drive(Scheduler(SchedulingRules(policy=key), Oracle()), world, observe)
     last: dict[str | None, float] = {}
@@ -78,15 +94,20 @@ def play(jobs: Sequence[Job], name: str, slots: int, engine: str) -> Numbers:
     return max(ended.values()), fmean(ended.values()), fmean(last.values())
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.conformance("thesis", "golden_runs")
-def test_golden_run(case: dict[str, Any], engine: str) -> None:
+def test_golden_run(case: dict[str, Any], document: dict[str, Any]) -> None:
     """Every policy at every number of slots, with and without slowdown, to 1e-9."""
     jobs = made(case)
-    for name, by_slots in case["results"].get(engine, {}).items():
-        for slots, expected in by_slots.items():
-            found = play(jobs, name, int(slots), engine)
-            assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), f"{name}, {slots} slots"
+    engines = [engine for engine in case["results"] if not engine.startswith("tick")]
+    assert engines, "no results but those of time steps"
+    for engine in engines:
+        contention = contention_of(engine, document)
+        for name, by_slots in case["results"][engine].items():
+            for slots, expected in by_slots.items():
+                found = play(jobs, name, int(slots), contention)
+                assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), (
+                    f"{engine}, {name}, {slots} slots"
+                )
 
 
 # --- the tables over many runs -----------------------------------------------------------------
@@ -94,8 +115,8 @@ def test_golden_run(case: dict[str, Any], engine: str) -> None:
 METRICS = ("makespan", "avg_response_time", "avg_matrix_response_time")
 
 
-def job_sets(document: dict[str, Any]) -> Iterator[tuple[Job, ...]]:
-    """Draw the job sets as the file's ``meta.job_sets`` says; the 20 longest of 100 are heavy."""
+def job_sets(document: dict[str, Any], heavy: str = "top20") -> Iterator[tuple[Job, ...]]:
+    """Draw the job sets as the file's ``meta.job_sets`` says; ``heavy``: the name of a rule."""
     meta = document["meta"]
     draws = np.random.RandomState(meta["seed"])
     times = draws.pareto(1.161, (meta["runs"], 100)) + 1.0
@@ -103,7 +124,7 @@ def job_sets(document: dict[str, Any]) -> Iterator[tuple[Job, ...]]:
         run = {
             "jobs": row.tolist(),
             "matrix": [number // 25 for number in range(100)],
-            "heavy": (row > np.sort(row)[-21]).tolist(),
+            "heavy": HEAVY[heavy](row.reshape(4, 25)).flatten().tolist(),
             "random_permutation": draws.permutation(100).tolist(),
         }
         yield made(run)
@@ -128,7 +149,7 @@ def test_what_the_thesis_claims(document: dict[str, Any]) -> None:
     sets = [jobs for jobs, _ in zip(job_sets(document), range(60), strict=False)]
     for slots in (2, 8):
         found = {
-            name: [play(jobs, name, slots, "event_thesis") for jobs in sets]
+            name: [play(jobs, name, slots, {"slowdown": "thesis"}) for jobs in sets]
             for name in ("LJF", "SJF", "FIFO")
         }
         medians = {
@@ -153,25 +174,27 @@ def statistics(values: Sequence[float], random: Sequence[float]) -> dict[str, fl
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.conformance("thesis")
-def test_tables(document: dict[str, Any], engine: str) -> None:
+@pytest.mark.conformance("thesis", "tables")
+def test_table(case: dict[str, Any], document: dict[str, Any]) -> None:
     """All thousand runs: mean, spread, median, 10 % and 90 %, and the ratio to RANDOM, by slots."""
-    table = document.get("tables", {}).get(engine)
-    if table is None:
-        pytest.skip(f"this file has no table of {engine}")
-    sets = list(job_sets(document))
+    engine, table = case["name"], case["value"]
+    if engine.startswith("tick"):
+        pytest.skip("time steps are not ours to match")
+    contention = contention_of(engine, document)
+    sets = list(job_sets(document, *engine.split("_")[2:]))
     slots = {count for by_slots in table.values() for count in by_slots}
     for count in sorted(slots, key=int):
         found = {
-            name: list(zip(*(play(jobs, name, int(count), engine) for jobs in sets), strict=True))
-            for name in table
+            name: list(
+                zip(*(play(jobs, name, int(count), contention) for jobs in sets), strict=True)
+            )
+            for name in {*table, "RANDOM"}
         }
-        for name, by_slots in table.items():
+        for name in table:
             for place, metric in enumerate(METRICS):
-                expected = by_slots[count][metric]
+                expected = table[name].get(count, {}).get(metric, {})
                 got = statistics(found[name][place], found["RANDOM"][place])
                 wanted = {key: expected[key] for key in got if key in expected}
                 assert {key: got[key] for key in wanted} == pytest.approx(wanted, rel=2e-6), (
-                    f"{name}, {count} slots, {metric}"
+                    f"{engine}, {name}, {count} slots, {metric}"
                 )
