@@ -38,6 +38,18 @@ class Operation(msgspec.Struct, eq=False):
     #: who waits for it: jobs of this node with the same action, the oldest first
     states: list[JobState]
 
+    def rekeyed(self, state: JobState) -> Operation:
+        """Let another operation take its place, with the key and urgency of this job.
+
+        This one stays as it was: who keeps an order (``Replay``) may still need it.
+        """
+        job, places = state.job, self.execution.operations
+        moved = Operation(
+            self.node, self.execution, state.key, job.level, job.priority, self.states
+        )
+        places[places.index(self)] = moved
+        return moved
+
 
 class Execution(msgspec.Struct, eq=False):
     """What one slot will run once, on behalf of one operation per node that wants it."""
@@ -45,6 +57,12 @@ class Execution(msgspec.Struct, eq=False):
     operations: list[Operation] = []
     #: where it runs; None while it waits
     slot: Slot | None = None
+
+    @property
+    def leader(self) -> JobState:
+        """The job in whose name it is dispatched."""
+        state = self.operations[0].states[0]
+        return state if state.leader is None else state.leader
 
 
 def _weight(priority: int) -> tuple[int, float]:

@@ -6,9 +6,8 @@ import heapq
 from bisect import insort
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
-from farm.core.platform_queue import PlainQueue
+from farm.core.platform_queue import Entry, PlainQueue
 from farm.core.state import JobState, JobStatus, Slot
 
 
@@ -24,7 +23,7 @@ class LookAheadQueue(PlainQueue):
     def __init__(self) -> None:
         super().__init__()
         #: the first entries in order; none in the heap is smaller, once ``first`` has looked
-        self._front: list[tuple[tuple[Any, ...], JobState]] = []
+        self._front: list[Entry] = []
 
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs."""
@@ -47,8 +46,5 @@ class LookAheadQueue(PlainQueue):
             self._waiting -= 1
             state.key = (*state.key,)  # its entry counts no more, not even if it waits again
 
-    def in_order(self) -> Iterator[JobState]:
-        """Yield the waiting jobs in policy order: O(n log n), the queue is not touched."""
-        entries = filter(self._counts, chain(self._front, self._heap))
-        for _, state in sorted(entries, key=lambda entry: entry[0]):
-            yield state
+    def _entries(self) -> Iterator[Entry]:
+        return filter(self._counts, chain(self._front, self._heap))

@@ -8,6 +8,11 @@ from typing import Any, Protocol
 
 from farm.core.state import JobState, JobStatus, Slot
 
+#: a sort key, as it was when the job was put here, and the job
+Entry = tuple[tuple[Any, ...], JobState]
+#: entries that a kept order sorts in one step: about a millisecond
+SORTED_AT_ONCE = 1000
+
 
 class PlatformQueue(Protocol):
     """What the scheduler asks of a queue; ``PlainQueue`` and ``FairShareQueue`` answer.
@@ -55,6 +60,13 @@ class PlatformQueue(Protocol):
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without disturbing the queue."""
 
+    def order_kept(self) -> Iterator[JobState | None]:
+        """Yield the waiting jobs as ``in_order`` would now, however the queue changes meanwhile.
+
+        For whoever takes a long look in small steps: none of the iterator's takes more than
+        about a millisecond (None: nothing to show yet).
+        """
+
 
 class PlainQueue:
     """One queue in policy order: a heap whose void entries are skipped when they surface.
@@ -66,7 +78,7 @@ class PlainQueue:
     __slots__ = ("_heap", "_waiting")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[Any, ...], JobState]] = []
+        self._heap: list[Entry] = []
         #: how many jobs wait (the heap may hold more entries than that)
         self._waiting = 0
 
@@ -92,7 +104,7 @@ class PlainQueue:
             heapq.heapify(self._heap)
 
     @staticmethod
-    def _counts(entry: tuple[tuple[Any, ...], JobState]) -> bool:
+    def _counts(entry: Entry) -> bool:
         key, state = entry
         return state.key is key and state.status is JobStatus.WAITING
 
@@ -148,8 +160,15 @@ class PlainQueue:
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in policy order: O(n log n), the queue is not touched."""
-        for _, state in sorted(filter(self._counts, self._heap), key=lambda entry: entry[0]):
+        for _, state in sorted(self._entries(), key=lambda entry: entry[0]):
             yield state
+
+    def order_kept(self) -> Iterator[JobState | None]:
+        """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
+        return _sorted_in_steps(list(self._entries()))
+
+    def _entries(self) -> Iterator[Entry]:
+        return filter(self._counts, self._heap)
 
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
@@ -164,6 +183,15 @@ class PlainQueue:
                 if child < len(heap):
                     heapq.heappush(frontier, (heap[child][0], child))
         return found
+
+
+def _sorted_in_steps(entries: list[Entry]) -> Iterator[JobState | None]:
+    portions = []
+    for begin in range(0, len(entries), SORTED_AT_ONCE):
+        portions.append(sorted(entries[begin : begin + SORTED_AT_ONCE]))
+        yield None
+    for _, state in heapq.merge(*portions):
+        yield state
 
 
 def _best_key(state: JobState) -> tuple[Any, ...]:

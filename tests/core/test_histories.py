@@ -7,6 +7,7 @@ history gives a scheduler that goes on as the first one does.
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from random import Random
 
 import msgspec
@@ -27,6 +28,7 @@ from farm.core.events import (
 )
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
+from farm.core.look_ahead import LookAheadQueue
 from farm.core.model import Builder, Job, Platform
 from farm.core.platform_queue import PlainQueue
 from farm.core.restoration import restored
@@ -293,6 +295,33 @@ def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, n
         fork.rules = msgspec.structs.replace(fork.rules, path=path_extractor(["user"]))
     farm.scheduler = restored(snapshot, fork.rules, make_estimator("oracle"), rekey=True)
     player.run_out()
+
+
+@settings(max_examples=100, deadline=None, phases=PHASES)
+@given(
+    before=histories,
+    after=histories,
+    rules=rules_of_a_farm,
+    stickiness=trees,
+    look_ahead=st.booleans(),
+    steps=st.integers(0, 10),
+)
+def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, look_ahead, steps):
+    """Whoever looks at a queue in small steps sees one moment, whatever happens meanwhile."""
+    rules = made(rules, stickiness)
+    if look_ahead and stickiness is None:
+        rules["make_queue"] = LookAheadQueue
+    player = Player(ledger("b0", **rules))
+    for kind, number in before:
+        player.play(kind, number)
+    queues = [lane.queue for lane in player.farm.scheduler.dispatcher.matching.lanes]
+    was = [list(queue.in_order()) for queue in queues]
+    kept = [queue.order_kept() for queue in queues]
+    seen = [list(islice(order, steps)) for order in kept]
+    for kind, number in after:
+        player.play(kind, number)
+    looks = zip(seen, kept, strict=True)
+    assert [list(filter(None, chain(head, rest))) for head, rest in looks] == was
 
 
 @settings(max_examples=60, deadline=None, phases=PHASES)

@@ -78,6 +78,12 @@ class UpdatableHeap(Generic[Item]):
         """Return all items in order; the heap itself is not touched."""
         return [entry[2] for entry in sorted(self._live.values())]
 
+    def copy(self) -> UpdatableHeap[Item]:
+        """Return another heap with the same items under the same keys."""
+        twin: UpdatableHeap[Item] = UpdatableHeap()
+        twin._entries, twin._live, twin._puts = self._entries.copy(), self._live.copy(), self._puts
+        return twin
+
     def walk(self) -> Iterator[tuple[Any, Item]]:
         """Yield (key, item) in order, the first k in O(k log k), void entries aside.
 

@@ -1,19 +1,18 @@
-"""Looking at a fair-share tree: children, queues and the order of dispatch, never disturbing it.
+"""Looking at a fair-share tree: children and queues, never disturbing it.
 
 Every listing is a sorted copy, cut into pages by ``limit`` and ``after``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from heapq import nsmallest
 from typing import Any, Literal
 
 import msgspec
 
-from farm.core.fair_share.heap import HeapPreview
 from farm.core.fair_share.tree import InvocationTree
-from farm.core.invocation import Execution, Invocation, Operation, urgency
+from farm.core.invocation import Execution, Invocation
 from farm.core.state import JobState, Slot
 
 Filter = Literal["all", "active", "queued"]
@@ -119,10 +118,6 @@ class TreeListing:
         ]
         return sorted(states, key=lambda state: state.serial)
 
-    def dispatch_order(self) -> Iterator[Operation]:
-        """Yield what would be dispatched to one new slot after the other, none ending."""
-        return _Replay(self._tree.root).run()
-
 
 def _page(rows: list[tuple[Any, Any]], limit: int | None) -> list[tuple[Any, Any]]:
     """Return the first rows in order of their places (which are unique)."""
@@ -149,87 +144,3 @@ def _view(node: Invocation, place: tuple[Any, ...]) -> InvocationView:
         completed_at=node.completed[0],
         place=place,
     )
-
-
-class _Shadow:
-    """A node as it will be after the dispatches replayed so far."""
-
-    __slots__ = ("children", "executing", "node", "queue", "started", "waiting")
-
-    def __init__(self, node: Invocation) -> None:
-        self.node = node
-        self.queue = HeapPreview(node.queue)
-        self.children = HeapPreview(node.waiting_children)
-        self.executing = len(node.executing)
-        self.started = node.started
-        self.waiting = node.waiting
-
-
-class _Replay:
-    """The dispatches to come, played on shadows of the nodes that they touch."""
-
-    def __init__(self, root: Invocation) -> None:
-        self._root = root
-        self._shadows: dict[Invocation, _Shadow] = {}
-        self._dispatched = 0
-
-    def run(self) -> Iterator[Operation]:
-        while (operation := self._next()) is not None:
-            yield operation
-            self._dispatch(operation.execution)
-
-    def _shadow(self, node: Invocation) -> _Shadow:
-        shadow = self._shadows.get(node)
-        if shadow is None:
-            shadow = self._shadows[node] = _Shadow(node)
-        return shadow
-
-    def _first(self, node: Invocation) -> Operation | Invocation | None:
-        shadow = self._shadow(node)
-        own = shadow.queue.first()
-        child = shadow.children.first()
-        if own is None or child is None:
-            return own or child
-        return own if own.level >= self._head(child).level else child
-
-    def _head(self, node: Invocation) -> Operation | Invocation:
-        """Return what gives the node its level and priority now."""
-        if node not in self._shadows:
-            return node
-        first = self._first(node)
-        while isinstance(first, Invocation) and first in self._shadows:
-            first = self._first(first)
-        return node if first is None else first
-
-    def _next(self) -> Operation | None:
-        first = self._first(self._root)
-        while isinstance(first, Invocation):
-            first = self._first(first)
-        return first
-
-    def _dispatch(self, execution: Execution) -> None:
-        self._dispatched += 1
-        touched: dict[Invocation, None] = {}
-        for operation in execution.operations:
-            for node in operation.node.lineage():
-                shadow = self._shadow(node)
-                shadow.waiting -= 1
-                shadow.executing += node not in touched
-                shadow.started = (float("inf"), self._dispatched)
-                touched[node] = None
-            self._shadow(operation.node).queue.discard(operation)
-        for node in sorted(touched, key=lambda node: -len(node.path)):
-            self._place(node)
-
-    def _place(self, node: Invocation) -> None:
-        if node.parent is None:
-            return
-        shadow, siblings = self._shadow(node), self._shadow(node.parent).children
-        if not shadow.waiting:
-            siblings.discard(node)
-            return
-        head = self._head(node)
-        siblings.put(
-            node,
-            urgency(head.level, head.priority, shadow.executing, shadow.started, node.created),
-        )

@@ -13,6 +13,7 @@ from typing import Literal
 from farm.core.errors import InvariantError
 from farm.core.fair_share.listing import TreeListing
 from farm.core.fair_share.memory import NodeMemory, TreeMemory
+from farm.core.fair_share.replay import Replay, kept_order
 from farm.core.fair_share.slots import SlotBook, SlotRecord, Stickiness
 from farm.core.fair_share.tree import InvocationTree, TreeCounters, common_ancestor, shared_prefix
 from farm.core.invocation import (
@@ -90,6 +91,7 @@ class FairShareQueue:
             return  # it left before; those whom its execution served have left too
         if operation is None:
             raise InvariantError(f"job {state.job.id} is not in this queue")
+        self._tree.before_sharing(operation.execution)
         operation.states.remove(state)
         if operation.states:
             return
@@ -114,17 +116,18 @@ class FairShareQueue:
         operation = self._operations.get(state.serial)
         if operation is None or operation.execution.slot is not None:
             raise InvariantError(f"job {state.job.id} does not wait in this queue")
-        operation.key = state.key
-        operation.level, operation.priority = state.job.level, state.job.priority
-        operation.node.queue.put(operation, operation.key)
-        self._tree.settle((operation.node,))
+        self._tree.dequeue(operation)
+        moved = operation.rekeyed(state)
+        self._operations.update((member.serial, moved) for member in moved.states)
+        self._tree.enqueue(moved)
+        self._tree.settle((moved.node,))
 
     # --- who goes next ------------------------------------------------------------------------
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Say which job this free slot would get next, changing nothing."""
         operation, _ = self._descend(self._slots.get(slot), at)
-        return None if operation is None else _leader(operation.execution)
+        return None if operation is None else operation.execution.leader
 
     def place(self, state: JobState, at: float) -> Slot | None:  # noqa: ARG002
         """Say which free slot an arriving job prefers; None if no slot is free.
@@ -283,6 +286,8 @@ class FairShareQueue:
         execution = self._execution_of(state)
         if execution is None:
             execution = Execution()
+        else:
+            self._tree.before_sharing(execution)
         for operation in execution.operations:
             if operation.node is node:
                 operation.states.append(state)
@@ -320,8 +325,11 @@ class FairShareQueue:
 
         Of jobs that share an execution the leader is named. The queue must not change meanwhile.
         """
-        for operation in self.listing.dispatch_order():
-            yield _leader(operation.execution)
+        yield from Replay(self._tree.root).run()
+
+    def order_kept(self) -> Iterator[JobState | None]:
+        """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
+        return kept_order(self._tree.root, self._tree.onlookers)
 
     # --- surviving a restart ------------------------------------------------------------------
 
@@ -377,9 +385,3 @@ class FairShareQueue:
         for operation in execution.operations:
             self._tree.start(operation, state.slot, self._tree.instant(0.0))
         self._tree.settle([operation.node for operation in execution.operations])
-
-
-def _leader(execution: Execution) -> JobState:
-    """Return the job in whose name the execution is dispatched."""
-    state = execution.operations[0].states[0]
-    return state if state.leader is None else state.leader

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
+from farm.core.fair_share.replay import Replay
 from farm.core.invocation import Execution, FreeSlots, Instant, Invocation, Operation
 from farm.core.state import Slot
 
@@ -36,6 +38,8 @@ class InvocationTree:
         self.counters = TreeCounters()
         self._free_slots = free_slots
         self._instants = 0
+        #: replays of an order that is to stay as it was
+        self.onlookers: list[Replay] = []
         self.root = Invocation((), None, self.instant(0.0), free_slots())
         self.counters.created[0] += 1
 
@@ -76,24 +80,29 @@ class InvocationTree:
 
     def enqueue(self, operation: Operation) -> None:
         """Let the operation wait in its node."""
+        self._tell(operation.node)
         operation.node.queue.put(operation, operation.key)
         for node in operation.node.lineage():
             node.waiting += 1
 
     def dequeue(self, operation: Operation) -> None:
         """Take the operation out of its node's queue."""
+        self.before_sharing(operation.execution)
+        self._tell(operation.node)
         operation.node.queue.discard(operation)
         for node in operation.node.lineage():
             node.waiting -= 1
 
     def start(self, operation: Operation, slot: Slot, instant: Instant) -> None:
         """Count the slot as executing for the operation; others of its execution share it."""
+        self._tell(operation.node)
         for node in operation.node.lineage():
             node.executing[slot] = node.executing.get(slot, 0) + 1
             node.started = instant
 
     def stop(self, operation: Operation, slot: Slot, instant: Instant) -> None:
         """Undo ``start``; a slot counts in a node until its last operation there is over."""
+        self._tell(operation.node)
         for node in operation.node.lineage():
             left = node.executing[slot] - 1
             if left:
@@ -101,6 +110,20 @@ class InvocationTree:
             else:
                 del node.executing[slot]
             node.completed = instant
+
+    def move(self, operation: Operation, key: tuple[Any, ...]) -> None:
+        """Give a waiting operation another place in its node's queue."""
+        self._tell(operation.node)
+        operation.node.queue.put(operation, key)
+
+    def before_sharing(self, execution: Execution) -> None:
+        """Call it before an execution's members change; ``dequeue`` does."""
+        for onlooker in self.onlookers:
+            onlooker.before_sharing(execution)
+
+    def _tell(self, node: Invocation) -> None:
+        for onlooker in self.onlookers:
+            onlooker.before_change(node)
 
     def settle(self, nodes: Iterable[Invocation]) -> None:
         """Bring the nodes and their ancestors to their places; drop those nobody needs."""

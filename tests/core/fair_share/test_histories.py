@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -34,6 +36,8 @@ class History(RuleBasedStateMachine):
         self.at = 0.0
         self.names = 0
         self.ended = set()
+        #: orders that somebody looks at in small steps: what each was, what was seen, the rest
+        self.looks = []
 
     def tick(self) -> float:
         self.at += 0.5
@@ -126,6 +130,31 @@ class History(RuleBasedStateMachine):
             if gone:
                 del self.yard.slots[slot]
 
+    @rule(which=any_of, priority=priorities, level=st.sampled_from([0, 0, 1]))
+    def reprioritise(self, which, priority, level):
+        name = self.pick(self.yard.waiting, which)
+        if name is not None:
+            state = self.yard.waiting[name]
+            state.job = msgspec.structs.replace(state.job, priority=priority, level=level)
+            state.key = (-level, (priority,), state.serial)
+            self.yard.queue.rekeyed(state, self.tick())
+
+    @rule()
+    def begin_to_look(self):
+        expected = list(self.yard.queue.in_order())
+        self.looks.append((expected, [], self.yard.queue.order_kept()))
+
+    @rule(which=any_of, steps=st.integers(1, 3))
+    def look_on(self, which, steps):
+        if self.looks:
+            _, seen, rest = self.looks[which % len(self.looks)]
+            seen.extend(state for state in islice(rest, steps) if state is not None)
+
+    @rule(which=any_of)
+    def look_away(self, which):
+        if self.looks:
+            del self.looks[which % len(self.looks)]
+
     @invariant()
     def counts_hold(self):
         if hasattr(self, "yard"):
@@ -151,6 +180,10 @@ class History(RuleBasedStateMachine):
         """Whatever happened: the foretold order is what single new slots then take."""
         if not hasattr(self, "yard"):
             return
+        for expected, seen, rest in self.looks:
+            assert [*seen, *filter(None, rest)] == expected, "a kept order stays as it was"
+        self.looks.clear()
+        assert not self.yard.queue._tree.onlookers, "whoever is done is told no more"
         foretold = [state.job.id for state in self.yard.queue.in_order()]
         taken = [self.yard.take(f"new{n}", self.tick()) for n in range(len(foretold) + 1)]
         assert taken == [*foretold, None]
