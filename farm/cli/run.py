@@ -32,6 +32,7 @@ from farm.cli.run_display import RunDisplay
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.desk import Desk
+from farm.live.roster import Patience
 from farm.live.run import LiveOptions, run_live
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import Scenario, load_scenario
@@ -125,6 +126,8 @@ def _options(scenario: Scenario, redis: str | None, metrics: MetricsPlace) -> Li
         redis_url=redis,
         hosts=live.hosts,
         work_rates=rates_for(scenario),
+        patience=Patience(silence=live.lost_after),
+        beat_interval=live.heartbeat,
         metrics_address=metrics.address,
         metrics_targets=metrics.targets,
     )

@@ -21,6 +21,7 @@ from farm.live.connection import redacted
 from farm.live.desk import Desk
 from farm.live.hosts import HostProcesses
 from farm.live.operator import Operator
+from farm.live.roster import Patience
 from farm.live.run import LiveOptions, Stays, run_live
 from farm.live.settings import from_environment
 from farm.live.world import LiveWorld
@@ -121,6 +122,8 @@ def _options(
         redis_url=redis,
         prefix=from_environment().prefix,
         hosts=hosts,
+        patience=Patience(silence=scenario.live.lost_after),
+        beat_interval=scenario.live.heartbeat,
         metrics_address=metrics.address,
         metrics_targets=metrics.targets,
         stays=Stays(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import yaml
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
 from farm.scenario.estimates import Estimates
@@ -48,9 +48,18 @@ class Live(Section):
     hosts: Positive = 1
     """Celery processes that play the builders."""
     heartbeat: PositiveDuration = 1.0
-    """Real time between two signs of life of a builder host."""
-    lost_after: PositiveDuration = 10.0
-    """Real time of silence after which a builder is lost."""
+    """Real time between two signs of life of a builder host that the farm starts."""
+    lost_after: PositiveDuration = 5.0
+    """Real time of silence after which a builder host is lost, with its builders."""
+
+    @model_validator(mode="after")
+    def _patient(self) -> Live:
+        if self.lost_after < 2 * self.heartbeat:
+            raise ValueError(
+                f"found lost_after {self.lost_after:g} with heartbeat {self.heartbeat:g}; "
+                "allowed: two heartbeats or more"
+            )
+        return self
 
 
 class Scenario(Section):

@@ -52,6 +52,13 @@ def test_commands_named_in_the_readme_exist():
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_named_in_the_text_exist(document: Path):
+    """No page speaks of a command that there is not."""
+    named = set(re.findall(r"`farm ([a-z]+)\b", document.read_text(encoding="utf-8")))
+    assert sorted(named - set(COMMANDS.commands)) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document: Path):
     """A relative link points to a file or folder that exists."""
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8"))

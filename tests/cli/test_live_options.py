@@ -1,0 +1,44 @@
+"""What a scenario says under ``live`` reaches the live farm, whichever command starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from farm.cli import run, scheduler
+from farm.cli.main import app
+from farm.core.errors import RunError
+from farm.live.run import LiveOptions
+
+SCENARIO = """
+pools: [{name: p, platform: {processor: amd64}, builders: 1}]
+workload: [{arrivals: {every: 1s, count: 1, service_time: 1s}}]
+live: {speed: 7, hosts: 3, heartbeat: 2s, lost_after: 30s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("run", ["--quiet"]), ("scheduler", ["--redis", "redis://127.0.0.1:1/0", "--hosts", "3"])],
+)
+def test_the_farm_is_set_up_as_the_scenario_says(
+    command: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Speed, hosts, their heartbeat, and how long their silence is borne."""
+    used: list[LiveOptions] = []
+
+    def run_live(brain: Any, pools: Any, batches: Any, given: LiveOptions, **_: Any) -> Any:
+        used.append(given)
+        raise RunError("enough seen")
+
+    for module in (run, scheduler):
+        monkeypatch.setattr(module, "run_live", run_live)
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO)
+    CliRunner().invoke(app, [command, str(path), *options])
+    (found,) = used
+    assert (found.speed, found.hosts) == (7.0, 3)
+    assert (found.beat_interval, found.patience.silence) == (2.0, 30.0)
