@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
 
-from farm.assembly import make_scheduler, pool_specs
+from farm.cli.backfilling import Place, write_blocks, write_text
 from farm.cli.options import Quiet
 from farm.core.errors import InputError
-from farm.metrics.openmetrics import Backfill, replay
 from farm.results.exports import EXPORTS
-from farm.results.run_directory import SCENARIO, Run, load_run
-from farm.scenario import load_scenario
+from farm.results.run_directory import Run, load_run
 from farm.units import parse_duration
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
+STDOUT = Path("-")
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory that a run left.")],
     wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="OUT", help="A new file (batsim: a new directory)."),
-    ],
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUT",
+            help="A new file (batsim: a new directory); - for standard output.",
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="openmetrics, instead of -o: Prometheus's data directory (promtool fills it).",
+        ),
+    ] = None,
     interval: Annotated[
-        str, typer.Option(help="openmetrics: farm time between two samples.")
-    ] = "1m",
+        str | None,
+        typer.Option(
+            help="openmetrics: farm time between two samples. Absent: 5s up to two hours, then 1m."
+        ),
+    ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            help="openmetrics: when farm time 0 was (ISO 8601, UTC unless it says "
-            "otherwise). Absent: so that the run ended when it was made."
+            help="openmetrics: when farm time 0 was (ISO 8601, UTC unless it says otherwise). "
+            "Absent: a midnight, so that the run ended 3 hours before it was made or earlier."
         ),
     ] = None,
     quiet: Quiet = False,
@@ -45,38 +62,86 @@ def export(
 
     A back-filled run has the label instance=<the run directory's name>, and is looked at in the
     same dashboards as the live farm (docs/metrics.md).
-    """
-    if wanted not in FORMATS:
-        raise InputError(f"--format: found {wanted!r}; allowed: {', '.join(FORMATS)}")
-    if out.exists():
-        raise InputError(f"{out}: exists already; allowed: a new file or directory")
+    """  # fmt: skip
+    _check(wanted, out, into)
     found = load_run(run)
+    target = into or out or STDOUT
     try:
         if wanted == OPENMETRICS:
-            count, what = _openmetrics(found, out, _time(interval), start), "samples"
+            place = _place(found, start, interval)
+            lines = _back_fill(found, place, target, blocks=into is not None)
         else:
-            count, what = EXPORTS[wanted](found, out), "jobs"
+            lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{_shown(target)}: cannot be written: {error.strerror}") from None
     if not quiet:
-        Console(stderr=True).print(f"{out}: {count:,} {what}", highlight=False)
+        for line in lines:
+            Console(stderr=True, soft_wrap=True).print(line, highlight=False, markup=False)
 
 
-def _openmetrics(run: Run, out: Path, interval: float, start: str | None) -> int:
-    scenario = load_scenario(run.path / SCENARIO)
-    scheduler = make_scheduler(scenario)
-    desired = {p.name: p.builders for p in pool_specs(scenario) if not p.provisioned}
-    last = max((row.finished_at or 0.0 for row in run.jobs), default=0.0)
-    began = _instant(start) if start is not None else _ended(run) - last
-    sink = Backfill({"job": "run", "instance": run.name}, began)
-    history = ((entry.event, entry.commands) for entry in run.entries())
-    replay(scheduler, history, interval, sink.add, desired=desired)
-    with out.open("x", encoding="utf-8", newline="\n") as file:
-        return sink.write(file)
+def _check(wanted: str, out: Path | None, into: Path | None) -> None:
+    if wanted not in FORMATS:
+        raise InputError(f"--format: found {wanted!r}; allowed: {', '.join(FORMATS)}")
+    if (out is None) == (into is None):
+        found = "neither" if out is None else "both"
+        raise InputError(f"-o, --into: found {found}; allowed: -o OUT, or --into DATA")
+    if into is not None and wanted != OPENMETRICS:
+        raise InputError(f"--into: found with --format {wanted}; allowed: with openmetrics")
+    if into is not None and into.exists() and not into.is_dir():
+        raise InputError(f"{into}: is no directory; allowed: Prometheus's data directory")
+    if out == STDOUT and wanted == "batsim":
+        raise InputError("-o -: batsim is three files; allowed: -o with a new directory")
+    if out not in (None, STDOUT) and out.exists():
+        raise InputError(f"{out}: exists already; allowed: a new file or directory")
 
 
-def _ended(run: Run) -> float:
-    return _instant(run.meta.ended or run.meta.started)
+def _jobs(run: Run, wanted: str, out: Path) -> int:
+    if out != STDOUT:
+        return EXPORTS[wanted](run, out)
+    with tempfile.TemporaryDirectory(prefix="farm-export-") as folder:
+        file = Path(folder) / "jobs"
+        count = EXPORTS[wanted](run, file)
+        with file.open("rb") as source:
+            shutil.copyfileobj(source, sys.stdout.buffer)
+    return count
+
+
+def _back_fill(run: Run, place: Place, target: Path, *, blocks: bool) -> list[str]:
+    if blocks:
+        samples = write_blocks(run, place, target)
+    else:
+        with _text_to(target) as sink:
+            samples = write_text(run, place, sink)
+    lines = [
+        f"{_shown(target)}: {samples:,} samples, {place}",
+        f"in Grafana: {place.dashboard(run.name)}",
+    ]
+    if place.is_recent:
+        lines.append(
+            "note: it ends less than 3 hours ago; a Prometheus that also scrapes a live farm would "
+            "lose, at its next start, what it has in memory of the time before. See --start"
+        )
+    return lines
+
+
+def _text_to(out: Path) -> TextIO:
+    if out == STDOUT:
+        return open(1, "w", encoding="utf-8", newline="\n", closefd=False)
+    return out.open("x", encoding="utf-8", newline="\n")
+
+
+def _shown(target: Path) -> str:
+    return "standard output" if target == STDOUT else str(target)
+
+
+def _place(run: Run, start: str | None, interval: str | None) -> Place:
+    return Place.of(
+        run,
+        None if start is None else _instant(start),
+        None if interval is None else _time(interval),
+    )
 
 
 def _instant(text: str) -> float:

@@ -21,6 +21,13 @@ History = Iterable[tuple[Event, Sequence[Command]]]
 
 Point = tuple[float, Value]
 
+LIVE_ONLY = frozenset({
+    "farm_scheduler_cycle_seconds", "farm_scheduler_commit_seconds",
+    "farm_scheduler_event_lag_seconds", "farm_scheduler_delay_seconds",
+    "farm_scheduler_leader", "farm_builder_hosts",
+})  # fmt: skip
+"""What a run's event log does not tell: how the scheduler's process was doing."""
+
 
 class Backfill:
     """Collects readings, then writes them series by series.
@@ -28,33 +35,51 @@ class Backfill:
     Args:
         labels: added to every series (``job``, ``instance``), as a scrape would.
         started: Unix seconds of farm time 0.
+        interval: seconds between two readings.
     """
 
-    def __init__(self, labels: Mapping[str, str], started: float) -> None:
+    def __init__(self, labels: Mapping[str, str], started: float, interval: float) -> None:
         self._labels = dict(labels)
         self._started = started
+        self._interval = interval
         self._points: dict[str, dict[Labels, list[Point]]] = {}
+        self._begun: set[tuple[str, Labels]] = set()
 
     def add(self, at: float, readings: Readings) -> None:
         """Take in what the metrics said at this farm time; calls are in order of time."""
         for name, values in readings.items():
-            series = self._points.setdefault(name, {})
-            for labels, value in values.items():
-                series.setdefault(labels, []).append((self._started + at, value))
+            if name not in LIVE_ONLY:
+                series = self._points.setdefault(name, {})
+                for labels, value in values.items():
+                    points = series.setdefault(labels, [])
+                    same = points and points[-1][1] == value
+                    # most stay as they were: one value for all of them spares memory
+                    points.append((self._started + at, points[-1][1] if same else value))
 
     def write(self, sink: TextIO) -> int:
-        """Write everything; return how many samples there are."""
+        """Write what was added since the last call; return how many samples there are."""
         samples = 0
         for name, series in sorted(self._points.items()):
             metric = CATALOGUE[name]
             sink.write(f"# HELP {_family(metric)} {_escaped(metric.help)}\n")
             sink.write(f"# TYPE {_family(metric)} {metric.kind}\n")
             for labels, points in series.items():
-                for line in self._lines(metric, labels, points):
+                for line in self._lines(metric, labels, self._from_zero(metric, labels, points)):
                     sink.write(line)
                     samples += 1
         sink.write("# EOF\n")
+        self._points = {}
         return samples
+
+    def _from_zero(self, metric: Metric, labels: Labels, points: list[Point]) -> list[Point]:
+        """Let a counter that appears with something in it rise from 0, so that rates see it."""
+        key = (metric.name, labels)
+        if metric.kind == "gauge" or key in self._begun:
+            return points
+        self._begun.add(key)
+        at, first = points[0]
+        nothing = _nothing(first)
+        return points if first == nothing else [(at - self._interval, nothing), *points]
 
     def _lines(self, metric: Metric, values: Labels, points: list[Point]) -> Iterator[str]:
         pairs = {**self._labels, **dict(zip(metric.labels, values, strict=True))}
@@ -64,6 +89,13 @@ class Backfill:
                 yield from _histogram_lines(metric.name, labels, at, value)
             else:
                 yield f"{metric.name}{{{labels}}} {value!r} {at!r}\n"
+
+
+def _nothing(value: Value) -> Value:
+    """Return what a counter or histogram like this one begins with."""
+    if isinstance(value, HistogramValue):
+        return HistogramValue(value.bounds, (0,) * len(value.counts), 0.0)
+    return 0.0
 
 
 def _histogram_lines(name: str, labels: str, at: float, value: HistogramValue) -> Iterator[str]:

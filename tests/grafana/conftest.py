@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,17 @@ def plain(expr: str, **values: str) -> str:
         expr = expr.replace(name, value)
     assert "$" not in expr, expr
     return expr
+
+
+def intervals(start: float, end: float, scraped: float) -> tuple[float, dict[str, str]]:
+    """Return the step that Grafana asks with for a panel 1000 pixels wide, and its variables.
+
+    ``scraped`` is the data source's scrape interval; all in seconds.
+    """
+    step = max(math.ceil((end - start) / 1000), scraped)
+    rate = max(step + scraped, 4 * scraped)
+    values = {"$__rate_interval": rate, "$__interval": step, "$__range": end - start}
+    return step, {name: f"{math.ceil(value)}s" for name, value in values.items()}
 
 
 def metrics_in(expr: str) -> dict[str, set[str]]:

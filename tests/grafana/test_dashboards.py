@@ -42,7 +42,11 @@ def test_uids_are_fixed_and_distinct():
 def test_provisioning_brings_the_data_source_that_dashboards_default_to(board):
     """One fixed uid, from the data source to the variable."""
     folder = ROOT / "grafana/provisioning"
-    (source,) = yaml.safe_load((folder / "datasources/prometheus.yaml").read_text())["datasources"]
+    sources = yaml.safe_load((folder / "datasources/prometheus.yaml").read_text())["datasources"]
+    (source,) = (source for source in sources if source.get("isDefault"))
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["global"]
+    assert source["jsonData"]["timeInterval"] == scraped["scrape_interval"]
+    assert [source["uid"] for source in sources] == ["farm-prometheus", "farm-runs"]
     (variable,) = (v for v in board["templating"]["list"] if v["type"] == "datasource")
     assert variable["current"]["value"] == source["uid"] == "farm-prometheus"
     (provider,) = yaml.safe_load((folder / "dashboards/farm.yaml").read_text())["providers"]

@@ -72,10 +72,17 @@ class Prometheus:
         self._process.terminate()
         self._process.wait(20)
 
-    def query(self, expr: str) -> list[dict[str, Any]]:
-        """Return the result of an instant query; an error is an error."""
-        query = urllib.parse.urlencode({"query": expr})
-        with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=10) as answer:
+    def query(self, expr: str, at: float | None = None) -> list[dict[str, Any]]:
+        """Return the result of an instant query (now, or then); an error is an error."""
+        return self._ask("query", query=expr, **({} if at is None else {"time": at}))
+
+    def query_range(self, expr: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
+        """Return the result of a range query."""
+        return self._ask("query_range", query=expr, start=start, end=end, step=step)
+
+    def _ask(self, what: str, **options: object) -> list[dict[str, Any]]:
+        query = urllib.parse.urlencode(options)
+        with urllib.request.urlopen(f"{self.url}/api/v1/{what}?{query}", timeout=10) as answer:
             found = json.load(answer)
         assert found["status"] == "success", found
         return found["data"]["result"]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -24,9 +27,9 @@ def run(tmp_path_factory) -> Path:
     return out
 
 
-def export(run: Path, kind: str, out: Path) -> subprocess.CompletedProcess[str]:
+def export(run: Path, kind: str, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """Export the run."""
-    command = [*FARM, "export", run, "--format", kind, "-o", out]
+    command = [*FARM, "export", run, "--format", kind, "-o", out, *more]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -60,6 +63,33 @@ def test_batsim_has_its_three_files(run: Path, tmp_path: Path):
     assert max(int(state["nb_computing"]) for state in states) == 4
 
 
+def test_what_is_one_stream_can_go_to_standard_output(run: Path, tmp_path: Path):
+    """For a pipe: the same bytes as a file, and nothing else beside them."""
+    for kind in ("csv", "swf", "openmetrics"):
+        file = tmp_path / kind
+        assert export(run, kind, file).returncode == 0
+        piped = export(run, kind, Path("-"))
+        assert (piped.returncode, piped.stdout) == (0, file.read_text())
+        assert piped.stderr.startswith("standard output: ")
+    assert piped.stdout.endswith("# EOF\n")
+
+
+def test_a_run_is_put_where_no_live_metrics_are_in_danger(run: Path, tmp_path: Path):
+    """From a midnight on, and over three hours before it was made; told otherwise, with a note."""
+    said = export(run, "openmetrics", tmp_path / "text").stderr
+    found = re.search(r"samples, (\S+ \S+) to (\S+ \S+) UTC", said)
+    assert found is not None
+    first, last = (datetime.fromisoformat(text + "+00:00") for text in found.groups())
+    made = datetime.fromisoformat(json.loads((run / "meta.json").read_text())["ended"])
+    assert (first.hour, first.minute) == (0, 0)
+    assert timedelta(hours=3) <= made - last < timedelta(hours=28)
+    assert "note" not in said
+    now = ["--start", datetime.now(UTC).isoformat()]
+    assert "note: it ends less than 3 hours ago" in " ".join(
+        export(run, "openmetrics", tmp_path / "again", *now).stderr.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [("pdf", "allowed: csv, swf, batsim, openmetrics"), ("csv", "exists already")],
@@ -71,3 +101,26 @@ def test_mistakes_get_one_message(run: Path, tmp_path: Path, kind: str, words: s
     done = export(run, kind, out)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["csv"], "-o, --into: found neither"),
+        (["openmetrics", "-o", "new", "--into", "data"], "-o, --into: found both"),
+        (["csv", "--into", "data"], "--into: found with --format csv; allowed: with openmetrics"),
+        (["batsim", "-o", "-"], "-o -: batsim is three files"),
+        (["openmetrics", "--into", "file"], "file: is no directory"),
+        (["openmetrics", "-o", "new", "--start", "noon"], "--start: "),
+        (["openmetrics", "-o", "new", "--interval", "0s"], "--interval: found 0s"),
+    ],
+)
+def test_options_that_do_not_go_together(run: Path, tmp_path: Path, words: list[str], told: str):
+    """One message, nothing written."""
+    (tmp_path / "file").touch()
+    command = [*FARM, "export", run, "--format", *words]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in " ".join(done.stderr.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

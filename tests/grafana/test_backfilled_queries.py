@@ -1,0 +1,199 @@
+"""A simulated run, filled into a real Prometheus with one command, in the same dashboards."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import urllib.parse
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from farm.results.run_directory import Run, load_run
+from tests.grafana.conftest import FOLDER, ROOT, intervals, load, panels, plain
+from tests.metrics.prometheus import Prometheus
+
+pytestmark = pytest.mark.slow
+
+FARM = [sys.executable, "-m", "farm.cli.main"]
+#: what a panel says where a simulated run has nothing to show
+LIVE_ONLY = (
+    "only a live farm measures this",
+    "hosts serve no metrics unless they are told to",
+    "only a provisioner with a process of its own tells this",
+    "no job of mode stress, memory or mixed has ended",
+)
+START = 1714521600.0  # 2024-05-01T00:00:00Z
+
+SCENARIO = """
+name: filled-in
+seed: 3
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    slots: 2
+    boot_time: 1m
+    provisioner: {algorithm: taskcluster, min: 1, max: 6, scaling_ratio: 0.5}
+    idle_timeout: 5m
+    contention: {slowdown: thesis}
+workload:
+  - arrivals:
+      platform: {processor: amd64}
+      every: 30s
+      count: 350
+      service_time: {exponential: {mean: 2m}}
+      attributes: {team: {red: 2, blue: 1}, build: [a, b]}
+      heavy: {probability: 0.3}
+      fails: 0.1
+  - matrices:
+      platform: {processor: amd64}
+      every: 15m
+      count: 12
+      size: 12
+      service_time: {constant: 2m}
+scheduling: {fair_share: [team, build], stickiness: [0s, 1m]}
+"""
+
+
+class Filled:
+    """The run, and the Prometheus that it was filled into."""
+
+    def __init__(self, run: Run, prometheus: Prometheus, said: str) -> None:
+        self.run = run
+        self.prometheus = prometheus
+        self.said = said
+        self.end = START + max(row.finished_at for row in run.jobs if row.finished_at)
+
+    def at_the_end(self, expr: str) -> float:
+        """Return the one number that a query has at the end."""
+        (series,) = self.prometheus.query(expr, self.end + 60)
+        return float(series["value"][1])
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory, tool) -> Iterator[Filled]:
+    """A run of some hours, 60 s a sample."""
+    tool("promtool")
+    folder = tmp_path_factory.mktemp("filled")
+    run, data = folder / "hours", folder / "data"
+    (folder / "scenario.yaml").write_text(SCENARIO)
+    place = ["--start", "2024-05-01T00:00:00Z"]
+    for command in (
+        [*FARM, "simulate", folder / "scenario.yaml", "--quiet", "--out", run],
+        [*FARM, "export", run, "--format", "openmetrics", "--into", data, *place],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+    with Prometheus(tool("prometheus"), folder, data=data) as prometheus:
+        yield Filled(load_run(run), prometheus, done.stderr)
+
+
+def numbers(result: list[dict[str, Any]]) -> list[float]:
+    """Return all numbers of a result, of either kind of query."""
+    values = [v for series in result for v in series.get("values", [series.get("value")])]
+    return [float(v) for _, v in values if not math.isnan(float(v))]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.json")))
+def test_every_panel_shows_the_run_or_says_why_not(filled, name):
+    """Asked as Grafana asks over the run's time, with the data source for such runs."""
+    step, values = intervals(START, filled.end, scrape_interval("farm-runs"))
+    wrong = []
+    for panel in panels(load(FOLDER / f"{name}.json")):
+        live_only = any(why in panel["fieldConfig"]["defaults"]["noValue"] for why in LIVE_ONLY)
+        for target in panel["targets"]:
+            expr = plain(target["expr"], **values)
+            if target["instant"]:
+                found = filled.prometheus.query(expr, filled.end)
+            else:
+                found = filled.prometheus.query_range(expr, START, filled.end, step)
+            if bool(numbers(found)) == live_only:
+                wrong.append((panel["title"], target["expr"]))
+    assert wrong == []
+
+
+def scrape_interval(uid: str) -> float:
+    """Return how often this data source is told that it was scraped, seconds."""
+    file = ROOT / "grafana/provisioning/datasources/prometheus.yaml"
+    (found,) = (s for s in yaml.safe_load(file.read_text())["datasources"] if s["uid"] == uid)
+    text = found["jsonData"]["timeInterval"]
+    return float(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+def test_the_variables_offer_the_run(filled):
+    """Grafana's label_values: by this the viewer finds it."""
+    found = filled.prometheus.query("farm_build_info", filled.end)
+    assert [(s["metric"]["job"], s["metric"]["instance"]) for s in found] == [("run", "hours")]
+
+
+def test_totals_are_those_of_the_summary(filled):
+    """Jobs by outcome, waiting and response times, matrices, builder time."""
+    summary = filled.run.summary
+    for outcome in ("succeeded", "failed", "cancelled"):
+        jobs = filled.at_the_end(f'farm_jobs_total{{outcome="{outcome}"}}')
+        assert jobs == getattr(summary.jobs, outcome)
+    assert filled.at_the_end("sum(farm_jobs_submitted_total)") == summary.jobs.submitted
+    for what in ("waiting", "response"):
+        metric = f"farm_job_{what}_seconds"
+        mean = filled.at_the_end(f"sum({metric}_sum) / sum({metric}_count)")
+        assert mean == pytest.approx(getattr(summary, f"{what}_time").mean)
+    assert filled.at_the_end("farm_matrix_response_seconds_count") == 12
+    hours = filled.at_the_end("sum(farm_builder_seconds_total)")
+    assert hours == pytest.approx(summary.builder_time, rel=0.02)
+
+
+def test_rates_see_every_job_from_the_first_on(filled):
+    """Summed up over the run, the rates that dashboards draw come to the jobs that there were."""
+    expr = "sum(increase(farm_jobs_submitted_total[4m]))"
+    drawn = filled.prometheus.query_range(expr, START + 180, filled.end + 180, 240)
+    assert sum(numbers(drawn)) == pytest.approx(filled.run.summary.jobs.submitted, rel=0.05)
+
+
+def test_the_deepest_queue_is_that_of_the_jobs_table(filled):
+    """At the instants that are sampled, the queue is as deep as jobs.csv says."""
+    came = sorted(row.submitted_at for row in filled.run.jobs)
+    went = sorted(at for row in filled.run.jobs if (at := row.dispatched_at) is not None)
+    instants = range(0, int(filled.end - START), 60)
+    deepest = max(bisect_right(came, at) - bisect_right(went, at) for at in instants)
+    expr = f"max_over_time(sum(farm_queue_depth)[{math.ceil(filled.end - START)}s:60s])"
+    assert filled.at_the_end(expr) == deepest > 0
+
+
+def test_the_command_says_where_to_look(filled):
+    """When it was, and the dashboard's address with all that is to be chosen."""
+    where = filled.said.split("in Grafana: ")[1].split()[0]
+    url = urllib.parse.urlparse(where)
+    chosen = dict(urllib.parse.parse_qsl(url.query))
+    assert url.path == f"/d/{json.loads((FOLDER / 'farm.json').read_text())['uid']}"
+    assert chosen["var-datasource"] == "farm-runs"
+    assert (chosen["var-job"], chosen["var-instance"]) == ("run", "hours")
+    assert float(chosen["from"]) == START * 1000
+    assert float(chosen["to"]) == pytest.approx(filled.end * 1000)
+    assert "2024-05-01 00:00" in filled.said
+
+
+def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
+    """Not a traceback, and nothing is written."""
+    command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+    env = os.environ | {"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert done.returncode == 2
+    assert "promtool, which is not on PATH" in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_promtool_that_fails_is_told(filled, tmp_path):
+    """Its own last words, and exit code 1."""
+    (tmp_path / "promtool").write_text("#!/bin/sh\necho 'disk is full' >&2\nexit 3\n")
+    (tmp_path / "promtool").chmod(0o755)
+    command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert done.returncode == 1
+    assert "exit 3): disk is full" in " ".join(done.stderr.split())
