@@ -76,13 +76,15 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
 
     def _step(self, at: float, change: int, memory: BuildkiteMemory) -> tuple[int, BuildkiteMemory]:
         """Return how far to go now, and the memory that knows of it."""
-        both = [event for event in (memory.out_at, memory.in_at) if event is not None]
-        latest = max(both) if both and self.scale_only_after_all_events else None
-        if change > 0 and _cool(at, latest or memory.out_at, self.out_cooldown):
+        out_at, in_at = memory.out_at, memory.in_at
+        if self.scale_only_after_all_events:
+            events = [event for event in (out_at, in_at) if event is not None]
+            out_at = in_at = max(events, default=None)
+        if change > 0 and _cool(at, out_at, self.out_cooldown):
             grown = BuildkiteMemory(memory.desired, at, memory.in_at)
             return math.ceil(change * self.out_factor), grown
         shrinks = change < 0 and not self.disable_scale_in
-        if shrinks and _cool(at, latest or memory.in_at, self.in_cooldown):
+        if shrinks and _cool(at, in_at, self.in_cooldown):
             shrunk = BuildkiteMemory(memory.desired, memory.out_at, at)
             return math.floor(change * self.in_factor), shrunk
         return 0, memory

@@ -22,8 +22,8 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
 
     wanted = ceil(jobs ÷ slots) + idle: the running jobs and, unless ``preemptive_mode`` (jobs are
     then taken only into idle capacity that exists), the waiting ones.
-    idle = ``idle_count``, or with a ``scale_factor`` that share of the builders in use: at least
-    idle_count, at most ``scale_factor_limit`` (0: no limit). 200 in use * 0.2 = 40 idle.
+    idle = ``idle_count``, or with a ``scale_factor`` that share of the builders in use: at most
+    ``scale_factor_limit`` (0: no limit), but at least idle_count. 200 in use * 0.2 = 40 idle.
 
     At most ``throttle_limit`` builders a second are started on average (0: no limit), up to
     ``throttle_burst`` at once. Idle builders are stopped when there were too many for
@@ -66,8 +66,10 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
         """Return how many idle builders to keep beside so many in use."""
         if self.scale_factor == 0:
             return self.idle_count
-        share = max(self.idle_count, math.ceil(in_use * self.scale_factor))
-        return min(share, self.scale_factor_limit) if self.scale_factor_limit else share
+        share = math.ceil(in_use * self.scale_factor)
+        if self.scale_factor_limit:
+            share = min(share, self.scale_factor_limit)
+        return max(self.idle_count, share)
 
     def _tokens(self, at: float, memory: GitlabMemory) -> float:
         if memory.tokens is None or self.throttle_limit == 0:

@@ -34,12 +34,13 @@ def test_arc(plan: Any, counts: dict[str, int], expected: tuple[int, int, int]) 
         (200, {"scale_factor": 0.2}, 40),
         (200, {"scale_factor": 0.2, "scale_factor_limit": 30}, 30),
         (10, {"scale_factor": 0.2, "idle_count": 5}, 5),
+        (200, {"scale_factor": 0.2, "scale_factor_limit": 3, "idle_count": 5}, 5),
         (10, {"idle_count": 5}, 5),
         (0, {"scale_factor": 0.5}, 0),
     ],
 )
 def test_gitlab_idle_builders(in_use: int, options: dict[str, Any], idle: int) -> None:
-    """Protects the idle share: a floor, a factor, a limit."""
+    """Protects the idle share: a factor, its limit, and a floor that no limit goes below."""
     assert Gitlab(max=500, **options).idle_wanted(in_use) == idle
 
 
@@ -109,3 +110,14 @@ def test_buildkite_cooldowns(plans: Any) -> None:
     tied = Buildkite(max=20, out_cooldown=30.0, in_cooldown=30.0, scale_only_after_all_events=True)
     assert [plan.desired for plan in plans(apart, *pools)] == [4, 4, 8, 0]
     assert [plan.desired for plan in plans(tied, *pools)] == [4, 4, 8, 8]
+
+
+def test_buildkite_cooldown_from_the_first_instant(plans: Any) -> None:
+    """Protects an event at farm time 0: it is an event like any other."""
+    tied = Buildkite(max=20, out_cooldown=30.0, scale_only_after_all_events=True)
+    pools = [
+        {"at": 0.0, "idle": 4},
+        {"at": 10.0, "waiting_jobs": 4},
+        {"at": 30.0, "waiting_jobs": 4},
+    ]
+    assert [plan.desired for plan in plans(tied, *pools)] == [0, 0, 4]
