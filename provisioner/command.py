@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import tempfile
-import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +15,8 @@ import typer
 
 from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides
 from farm.cli.provisioning import algorithms_of
-from farm.core.errors import InputError, RunError
-from farm.live.connection import LOST_CONNECTION, connect, redacted
-from farm.live.keys import Keys
-from farm.live.lease import Lease
+from farm.core.errors import InputError
+from farm.live.connection import redacted
 from farm.live.operator import Operator
 from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
@@ -29,16 +25,23 @@ from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.dry_run import DryRun
-from provisioner.backends.engine import connect_engine
+from provisioner.backends.engine import check_engine_address, connect_engine
 from provisioner.backends.interface import Backend
+from provisioner.backends.kubernetes import (
+    PATTERN,
+    SETTLE_TIME,
+    KubernetesBackend,
+    deployments_of,
+)
+from provisioner.backends.kubernetes_api import ACCOUNT, IN_CLUSTER, ScaleApi
+from provisioner.backends.prepared import PreparedBackend
+from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
+from provisioner.charge import serve, stop_on_signals, take_charge
 from provisioner.keeper import Patience
-from provisioner.service import LOOK_INTERVAL, Provisioner
+from provisioner.service import Provisioner
 
 log = logging.getLogger("farm.provisioner")
-
-#: real seconds between two tries while another provisioner is in charge, or the server is away
-STANDBY_INTERVAL = 1.0
 
 
 class BackendName(StrEnum):
@@ -46,6 +49,8 @@ class BackendName(StrEnum):
 
     PROCESS = "process"
     DOCKER = "docker"
+    PREPARED = "prepared"
+    KUBERNETES = "kubernetes"
     DRY_RUN = "dry-run"
 
 
@@ -95,16 +100,59 @@ def provision(
     ] = "512m",
     name: Annotated[
         str,
-        typer.Option(envvar="FARM_NAME", help="docker: tells the farms of one Engine apart."),
+        typer.Option(
+            envvar="FARM_NAME", help="docker, prepared: tells the farms of one Engine apart."
+        ),
     ] = "farm",
     keep: Annotated[
         bool,
         typer.Option(
             "--keep/--remove",
             envvar="FARM_KEEP_BUILDERS",
-            help="docker: leave the containers when we are told to stop, for our next start.",
+            help="docker, prepared: containers stay when we are told to stop, for our next start.",
         ),
     ] = False,
+    docker_host: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FARM_DOCKER_HOST",
+            help="docker, prepared: the Engine's address; absent: what DOCKER_HOST says.",
+        ),
+    ] = None,
+    docker_write_host: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FARM_DOCKER_WRITE_HOST",
+            help="prepared: the address for starting and stopping, if it is another one.",
+        ),
+    ] = None,
+    deployment: Annotated[
+        str,
+        typer.Option(
+            envvar="FARM_KUBERNETES_DEPLOYMENT", help="kubernetes: a pool's Deployment, by {pool}."
+        ),
+    ] = PATTERN,
+    namespace: Annotated[
+        str | None,
+        typer.Option(envvar="FARM_KUBERNETES_NAMESPACE", help="kubernetes: absent: the account's."),
+    ] = None,
+    kubernetes_api: Annotated[
+        str, typer.Option(envvar="FARM_KUBERNETES_API", help="kubernetes: the API server.")
+    ] = IN_CLUSTER,
+    kubernetes_account: Annotated[
+        Path,
+        typer.Option(
+            envvar="FARM_KUBERNETES_ACCOUNT", help="kubernetes: a folder with token and ca.crt."
+        ),
+    ] = ACCOUNT,
+    settle_time: Annotated[
+        float,
+        typer.Option(
+            envvar="FARM_KUBERNETES_SETTLE_TIME",
+            min=0,
+            help="kubernetes: seconds after which a pod that plays nobody is surely not ready.",
+        ),
+    ] = SETTLE_TIME,
     boot_timeout: Annotated[
         float,
         typer.Option(
@@ -130,26 +178,36 @@ def provision(
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
-    algorithms = algorithms_of(load_scenario(scenario, sets or ()))
+    loaded = load_scenario(scenario, sets or ())
+    algorithms = algorithms_of(loaded)
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     settings = _settings_of_hosts(redis, place)
     options = ContainerOptions(image=image, network=network, cpus=cpus, memory=memory, farm=name)
-    stop = _stop_on_signals()
+    chosen: Backend = DryRun()
+    if backend is BackendName.PREPARED:
+        for address in (docker_host, docker_write_host):
+            check_engine_address(address)
+        api = PreparedApi(name, docker_host, docker_write_host)
+        # half of it, so that another container is tried before its builder is given up
+        chosen = PreparedBackend(api, come_up=boot_timeout / 2, keep=keep)
+    elif backend is BackendName.KUBERNETES:
+        names = deployments_of([pool.name for pool in loaded.pools], deployment)
+        scales = ScaleApi(kubernetes_api, kubernetes_account, namespace)
+        chosen = KubernetesBackend(scales, names, settle_time=settle_time)
+    stop = stop_on_signals()
     with ExitStack() as stack:
         operator = stack.enter_context(Operator(redis, settings.prefix, "farm-provisioner"))
-        lease = _take_charge(redis, settings, stack, stop)
+        lease = take_charge(redis, settings, stack, stop)
         if backend is BackendName.DOCKER:
             inside = _settings_of_containers(settings, builder_redis, builder_metrics_port)
-            chosen: Backend = _docker(inside, options, keep=keep)
+            chosen = _docker(inside, options, docker_host, keep=keep)
         elif backend is BackendName.PROCESS:
             folder = hosts_dir or Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-hosts-"))
             )
             chosen = ProcessBackend(settings, folder, cord=cord)
-        else:
-            chosen = DryRun()
         stack.callback(chosen.close)
         metrics = ProvisionerMetrics()
         if place.wanted:
@@ -157,7 +215,7 @@ def provision(
         patience = Patience(boot_timeout=boot_timeout)
         service = Provisioner(operator, algorithms, chosen, patience, metrics=metrics)
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
-        _serve(service, lease, stop)
+        serve(service, lease, stop)
 
 
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
@@ -185,52 +243,9 @@ def _settings_of_containers(
     )
 
 
-def _docker(settings: LiveSettings, options: ContainerOptions, *, keep: bool) -> DockerBackend:
-    backend = DockerBackend(connect_engine(), settings, options, keep=keep)
+def _docker(
+    settings: LiveSettings, options: ContainerOptions, host: str | None, *, keep: bool
+) -> DockerBackend:
+    backend = DockerBackend(connect_engine(host), settings, options, keep=keep)
     backend.check()
     return backend
-
-
-def _serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
-    """Look until told to stop; a server that is away is waited for."""
-    restored = away = False
-    while not stop.wait(LOOK_INTERVAL):
-        if lease.lost:
-            raise RunError("another provisioner took this farm over: this one stops")
-        try:
-            if not restored:
-                service.restore()
-                restored = True
-            service.look()
-            if away:
-                away = False
-                log.info("the Redis server is back")
-        except LOST_CONNECTION as error:
-            if not away:
-                log.error("the Redis server is away: %s", error)  # noqa: TRY400 - it may come back
-            away = True
-            stop.wait(STANDBY_INTERVAL)
-    log.info("stopped")
-
-
-def _take_charge(
-    url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event
-) -> Lease:
-    client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
-    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
-    told = False
-    while not lease.try_to_take():
-        if not told:
-            log.info("another provisioner is in charge, or was killed just now: standing by")
-            told = True
-        if stop.wait(STANDBY_INTERVAL):
-            raise typer.Exit(0)
-    stack.callback(lease.release)
-    return lease
-
-
-def _stop_on_signals() -> threading.Event:
-    stop = threading.Event()
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(kind, lambda *_: stop.set())
-    return stop

@@ -15,18 +15,35 @@ def connect_engine(host: str | None = None, timeout: float = TIMEOUT) -> Any:
 
     Raises InputError if there is no docker package, the address is none, or nobody answers.
     """
-    try:
-        import docker  # noqa: PLC0415 - an optional dependency
-    except ImportError:
-        raise InputError(
-            "the docker backends need the docker package: pip install 'build-farm-emulator[docker]'"
-        ) from None
+    docker = _docker()
     try:
         if host is None:
             return docker.from_env(timeout=timeout)
         return docker.DockerClient(base_url=host, timeout=timeout)
     except docker.errors.DockerException as error:
         raise InputError(no_engine(error)) from None
+
+
+def check_engine_address(host: str | None) -> None:
+    """Raise InputError if there is no docker package, or the address cannot be one."""
+    docker = _docker()
+    try:
+        docker.utils.parse_host(host or "tcp://localhost:2375")
+    except docker.errors.DockerException as error:
+        raise InputError(
+            f"--docker-host: found {host!r} ({first_line(error)}); allowed: tcp://HOST:PORT, "
+            "unix:///PATH"
+        ) from None
+
+
+def _docker() -> Any:
+    try:
+        import docker  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        raise InputError(
+            "this backend needs the docker package: pip install 'build-farm-emulator[docker]'"
+        ) from None
+    return docker
 
 
 def no_engine(error: BaseException) -> str:

@@ -112,6 +112,26 @@ def test_a_wrong_password_is_told_without_showing_it(tmp_path, locked_server):
     assert "no farm is running" in told
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["kubernetes"], "no account for the Kubernetes API"),
+        (["kubernetes", "--deployment", "Builders_{pool}"], "small letters, digits and hyphens"),
+        (["kubernetes", "--kubernetes-api", "k8s:6443"], "--kubernetes-api: found 'k8s:6443'"),
+        (["prepared", "--docker-host", "ftp://x"], ""),
+        (["swarm"], "'swarm' is not one of"),
+    ],
+)
+def test_a_backend_with_wrong_options_is_refused_before_anything_starts(tmp_path, options, said):
+    """One message, and nobody is asked for anything (the server is not there either)."""
+    name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+    words = [name, "--redis", _nowhere(), "--backend", *options]
+    code, told = farm(tmp_path, *words, module="provisioner")
+    assert (code, said in told) == (2, True), told
+    if options[0] == "prepared":
+        assert "--docker-host: found 'ftp://x'" in told or "needs the docker package" in told
+
+
 @pytest.mark.live
 def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     """Said at the start (or that the SDK is not installed), not at the first launch."""

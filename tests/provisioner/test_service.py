@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.cli.builders import _trouble
+from farm.cli.pools import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
 from farm.core.provisioning import PoolSnapshot
@@ -310,12 +310,12 @@ def test_a_provisioner_that_starts_again_forgets_what_was_wrong(world):
 def test_operators_see_what_stands_in_the_way():
     """``farm pools``: the backend's trouble, and that of boots, if there are both."""
     both = Keeping(failures=2, trouble="no image", backend="the API refuses")
-    assert _trouble(msgspec.json.encode(both)) == (
+    assert trouble_of(msgspec.json.encode(both)) == (
         "the API refuses; 2 boots failed in a row: no image"
     )
-    assert _trouble(msgspec.json.encode(Keeping(backend="away"))) == "away"
-    assert _trouble(msgspec.json.encode(Keeping())) == ""
-    assert _trouble(None) == ""
+    assert trouble_of(msgspec.json.encode(Keeping(backend="away"))) == "away"
+    assert trouble_of(msgspec.json.encode(Keeping())) == ""
+    assert trouble_of(None) == ""
 
 
 def _remembered(world: World) -> Keeping:

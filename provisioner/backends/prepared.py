@@ -1,0 +1,230 @@
+"""Containers that somebody else made, each a host with room for one builder: started and stopped.
+
+The provisioner needs no right but to list, start and stop (``docker compose up --no-start
+--scale`` makes them), so it can be given a proxy instead of the Engine's socket. What it does
+follows from the list and from what the hosts announced; it remembers only whom it told to stop,
+and who failed. A provisioner that starts again goes on from the list.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from farm.live.messages import Play
+from farm.live.pool_report import HostRecord, PoolReport
+from provisioner.backends.docker import FARM, ROLE
+from provisioner.backends.hosting import Pause, builders_to_host
+from provisioner.backends.interface import BackendError
+from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
+from provisioner.keeper import Instance, Remove
+
+log = logging.getLogger("farm.provisioner")
+
+#: a container that plays nobody and that nobody needs is stopped after so long (real seconds)
+SPARE_TIME = 10.0
+#: one that ran for so long has recovered; one told to stop that still runs is told again
+STEADY_TIME = 60.0
+#: what containers have to stop in when all are to go
+CLOSE_TIME = 50.0
+#: containers that are stopped at a time (each call lasts until its container has ended)
+STOPS_AT_ONCE = 16
+
+
+class Known:
+    """What is remembered of a container between two looks; instants are real seconds."""
+
+    def __init__(self) -> None:
+        self.pause = Pause(first=1.0, longest=300.0)
+        #: it ran at the last look, or was started since; from when
+        self.ran = False
+        self.ran_since = 0.0
+        #: when its host was last seen among the farm's
+        self.heard_at = 0.0
+        #: since when it has played nobody
+        self.idle_since: float | None = None
+        #: when we told it to stop
+        self.told_at: float | None = None
+        #: what was wrong with it
+        self.trouble = ""
+
+    def runs(self, now: float) -> None:
+        """It is started, or seen to run for the first time."""
+        self.ran, self.ran_since, self.heard_at, self.told_at = True, now, now, None
+
+    def is_stopping(self, now: float) -> bool:
+        """Whether it was told to, not long ago."""
+        return self.told_at is not None and now - self.told_at < STEADY_TIME
+
+
+def share_out(need: Mapping[str, int], boxes: Iterable[Box]) -> tuple[list[Box], dict[str, int]]:
+    """Give each pool as many of the containers as it needs, its own before those of any pool.
+
+    Returns the containers that are needed, of those given in their order, and how many builders
+    of which pool are left without.
+    """
+    free = list(boxes)
+    needed: list[Box] = []
+    left = dict(need)
+    for own in (True, False):
+        for pool in sorted(left):
+            fitting = [box for box in free if box.pool == (pool if own else "")]
+            chosen = fitting[: max(0, left[pool])]
+            needed.extend(chosen)
+            free = [box for box in free if box not in chosen]
+            left[pool] -= len(chosen)
+    return needed, {pool: count for pool, count in left.items() if count > 0}
+
+
+class PreparedBackend:
+    """Starts prepared containers while builders wait for a host; stops those that play nobody.
+
+    Args:
+        api: lists, starts and stops them.
+        come_up: real seconds in which a started container must announce its host.
+        keep: leave them running when the service ends on purpose (for its next start).
+        clock: real seconds.
+    """
+
+    outside = False
+    acts = True
+
+    def __init__(
+        self,
+        api: PreparedApi,
+        *,
+        come_up: float = 60.0,
+        keep: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._come_up = come_up
+        self._keep = keep
+        self._clock = clock
+        self._known: dict[str, Known] = {}
+        self._threads = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="farm-stop")
+        self._stops: dict[str, Future[None]] = {}
+
+    def instances(self) -> list[Instance]:
+        """A container is not one builder: it plays whom it is given."""
+        return []
+
+    def launch(self, play: Play) -> None:
+        """A host is told by the scheduler."""
+
+    def remove(self, order: Remove) -> None:
+        """A host is told by the scheduler."""
+
+    def tend(
+        self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
+    ) -> Mapping[str, str]:
+        """Start what is missing, stop what nobody needs; raises BackendError."""
+        now = self._clock()
+        self._hear_of_stops()
+        boxes = self._api.list()
+        self._known = {box.name: self._known.get(box.name) or Known() for box in boxes}
+        for box in boxes:
+            self._look_at(box, hosts.get(box.host), now)
+        usable = [box for box in boxes if self._is_usable(box, hosts.get(box.host), now)]
+        # those that play somebody are needed first, then those that are up
+        usable.sort(key=lambda box: (not _plays(hosts.get(box.host)), box.host not in hosts))
+        need = builders_to_host(reports)
+        needed, short = share_out(need, usable)
+        started = self._start_for(short, boxes, now)
+        _, short = share_out(need, usable + started)
+        for box in usable:
+            since = self._known[box.name].idle_since
+            if box not in needed and since is not None and now - since >= SPARE_TIME:
+                log.info("stopping prepared container %s: nobody needs it", box.name)
+                self._stop(box, now)
+        return {pool: self._why(pool, count, boxes) for pool, count in short.items()}
+
+    def close(self) -> None:
+        """Stop all of them, unless told to leave them."""
+        try:
+            running = [] if self._keep else [box for box in self._api.list() if box.running]
+            stops = [self._threads.submit(self._api.stop, box) for box in running]
+            done, late = wait(stops, CLOSE_TIME)
+            if late:
+                log.error("%d prepared containers are slow to stop", len(late))
+            for stop in done:
+                stop.result()
+        except BackendError as error:
+            log.error("prepared containers are left running: %s", error)  # noqa: TRY400
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._api.close()
+
+    def _look_at(self, box: Box, host: HostRecord | None, now: float) -> None:
+        """Compare a container with what was known of it."""
+        known = self._known[box.name]
+        if not box.running:
+            if known.ran and known.told_at is None:
+                self._failed(box, f"ended by itself ({box.status})", now)
+            known.ran, known.told_at, known.idle_since = False, None, None
+            return
+        if not known.ran:
+            known.runs(now)
+        if host is not None:
+            known.heard_at = now
+            if now - known.ran_since > STEADY_TIME:
+                known.pause.well()
+        elif now - known.heard_at > self._come_up and not known.is_stopping(now):
+            self._failed(box, f"did not announce its host within {self._come_up:g} s", now)
+            self._stop(box, now)
+        is_idle = host is not None and not _plays(host)
+        known.idle_since = (known.idle_since or now) if is_idle else None
+
+    def _is_usable(self, box: Box, host: HostRecord | None, now: float) -> bool:
+        is_leaving = host is not None and host.leaving
+        return box.running and not is_leaving and not self._known[box.name].is_stopping(now)
+
+    def _start_for(self, short: dict[str, int], boxes: list[Box], now: float) -> list[Box]:
+        """Start a container for each builder that has none; return those that were started."""
+        stopped = [b for b in boxes if not b.running and self._known[b.name].pause.over(now)]
+        stopped.sort(key=lambda box: (self._known[box.name].pause.failures, box.name))
+        started = []
+        for box in share_out(short, stopped)[0]:
+            try:
+                self._api.start(box)
+            except ContainerError as error:
+                self._failed(box, str(error), now)
+            else:
+                self._known[box.name].runs(now)
+                started.append(box)
+                log.info("started prepared container %s", box.name)
+        return started
+
+    def _stop(self, box: Box, now: float) -> None:
+        self._known[box.name].told_at = now
+        self._stops[box.name] = self._threads.submit(self._api.stop, box)
+
+    def _hear_of_stops(self) -> None:
+        """Forget the stops that are done; raises the BackendError of one that was not possible."""
+        for name, stop in list(self._stops.items()):
+            if stop.done():
+                del self._stops[name]
+                stop.result()
+
+    def _failed(self, box: Box, trouble: str, now: float) -> None:
+        known = self._known[box.name]
+        known.trouble = f"{box.name}: {trouble}"
+        pause = known.pause.failed(now)
+        log.warning("prepared container %s (next try in %g s)", known.trouble, pause)
+
+    def _why(self, pool: str, count: int, boxes: list[Box]) -> str:
+        """Say, for people, why builders of the pool have no container."""
+        who = f"pool {pool}: {count} builder{'s' * (count > 1)} without a prepared container"
+        fitting = [box for box in boxes if box.pool in ("", pool)]
+        if not fitting:
+            labels = f"labels {ROLE}=prepared, {FARM}={self._api.farm}"
+            return f"{who}: there is none ({labels}); docker compose up --no-start makes them"
+        failing = [self._known[b.name] for b in fitting if self._known[b.name].pause.failures]
+        if failing:
+            return f"{who}: of {len(fitting)}, {len(failing)} failed; {failing[0].trouble}"
+        return f"{who}: all {len(fitting)} are in use; prepare more (--scale), or lower its max"
+
+
+def _plays(host: HostRecord | None) -> bool:
+    return host is not None and host.builders > 0

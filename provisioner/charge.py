@@ -1,0 +1,67 @@
+"""A provisioner's life: it takes charge of a farm, looks at it until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import ExitStack, closing
+
+import typer
+
+from farm.core.errors import RunError
+from farm.live.connection import LOST_CONNECTION, connect
+from farm.live.keys import Keys
+from farm.live.lease import Lease
+from farm.live.settings import LiveSettings
+from provisioner.service import LOOK_INTERVAL, Provisioner
+
+log = logging.getLogger("farm.provisioner")
+
+#: real seconds between two tries while another provisioner is in charge, or the server is away
+STANDBY_INTERVAL = 1.0
+
+
+def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
+    """Look until told to stop; a server that is away is waited for."""
+    restored = away = False
+    while not stop.wait(LOOK_INTERVAL):
+        if lease.lost:
+            raise RunError("another provisioner took this farm over: this one stops")
+        try:
+            if not restored:
+                service.restore()
+                restored = True
+            service.look()
+            if away:
+                away = False
+                log.info("the Redis server is back")
+        except LOST_CONNECTION as error:
+            if not away:
+                log.error("the Redis server is away: %s", error)  # noqa: TRY400 - it may come back
+            away = True
+            stop.wait(STANDBY_INTERVAL)
+    log.info("stopped")
+
+
+def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> Lease:
+    """Wait until no other provisioner looks after this farm, and be the one who does."""
+    client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
+    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
+    told = False
+    while not lease.try_to_take():
+        if not told:
+            log.info("another provisioner is in charge, or was killed just now: standing by")
+            told = True
+        if stop.wait(STANDBY_INTERVAL):
+            raise typer.Exit(0)
+    stack.callback(lease.release)
+    return lease
+
+
+def stop_on_signals() -> threading.Event:
+    """Return what SIGINT and SIGTERM set from now on."""
+    stop = threading.Event()
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, lambda *_: stop.set())
+    return stop

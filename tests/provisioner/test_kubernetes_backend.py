@@ -1,0 +1,280 @@
+"""The kubernetes backend against a stub API server: a pod a builder, and what may go wrong."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.core.errors import InputError
+from farm.live.server import free_port
+from provisioner.backends.interface import BackendError
+from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
+from provisioner.backends.kubernetes_api import ScaleApi
+from tests.provisioner.stub_cluster import StubCluster, account_in
+from tests.provisioner.test_prepared_backend import report
+
+SETTLE = 10.0
+
+
+class World:
+    """A cluster, what the scheduler says, and a backend that is called once a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster = StubCluster()
+        self.cluster.create("builders-p", 1)
+        self.account = account_in(folder / "account")
+        self.need: dict[str, int] = {"p": 0}
+        self.now = 1000.0
+        self.backend = self.begin()
+
+    def begin(self) -> KubernetesBackend:
+        api = ScaleApi(self.cluster.url, self.account)
+        names = deployments_of(["p", "q"], "builders-{pool}")
+        return KubernetesBackend(api, names, settle_time=SETTLE, clock=lambda: self.now)
+
+    def look(self, count: int = 1) -> dict[str, str]:
+        troubles: dict[str, str] = {}
+        for _ in range(count):
+            self.now += 1.0
+            reports = {pool: report(pool, count) for pool, count in self.need.items()}
+            troubles = dict(self.backend.tend(reports, {}))
+        return troubles
+
+    @property
+    def patches(self) -> list[tuple[str, int | None]]:
+        return [(name, size) for method, name, size in self.cluster.calls if method == "PATCH"]
+
+    @property
+    def gets(self) -> int:
+        return sum(method == "GET" for method, _, _ in self.cluster.calls)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A cluster with the Deployment of pool p, of one pod."""
+    found = World(tmp_path)
+    yield found
+    found.cluster.close()
+
+
+# --- up and down ------------------------------------------------------------------------------
+
+
+def test_it_grows_at_once_and_asks_seldom(world):
+    """A pod for every builder; while nothing changes it looks every few seconds."""
+    world.need["p"] = 3
+    assert world.look() == {}
+    assert world.cluster.deployments == {"builders-p": 3}
+    world.look(20)
+    assert world.patches == [("builders-p", 3)]
+    assert world.gets <= 6
+
+
+def test_it_shrinks_when_that_was_enough_for_a_while(world):
+    """To what was enough all the time: who was emptied just now may still seem ready."""
+    world.need["p"] = 5
+    world.look(12)
+    world.need["p"] = 3
+    world.look(8)
+    world.need["p"] = 1
+    world.look(1)
+    assert world.cluster.deployments["builders-p"] == 5
+    world.look(2)
+    assert world.cluster.deployments["builders-p"] == 3
+    world.look(9)
+    assert world.cluster.deployments["builders-p"] == 1
+    world.need["p"] = 0
+    world.look(11)
+    assert world.cluster.deployments["builders-p"] == 0
+    assert [size for _, size in world.patches] == [5, 3, 1, 0]
+
+
+def test_a_need_that_comes_and_goes_does_not_shrink_it(world):
+    """Up and down within the settling time: nobody is removed."""
+    for _ in range(10):
+        world.need["p"] = 2
+        world.look(5)
+        world.need["p"] = 1
+        world.look(5)
+    assert world.patches == [("builders-p", 2)]
+
+
+def test_a_restart_removes_nobody_before_it_knows(world):
+    """Who was emptied just before is not known to it."""
+    world.need["p"] = 3
+    world.look(2)
+    world.need["p"] = 1
+    world.backend = world.begin()
+    world.look(9)
+    assert world.cluster.deployments["builders-p"] == 3
+    world.look(3)
+    assert world.cluster.deployments["builders-p"] == 1
+
+
+def test_what_somebody_else_scaled_is_put_right(world):
+    """``kubectl scale`` by hand lasts for some seconds."""
+    world.need["p"] = 2
+    world.look(12)
+    world.cluster.deployments["builders-p"] = 7
+    world.look(6)
+    assert world.cluster.deployments["builders-p"] == 2
+    world.cluster.deployments["builders-p"] = 0
+    world.look(6)
+    assert world.cluster.deployments["builders-p"] == 2
+
+
+# --- what goes wrong ----------------------------------------------------------------------------
+
+
+def test_a_missing_deployment_is_told_and_hinders_no_other_pool(world):
+    """It is asked for ever more rarely, and found when it is there."""
+    world.need = {"p": 2, "q": 1}
+    message = "there is no Deployment builders-q in namespace farm: create it"
+    for _ in range(60):
+        (trouble,) = world.look().items()
+        assert trouble[0] == "q"
+        assert trouble[1].startswith(message)
+    assert world.cluster.deployments == {"builders-p": 2}
+    world.cluster.create("builders-q", 0)
+    assert world.look(60) == {}
+    assert world.cluster.deployments["builders-q"] == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+def test_a_right_that_is_missing_is_told(world, method):
+    """With what to grant."""
+    world.cluster.allowed.discard(method)
+    world.need["p"] = 2
+    assert world.look() == {
+        "p": f"we may not {method.lower()} deployments/scale of Deployment builders-p in namespace "
+        "farm: grant it (deploy/kubernetes/scaler-role.yaml)"
+    }
+    world.cluster.allowed.add(method)
+    assert world.look(5) == {}
+    assert world.cluster.deployments["builders-p"] == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((500, b"boom"), "500 for Deployment builders-p in namespace farm: Internal Server Error"),
+        ((429, b'{"kind": "Status", "message": "too many"}'), "429 for .*: too many"),
+        ((401, b"\xff\xfe"), "401 for .*: Unauthorized"),
+        ((200, b"<html>"), "answers what is no Scale"),
+        ((200, b"{}"), "answers what is no Scale"),
+        ((200, b'{"kind": "Scale", "spec": {"replicas": "many"}}'), "answers what is no Scale"),
+        ((200, b""), "answers what is no Scale"),
+    ],
+)
+def test_nonsense_is_told_and_survived(world, answer, message):
+    """One trouble, a pause, and on."""
+    world.cluster.answer = answer
+    world.need["p"] = 2
+    (trouble,) = world.look().values()
+    with pytest.raises(BackendError, match=message):
+        raise BackendError(trouble)
+    world.look(3)
+    world.cluster.answer = None
+    assert world.look(9) == {}
+    assert world.cluster.deployments["builders-p"] == 2
+
+
+def test_an_api_server_that_is_away_is_waited_for(world, tmp_path):
+    """Nobody listens there; then somebody does."""
+    port = free_port()
+    api = ScaleApi(f"http://127.0.0.1:{port}", world.account, timeout=1.0)
+    world.backend = KubernetesBackend(api, {"p": "builders-p"}, clock=lambda: world.now)
+    world.need["p"] = 2
+    assert "does not answer: " in world.look()["p"]
+    api.url = world.cluster.url
+    assert world.look(3) == {}
+    assert world.cluster.deployments["builders-p"] == 2
+
+
+def test_an_api_server_that_hangs_is_left_after_a_while(world):
+    """Each call has a time limit."""
+    over = threading.Event()
+    world.cluster.handle = lambda *_: (over.wait(30), (200, b""))[1]  # type: ignore[method-assign]
+    api = ScaleApi(world.cluster.url, world.account, timeout=0.2)
+    with pytest.raises(BackendError, match=r"does not answer: .*timed out"):
+        api.replicas("builders-p")
+    over.set()
+
+
+def test_a_changed_token_is_used(world):
+    """The cluster changes it while we run."""
+    (world.account / "token").write_text("an old one")
+    assert "401" in world.look()["p"]
+    account_in(world.account)
+    assert world.look(5) == {}
+
+
+def test_a_token_that_vanished_is_told(world):
+    """It does not end the provisioner."""
+    (world.account / "token").unlink()
+    assert "no account for the Kubernetes API" in world.look()["p"]
+
+
+def test_the_servers_certificate_is_checked_against_the_accounts_authority(tool, tmp_path):
+    """A server with another certificate is not believed; the right one is."""
+    openssl = tool("openssl")
+    for name in ("right", "wrong"):
+        subprocess.run(
+            [
+                openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+                "-subj", "/CN=stub", "-addext", "subjectAltName=IP:127.0.0.1",
+                "-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.crt",
+            ],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "right.crt", tmp_path / "right.key")
+    cluster = StubCluster(tls=tls)
+    try:
+        cluster.create("builders-p", 3)
+        account = account_in(tmp_path / "account")
+        authority = account / "ca.crt"
+        authority.write_bytes((tmp_path / "right.crt").read_bytes())
+        assert ScaleApi(cluster.url, account).replicas("builders-p") == 3
+        authority.write_bytes((tmp_path / "wrong.crt").read_bytes())
+        with pytest.raises(BackendError, match=r"does not answer: .*certificate"):
+            ScaleApi(cluster.url, account).replicas("builders-p")
+    finally:
+        cluster.close()
+
+
+# --- bad options ----------------------------------------------------------------------------------
+
+
+def test_no_account_is_one_clear_message(tmp_path):
+    """Outside a cluster, say."""
+    with pytest.raises(InputError, match=r"no account for the Kubernetes API .*service account"):
+        ScaleApi(account=tmp_path / "nowhere")
+
+
+def test_an_account_without_an_authority_is_one_clear_message(tmp_path):
+    """For https it is needed."""
+    with pytest.raises(InputError, match=r"ca.crt is no certificate authority"):
+        ScaleApi(account=account_in(tmp_path / "account"))
+
+
+@pytest.mark.parametrize("url", ["kubernetes", "file:///etc/passwd", ""])
+def test_an_address_that_is_none_is_one_clear_message(url, tmp_path):
+    """Only http(s) is spoken."""
+    with pytest.raises(InputError, match=r"--kubernetes-api: found .*allowed: https://"):
+        ScaleApi(url, account_in(tmp_path / "account"))
+
+
+def test_deployments_have_names_that_kubernetes_takes():
+    """One a pool, told with the pool that makes trouble."""
+    assert deployments_of(["p", "q"], "x-{pool}") == {"p": "x-p", "q": "x-q"}
+    assert deployments_of(["p"], "the-builders") == {"p": "the-builders"}
+    with pytest.raises(InputError, match=r"makes 'x-Big_One' of pool Big_One; allowed: small"):
+        deployments_of(["Big_One"], "x-{pool}")
+    with pytest.raises(InputError, match="gives pools p, q one Deployment"):
+        deployments_of(["p", "q"], "builders")

@@ -1,0 +1,406 @@
+"""Prepared containers on a fake Engine: as many run as builders need; none in use is stopped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import wait
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from farm.core.provisioning import PoolSnapshot
+from farm.live.pool_report import HostRecord, PoolReport
+from provisioner.backends.hosting import Pause, builders_to_host
+from provisioner.backends.interface import BackendError
+from provisioner.backends.prepared import PreparedBackend, share_out
+from provisioner.backends.prepared_api import Box, PreparedApi
+
+
+class Refused(OSError):  # noqa: N818 - an answer, not a mistake
+    """As the SDK's APIError: it knows the answer's status."""
+
+    def __init__(self, status_code: int, text: str = "no") -> None:
+        super().__init__(f"{status_code}: {text}")
+        self.status_code = status_code
+
+
+class ReadTimeout(OSError):  # noqa: N818 - the SDK's name
+    """As that of the library that the SDK uses."""
+
+
+class FakeEngine:
+    """Containers in a dict, behind one address for reading and one for writing."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[str, dict[str, Any]] = {}
+        self.calls: list[str] = []
+        #: what each way answers instead of doing it
+        self.broken: dict[str, Exception] = {}
+        self.bad: dict[str, Exception] = {}
+        self.garbage: Any = None
+
+    def prepare(self, count: int, pool: str = "", farm: str = "farm") -> None:
+        for _ in range(count):
+            number = len(self.boxes) + 1
+            labels = {"farm.role": "prepared", "farm.farm": farm}
+            self.boxes[f"box-{number}"] = {
+                "Id": f"{number:012}{'f' * 52}",
+                "Names": [f"/box-{number}"],
+                "State": "created",
+                "Status": "Created",
+                "Labels": labels | ({"farm.pool": pool} if pool else {}),
+            }
+
+    def connect(self, host: str | None, _: float) -> Any:
+        way = str(host)
+        api = SimpleNamespace(
+            containers=lambda **how: self._list(way, **how),
+            start=lambda name: self._start(way, name),
+            stop=lambda name: self._stop(way, name),
+        )
+        return SimpleNamespace(api=api, close=lambda: self.calls.append(f"{way} close"))
+
+    def _answer(self, way: str) -> None:
+        if way in self.broken:
+            raise self.broken[way]
+
+    def _list(self, way: str, *, all: bool, filters: dict[str, list[str]]) -> Any:  # noqa: A002
+        assert all
+        self._answer(way)
+        if self.garbage is not None:
+            return self.garbage
+        wanted = dict(label.split("=") for label in filters["label"])
+        return [box for box in self.boxes.values() if wanted.items() <= box["Labels"].items()]
+
+    def _start(self, way: str, name: str) -> None:
+        self._answer(way)
+        self.calls.append(f"start {name}")
+        if name in self.bad:
+            raise self.bad[name]
+        self.boxes[name].update(State="running", Status="Up 1 second")
+
+    def _stop(self, way: str, name: str) -> None:
+        self._answer(way)
+        self.calls.append(f"stop {name}")
+        if name in self.bad:
+            raise self.bad[name]
+        self.end(name, 0)
+
+    def end(self, name: str, code: int) -> None:
+        self.boxes[name].update(State="exited", Status=f"Exited ({code}) 3 seconds ago")
+
+    @property
+    def running(self) -> list[str]:
+        return [name for name, box in self.boxes.items() if box["State"] == "running"]
+
+
+class World:
+    """An Engine, what the scheduler says, and a backend that is called once a second."""
+
+    def __init__(self) -> None:
+        self.engine = FakeEngine()
+        self.now = 1000.0
+        self.need: dict[str, int] = {"p": 0}
+        #: builders by container
+        self.playing: dict[str, int] = {}
+        self.leaving: set[str] = set()
+        self.silent: set[str] = set()
+        self.backend = self.begin()
+
+    def begin(self, **how: Any) -> PreparedBackend:
+        api = PreparedApi("farm", "read", "write", self.engine.connect)
+        return PreparedBackend(api, come_up=30.0, clock=lambda: self.now, **how)
+
+    def hosts(self) -> dict[str, HostRecord]:
+        """Those of running containers, unless they keep silent."""
+        return {
+            f"{name[4:]:0>12}": HostRecord(
+                f"{name[4:]:0>12}", self.playing.get(name, 0), leaving=name in self.leaving
+            )
+            for name in self.engine.running
+            if name not in self.silent
+        }
+
+    def look(self, count: int = 1, backend: PreparedBackend | None = None) -> dict[str, str]:
+        troubles: dict[str, str] = {}
+        for _ in range(count):
+            self.now += 1.0
+            reports = {pool: report(pool, count) for pool, count in self.need.items()}
+            one = backend or self.backend
+            troubles = dict(one.tend(reports, self.hosts()))
+            wait(one._stops.values(), 5)
+        return troubles
+
+
+def report(pool: str, builders: int, **more: Any) -> PoolReport:
+    """Return the report of a pool in which so many builders are there."""
+    joined = tuple(f"{pool}-{number}" for number in range(builders))
+    return PoolReport(snapshot=PoolSnapshot(pool=pool, at=0.0), joined=joined, **more)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Four prepared containers and a pool that needs nobody yet."""
+    found = World()
+    found.engine.prepare(4)
+    yield found
+    found.backend._threads.shutdown()
+
+
+# --- who needs a host -------------------------------------------------------------------------
+
+
+def test_builders_with_a_host_of_their_own_need_none():
+    """Nor do those whose host leaves: another host for them would come to nothing."""
+    reports = {
+        "p": report("p", 3, requested={"a": 0.0, "b": 0.0}, elsewhere=1),
+        "q": report("q", 2, elsewhere=2),
+    }
+    assert builders_to_host(reports) == {"p": 4, "q": 0}
+
+
+def test_a_pool_is_given_its_own_containers_first():
+    """Those of any pool are left for whom no other container can play."""
+    boxes = [Box(name=name, host=name, pool=name[:-1].strip("*")) for name in ("*1", "p1", "q1")]
+    needed, short = share_out({"p": 1, "q": 2, "r": 1}, boxes)
+    assert ({box.name for box in needed}, short) == ({"p1", "q1", "*1"}, {"r": 1})
+    assert share_out({"p": 0, "q": -1}, boxes) == ([], {})
+
+
+def test_a_pause_doubles_and_ends():
+    """Up to its limit; a success forgets all failures."""
+    pause = Pause(first=1.0, longest=5.0)
+    assert pause.over(0.0)
+    assert [pause.failed(100.0) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    assert not pause.over(104.9)
+    assert pause.over(105.0)
+    pause.well()
+    assert pause.failed(200.0) == 1.0
+
+
+# --- up and down ------------------------------------------------------------------------------
+
+
+def test_as_many_run_as_builders_need(world):
+    """Grow at once; each start once."""
+    world.need["p"] = 3
+    world.look(5)
+    assert world.engine.running == ["box-1", "box-2", "box-3"]
+    assert world.engine.calls == ["start box-1", "start box-2", "start box-3"]
+
+
+def test_those_that_play_nobody_are_stopped_after_a_while(world):
+    """And only those: whoever plays somebody is needed first, whatever its place in the list."""
+    world.need["p"] = 3
+    world.look(2)
+    world.need["p"], world.playing = 1, {"box-2": 1}
+    world.look(9)
+    assert len(world.engine.running) == 3
+    world.look(5)
+    assert world.engine.running == ["box-2"]
+    world.look(60)
+    assert world.engine.running == ["box-2"]
+
+
+def test_one_that_plays_a_builder_is_never_stopped(world):
+    """Even if the pools' reports have not heard of that builder yet."""
+    world.need["p"] = 2
+    world.look(2)
+    world.need["p"], world.playing = 0, {"box-1": 1, "box-2": 1}
+    world.look(100)
+    assert world.engine.running == ["box-1", "box-2"]
+
+
+def test_containers_for_a_pool_play_for_that_pool(world):
+    """A pool without a container of its own takes one of any pool."""
+    world.engine.prepare(2, pool="mac")
+    world.need = {"mac": 1, "p": 1}
+    world.look(3)
+    assert world.engine.running == ["box-1", "box-5"]
+
+
+def test_only_this_farms_containers_are_touched(world):
+    """Another farm's have another label."""
+    world.engine.prepare(3, farm="other")
+    world.need["p"] = 7
+    assert "all 4 are in use" in world.look(3)["p"]
+    assert len(world.engine.running) == 4
+    world.backend.close()
+    assert world.engine.running == []
+    assert not any(f"stop box-{n}" in world.engine.calls for n in (5, 6, 7))
+
+
+def test_a_restart_adopts_what_runs(world):
+    """It starts nobody twice and stops nobody who plays."""
+    world.need["p"], world.playing = 2, {"box-1": 1, "box-2": 1}
+    world.look(2)
+    again = world.begin()
+    world.look(90, again)
+    assert world.engine.calls == ["start box-1", "start box-2"]
+    again._threads.shutdown()
+
+
+def test_closing_stops_all_unless_told_to_leave_them(world):
+    """``down`` leaves nothing; an upgrade of the provisioner leaves the work alone."""
+    world.need["p"] = 2
+    world.look(2)
+    world.begin(keep=True).close()
+    assert len(world.engine.running) == 2
+    world.backend.close()
+    assert world.engine.running == []
+    assert world.engine.calls[-2:] == ["read close", "write close"]
+
+
+# --- what goes wrong with a container -----------------------------------------------------------
+
+
+def test_one_that_is_killed_is_replaced_at_once_and_tried_again_later(world):
+    """A spare one takes over; the killed one is started when it is needed, after a pause."""
+    world.need["p"] = 1
+    world.look(2)
+    world.engine.end("box-1", 137)
+    world.look(2)
+    assert world.engine.running == ["box-2"]
+    world.need["p"] = 4
+    world.look(3)
+    assert len(world.engine.running) == 4
+
+
+def test_one_that_ends_again_and_again_is_started_ever_more_rarely(world, caplog):
+    """Bounded, said once each, and told to operators."""
+    world.engine.boxes = {name: box for name, box in world.engine.boxes.items() if name == "box-1"}
+    world.need["p"] = 1
+    told = set()
+    for _ in range(600):
+        told.update(world.look().values())
+        if world.engine.running:
+            world.engine.end("box-1", 2)
+    assert 5 <= world.engine.calls.count("start box-1") <= 12
+    (trouble,) = told
+    assert trouble == (
+        "pool p: 1 builder without a prepared container: of 1, 1 failed; "
+        "box-1: ended by itself (Exited (2))"
+    )
+    assert sum("ended by itself" in r.message for r in caplog.records) <= 12
+
+
+def test_one_that_says_nothing_is_stopped_and_another_one_tried(world):
+    """It runs, but no host comes of it."""
+    world.silent = {"box-1"}
+    world.need["p"] = 1
+    world.look(30)
+    assert world.engine.running == ["box-1"]
+    world.look(4)
+    assert world.engine.running == ["box-2"]
+    world.look(100)
+    assert world.engine.calls == ["start box-1", "stop box-1", "start box-2"]
+
+
+def test_one_that_cannot_be_started_does_not_keep_others_from_it(world):
+    """The Engine says why: its network is gone, it was removed just now."""
+    world.engine.bad["box-1"] = Refused(404, "network gone")
+    world.need["p"] = 3
+    troubles = world.look(3)
+    assert world.engine.running == ["box-2", "box-3", "box-4"]
+    assert troubles == {}
+    world.need["p"] = 4
+    assert "box-1: Docker API (write) cannot start box-1: 404: network gone" in world.look()["p"]
+
+
+def test_one_that_is_slow_to_stop_is_not_used_and_not_stopped_twice(world):
+    """It finishes what it runs: its host says that it leaves."""
+    world.need["p"] = 2
+    world.look(2)
+    world.engine.bad["box-2"] = ReadTimeout("read timed out")
+    world.need["p"], world.playing = 1, {"box-1": 1}
+    world.look(15)
+    world.leaving = {"box-2"}
+    world.need["p"] = 2
+    world.look(30)
+    assert world.engine.calls.count("stop box-2") == 1
+    assert world.engine.running == ["box-1", "box-2", "box-3"]
+
+
+def test_too_few_are_told_with_what_to_do(world):
+    """None prepared at all, or all of them in use."""
+    world.need["p"] = 6
+    assert world.look(2) == {
+        "p": "pool p: 2 builders without a prepared container: all 4 are in use; "
+        "prepare more (--scale), or lower its max"
+    }
+    world.engine.boxes.clear()
+    assert "there is none (labels farm.role=prepared, farm.farm=farm)" in world.look()["p"]
+
+
+# --- what goes wrong with the API ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("way", "error", "message"),
+    [
+        (
+            "read",
+            ConnectionRefusedError(111, "refused"),
+            r"Docker API \(read\) cannot list.*refused",
+        ),
+        ("read", Refused(403), r"\(read\) refuses to list containers: .* needs CONTAINERS=1"),
+        (
+            "write",
+            ConnectionRefusedError(111, "refused"),
+            r"\(write\) cannot start box-1: .*refused",
+        ),
+        ("write", Refused(403), r"\(write\) refuses to start containers: .*ALLOW_START=1"),
+        ("write", Refused(503, "Service Unavailable"), r"cannot start box-1: 503"),
+    ],
+)
+def test_an_api_that_is_away_or_refuses_is_one_message(world, way, error, message):
+    """With what is missing; and it goes on by itself when that is mended."""
+    world.engine.broken[way] = error
+    world.need["p"] = 1
+    with pytest.raises(BackendError, match=message):
+        world.look()
+    assert world.engine.running == []
+    world.engine.broken.clear()
+    assert world.look() == {}
+    assert world.engine.running == ["box-1"]
+
+
+@pytest.mark.parametrize(
+    "answer", ["<html>", {"message": "page not found"}, [{"Id": 7}], [{"Id": "x", "Names": []}]]
+)
+def test_an_answer_that_is_no_list_is_an_error(world, answer):
+    """Something else answers at that address; nothing is done."""
+    world.engine.garbage = answer
+    with pytest.raises(BackendError, match=r"Docker API \(read\) answers what is no list"):
+        world.look()
+
+
+def test_an_answer_that_is_no_json_is_an_error(world):
+    """A login page of some proxy."""
+    world.engine.broken["read"] = ValueError("Expecting value: line 1 column 1")
+    with pytest.raises(BackendError, match="cannot list containers: Expecting value"):
+        world.look()
+
+
+def test_a_stop_that_is_refused_is_told(world):
+    """At the next look, for it is waited for elsewhere."""
+    world.need["p"] = 1
+    world.look(2)
+    world.need["p"] = 0
+    world.look(9)
+    world.engine.broken["write"] = Refused(403)
+    with pytest.raises(BackendError, match="refuses to stop containers"):
+        world.look(9)
+    world.engine.broken.clear()
+    world.look(70)
+    assert world.engine.running == []
+
+
+def test_closing_without_an_api_says_so_and_ends(world, caplog):
+    """The provisioner must not hang or crash at its end."""
+    world.engine.broken["read"] = ConnectionRefusedError(111, "refused")
+    with caplog.at_level(logging.ERROR):
+        world.backend.close()
+    assert "left running" in caplog.text
