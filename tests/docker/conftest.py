@@ -82,8 +82,8 @@ class Composed:
         if BUNDLE.exists():
             self._environment.setdefault("PIP_CERT", str(BUNDLE))
 
-    def compose(self, *arguments: str, timeout: float = 600) -> str:
-        """Run compose, the new one or the old one."""
+    def compose(self, *arguments: str, timeout: float = 600, given: str | None = None) -> str:
+        """Run compose, the new one or the old one, with this on its standard input."""
         old = shutil.which("docker-compose")
         command = [old] if old else ["docker", "compose"]
         run = subprocess.run(
@@ -93,6 +93,7 @@ class Composed:
             capture_output=True,
             text=True,
             timeout=timeout,
+            input=given,
         )
         assert run.returncode == 0, run.stdout + run.stderr
         return run.stdout
