@@ -43,6 +43,23 @@ class Engine:
         host = self.environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
         return host.removeprefix("unix://")
 
+    def images(self) -> list[str]:
+        """Return the names of its images."""
+        return self.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+
+    def log(self, container: str) -> str:
+        """Return what a container has said, on both streams."""
+        run = subprocess.run(
+            [docker_command(), "logs", container],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return run.stdout
+
     def answers(self) -> bool:
         """Whether it does."""
         try:
@@ -104,7 +121,7 @@ def docker_command() -> str:
 
 def make_images(engine: Engine, folder: Path) -> None:
     """Make the base image and the stand-ins, where the Engine has none of that name."""
-    have = engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+    have = engine.images()
     if BASE not in have:
         root = folder / "root"
         subprocess.run(
