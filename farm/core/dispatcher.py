@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from farm.core.commands import Command, RetireBuilder, StartJob
 from farm.core.explain import Decision, DecisionLog
-from farm.core.fairness import goes_before
+from farm.core.fair_share.between_lanes import goes_before
 from farm.core.matching import BuilderGroup, Lane, Matching
 from farm.core.model import Job
 from farm.core.rules import SchedulingRules
