@@ -1,0 +1,180 @@
+"""The kubernetes backend with real builder hosts: a stub API server starts one for each replica."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from farm.live.hosts import HostProcess
+from farm.live.keys import Keys
+from farm.live.operator import Operator
+from farm.live.server import Server
+from farm.live.settings import LiveSettings
+from tests.live.test_scheduler_service import Service, jobs_of
+from tests.provisioner.stub_cluster import StubCluster, account_in
+
+pytestmark = pytest.mark.live
+
+SCENARIO = """
+name: pods
+pools:
+  - {name: linux, platform: {processor: amd64}, slots: 2,
+     provisioner: {algorithm: taskcluster, min: 1, max: 4, interval: 1s}, idle_timeout: 2s}
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
+live: {speed: 1}
+"""
+PROBE_INTERVAL = 0.2
+
+
+class HostPod:
+    """A pod with one builder host in it, as deploy/kubernetes makes it: room 1, a ready file."""
+
+    def __init__(self, name: str, settings: LiveSettings, folder: Path) -> None:
+        self.name = name
+        self.ready = False
+        self._file = folder / f"{name}.playing"
+        self.process = HostProcess(
+            msgspec.structs.replace(settings, host=name, ready_file=str(self._file)),
+            folder / f"{name}.log",
+        )
+
+    def probe(self) -> None:
+        """As the kubelet does every now and then."""
+        self.ready = self._file.exists()
+
+    def end(self) -> None:
+        """SIGTERM; it has its grace period to go in."""
+        self.process.terminate()
+
+
+class Cluster:
+    """The stub with pods that are processes, a scheduler and a provisioner."""
+
+    def __init__(self, service: Service, folder: Path) -> None:
+        self.service = service
+        self.folder = folder
+        self.settings = LiveSettings(
+            redis_url=service.url,
+            prefix=service.keys.prefix,
+            room=1,
+            pool="linux",
+            drain_time=20.0,
+            beat_interval=0.25,
+        )
+        self.pods: list[HostPod] = []
+        self.stub = StubCluster(self._make)
+        self._over = threading.Event()
+        self._probes = threading.Thread(target=self._probe)
+        self._probes.start()
+        self.provisioner: subprocess.Popen[bytes] | None = None
+
+    def _make(self, name: str) -> HostPod:
+        pod = HostPod(name, self.settings, self.folder)
+        self.pods.append(pod)
+        return pod
+
+    def _probe(self) -> None:
+        while not self._over.wait(PROBE_INTERVAL):
+            for pod in list(self.pods):
+                pod.probe()
+
+    def provision(self) -> None:
+        environment = os.environ | {
+            "FARM_REDIS_URL": self.service.url,
+            "FARM_PREFIX": self.service.keys.prefix,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        }
+        with (self.folder / "provisioner.log").open("ab") as log:
+            self.provisioner = subprocess.Popen(
+                [
+                    sys.executable, "-m", "provisioner", self.service.folder / "service.yaml",
+                    "--backend", "kubernetes", "--kubernetes-api", self.stub.url,
+                    "--kubernetes-account", account_in(self.folder / "account"),
+                    "--settle-time", "2",
+                ],
+                env=environment, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def log(self) -> str:
+        return (self.folder / "provisioner.log").read_text()
+
+    def close(self) -> None:
+        if self.provisioner is not None:
+            self.provisioner.kill()
+            self.provisioner.wait()
+        self.stub.close()
+        self._over.set()
+        self._probes.join()
+        for pod in self.pods:
+            pod.process.kill()
+            pod.process.wait(10)
+            pod.process.close()
+
+
+@pytest.fixture
+def cluster(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster with a Deployment of one pod, and a farm that has no scheduler yet."""
+    service = Service(server, keys, tmp_path)
+    (tmp_path / "service.yaml").write_text(SCENARIO)
+    found = Cluster(service, tmp_path)
+    found.stub.create("builders-linux", 1)
+    yield found
+    found.close()
+    if service.process is not None and service.process.poll() is None:
+        service.process.kill()
+        service.process.wait()
+    service.store.clear()
+    service.client.close()
+
+
+def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Cluster):
+    """The queue grows, the scale is patched, hosts come, jobs end, it is scaled back, by readiness.
+
+    Slots are two a builder, so the four builders are busy unevenly at the end: the pods that go
+    are those whose builders were told to go, whichever they are.
+    """
+    service, stub = cluster.service, cluster.stub
+    service.start()
+    cluster.provision()
+    service.until(lambda: len(service.store.builders()) == 1, "the least pool")
+    assert stub.deployments == {"builders-linux": 1}
+    service.submit(jobs_of(40, 1.0))
+    service.until(lambda: len(service.store.builders()) == 4, "growth", 60)
+    assert stub.deployments["builders-linux"] == 4
+    service.until(lambda: service.store.count_results() == 40, "the end of all jobs", 60)
+    service.until(lambda: stub.deployments["builders-linux"] == 1, "scaling back", 60)
+    service.until(lambda: len(stub.pods["builders-linux"]) == 1, "the pods' end")
+    ends = [service.store.result(job.id) for job in jobs_of(40, 1.0)]
+    assert {(end.outcome, end.attempts) for end in ends} == {("succeeded", 1)}
+    assert [ready for _, ready in stub.removed] == [False] * 3
+    assert len(service.store.builders()) == 1
+    assert {method for method, _, _ in stub.calls} == {"GET", "PATCH"}
+
+
+def test_a_refusal_is_shown_to_operators_until_it_is_over(cluster: Cluster):
+    """The right to patch is missing at first: ``farm pools`` says so, and work goes on after."""
+    service, stub = cluster.service, cluster.stub
+    stub.allowed.discard("PATCH")
+    service.start()
+    cluster.provision()
+    service.until(lambda: len(service.store.builders()) == 1, "the least pool")
+    service.submit(jobs_of(16, 3.0))
+    with Operator(service.url, service.keys.prefix) as operator:
+        service.until(
+            lambda: (
+                b"we may not patch deployments/scale" in operator.remembered().get("linux", b"")
+            ),
+            "trouble",
+        )
+        stub.allowed.add("PATCH")
+        service.until(lambda: service.store.count_results() == 16, "the end of all jobs", 60)
+        service.until(lambda: b'"backend":""' in operator.remembered()["linux"], "its end")
+    assert cluster.log().count("ERROR") == 1, cluster.log()
