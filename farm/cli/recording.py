@@ -33,19 +33,25 @@ class Recording:
         self._recorder = Recorder()
         self._stack = ExitStack()
         self._directory: RunDirectory | None = None
+        self._log: EventLogWriter | None = None
         self.observers: list[Observer] = [self._recorder]
         if out is not None:
             self._directory = RunDirectory.create(
                 out, scenario=scenario.to_yaml(), world=world, started=_now()
             )
-            log = self._stack.enter_context(EventLogWriter(self._directory.events_path))
-            self.observers.append(log)
+            self._log = self._stack.enter_context(EventLogWriter(self._directory.events_path))
+            self.observers.append(self._log)
         self._began = time.monotonic()
 
     @property
     def path(self) -> Path | None:
         """The run directory, if there is one."""
         return None if self._directory is None else self._directory.path
+
+    def flush(self) -> None:
+        """Write the event log up to now, for whoever follows a live run, or finds it killed."""
+        if self._log is not None:
+            self._log.flush()
 
     def finish(
         self, engine: str, *, state: RunState = "finished", warnings: Sequence[str] = ()

@@ -34,6 +34,7 @@ from farm.core.model import Job
 from farm.live.desk import Desk
 from farm.live.roster import Patience
 from farm.live.run import LiveOptions, run_live
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
@@ -90,6 +91,11 @@ def run(
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     metering = Metering(scheduler, pools, wanted.live.speed, place)
     recording = Recording(wanted, "live", out)
+
+    def tick(world: LiveWorld) -> None:
+        provisioner.tick(world)
+        recording.flush()
+
     display = None if quiet or as_json else RunDisplay()
     try:
         with metering, display or nullcontext():
@@ -102,7 +108,7 @@ def run(
                 observe=together([*recording.observers, desk.observe, *metering.observers]),
                 progress=metering.progress(display.show if display else None),
                 on_up=provisioner.meet,
-                on_tick=provisioner.tick,
+                on_tick=tick,
                 around=lambda world: estimating.around(world, scheduler),
                 meter=metering.metrics,
             )

@@ -44,7 +44,7 @@ class EventLogWriter:
     """Observer that writes each fact and the orders it led to, in the order they happened.
 
     At most about ``buffer_lines`` lines are held in memory; they are written together, whole
-    facts at a time, and at :meth:`close`. The live world calls :meth:`flush` when it is idle.
+    facts at a time, and at :meth:`close`. A live run calls :meth:`flush` between batches of facts.
     The same facts and orders give the same bytes. Raises InputError if the file exists.
     """
 

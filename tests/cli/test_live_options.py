@@ -1,4 +1,4 @@
-"""What a scenario says under ``live`` reaches the live farm, whichever command starts it."""
+"""What the commands that run a live farm hand to it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from farm.cli import run, scheduler
 from farm.cli.main import app
 from farm.core.errors import RunError
+from farm.core.events import BuilderRequested
 from farm.live.run import LiveOptions
 
 SCENARIO = """
@@ -42,3 +43,23 @@ def test_the_farm_is_set_up_as_the_scenario_says(
     (found,) = used
     assert (found.speed, found.hosts) == (7.0, 3)
     assert (found.beat_interval, found.patience.silence) == (2.0, 30.0)
+
+
+def test_the_event_log_of_a_live_run_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each turn the log is on the disk: a run that is killed has told what happened."""
+    seen: list[str] = []
+
+    def run_live(*_: Any, observe: Any, on_tick: Any, **__: Any) -> Any:
+        observe(BuilderRequested(1.5, "p-1", "p"), [])
+        on_tick(None)
+        seen.append((tmp_path / "out" / "events.jsonl").read_text())
+        raise RunError("enough seen")
+
+    monkeypatch.setattr(run, "run_live", run_live)
+    monkeypatch.setattr(run.EmbeddedProvisioner, "tick", lambda *_: None)
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO)
+    CliRunner().invoke(app, ["run", str(path), "--quiet", "--out", str(tmp_path / "out")])
+    assert seen == ['{"at_s":1.5,"event":"builder-requested","builder":"p-1","pool":"p"}\n']
