@@ -211,7 +211,8 @@ def provision(
         stack.callback(chosen.close)
         metrics = ProvisionerMetrics()
         if place.wanted:
-            stack.enter_context(place.server(metrics.readings, provisioner_target))
+            served = stack.enter_context(place.server(metrics.readings, provisioner_target))
+            log.info("metrics at %s", served.url)
         patience = Patience(boot_timeout=boot_timeout)
         service = Provisioner(operator, algorithms, chosen, patience, metrics=metrics)
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
