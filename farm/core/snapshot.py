@@ -1,7 +1,7 @@
 """The one read-only view of a farm: frozen, complete, and plain JSON on the wire.
 
-Web page, metrics, estimators and forks of the simulator share it; ``farm.core.restoration``
-builds a scheduler that goes on from it.
+Commands that look at a live farm, estimators and forks of the simulator share it;
+``farm.core.restoration`` builds a scheduler that goes on from it.
 """
 
 from __future__ import annotations
