@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli.main import main
-
 SMALL = """\
 name: small
 pools:
@@ -22,24 +20,6 @@ pools:
 workload:
   - arrivals: {every: 10s, count: 5, service_time: 5s}
 """
-
-
-@pytest.fixture
-def farm(capsys, monkeypatch, tmp_path):
-    """Run ``farm`` with these words in an empty folder; return (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        assert isinstance(code, int)
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli.main import main
 from farm.cli.recording import exit_code
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
@@ -28,28 +27,17 @@ workload:
 """
 
 
-@pytest.fixture
-def farm(tmp_path, monkeypatch, capsys):
-    """Run the command, in this process, in a folder with a small scenario."""
+@pytest.fixture(autouse=True)
+def small(tmp_path: Path) -> None:
+    """A small scenario lies where the commands are typed."""
     (tmp_path / "farm.yaml").write_text(SMALL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: object) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, ended.value.code, out, err)
-
-    return run
 
 
 def test_simulate_prints_json_and_keeps_the_run(farm, tmp_path: Path):
     """The summary printed is the summary kept; failing jobs are no failed run."""
     done = farm("simulate", "farm.yaml", "--json", "--out", "kept")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    assert done.code == 0, done.err
+    summary = json.loads(done.out)
     kept = tmp_path / "kept"
     assert json.loads((kept / "summary.json").read_text())["jobs"] == summary["jobs"]
     assert (summary["world"], summary["jobs"]["submitted"], summary["jobs"]["lost"]) == (
@@ -71,8 +59,8 @@ def test_simulate_prints_json_and_keeps_the_run(farm, tmp_path: Path):
 
 def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
     """scenario.yaml is the whole scenario: the same log comes out."""
-    assert farm("simulate", "farm.yaml", "--quiet", "--out", "one").returncode == 0
-    assert farm("simulate", "one/scenario.yaml", "--quiet", "--out", "two").returncode == 0
+    assert farm("simulate", "farm.yaml", "--quiet", "--out", "one").code == 0
+    assert farm("simulate", "one/scenario.yaml", "--quiet", "--out", "two").code == 0
     logs = [(tmp_path / run / "events.jsonl").read_bytes() for run in ("one", "two")]
     assert logs[0] == logs[1]
 
@@ -83,11 +71,11 @@ def test_compare_prints_a_table_and_json(farm):
     farm("simulate", "farm.yaml", "--set", "seed=9", "--set", "pools.linux.builders=1",
          "--set", "workload.0.arrivals.count=9", "--quiet", "--out", "two")  # fmt: skip
     done = farm("compare", "one", "two")
-    assert done.returncode == 0, done.stderr
-    assert "one" in done.stdout
+    assert done.code == 0, done.err
+    assert "one" in done.out
     done = farm("compare", "one", "two", "one", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)
 
 
 def test_import_round_trip(farm, tmp_path: Path):
@@ -96,25 +84,25 @@ def test_import_round_trip(farm, tmp_path: Path):
         "1 0 0 10 1 -1 -1 -1 -1 -1 1 7 1 1 1 1 -1 -1\n2 5 0 20 1 -1 -1 -1 -1 -1 1 8 1 1 1 1 -1 -1\n"
     )
     (tmp_path / "t.swf").write_text("; Version: 2\n" + swf)
-    assert farm("import", "swf", "t.swf", "-o", "a.csv", "--quiet").returncode == 0
+    assert farm("import", "swf", "t.swf", "-o", "a.csv", "--quiet").code == 0
     again = farm("import", "csv", "a.csv", "-o", "b.csv")
-    assert again.returncode == 0, again.stderr
-    assert "2 jobs" in again.stderr
+    assert again.code == 0, again.err
+    assert "2 jobs" in again.err
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     text = SMALL[: SMALL.index("workload")] + "workload: [{trace: {path: b.csv}}]\n"
     (tmp_path / "traced.yaml").write_text(text)
     done = farm("simulate", "traced.yaml", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["jobs"]["succeeded"] == 2
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["jobs"]["succeeded"] == 2
 
 
 def test_schema_is_json_and_help_is_help(farm):
     """For editors, and for people."""
     schema = farm("schema")
-    assert "pools" in json.loads(schema.stdout)["properties"]
+    assert "pools" in json.loads(schema.out)["properties"]
     done = farm("simulate", "--help")
-    assert done.returncode == 0
-    assert "--set" in done.stdout
+    assert done.code == 0
+    assert "--set" in done.out
 
 
 @pytest.mark.parametrize("words", ["schema", "simulate farm.yaml --json"])
@@ -150,8 +138,8 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
 
     monkeypatch.setattr(where, interrupted)
     done = farm("simulate", "farm.yaml", "--out", "kept")
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    assert done.code == 130
+    assert "Traceback" not in done.err
+    assert done.out == ""
     if where == LATE:
         assert json.loads((tmp_path / "kept" / "meta.json").read_text())["state"] != "finished"

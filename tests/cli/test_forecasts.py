@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from farm.cli.main import main
 
 SCENARIO = """\
 name: small
@@ -39,26 +36,11 @@ STATE = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def farm(capsys, monkeypatch, tmp_path):
-    """Run ``farm`` with these words in an empty folder; return (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("FARM_REDIS_URL", raising=False)
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    """A scenario and a state file lie where the commands are typed."""
     (tmp_path / "small.yaml").write_text(SCENARIO, encoding="utf-8")
     (tmp_path / "state.json").write_text(json.dumps(STATE), encoding="utf-8")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
