@@ -51,7 +51,8 @@ class Reporter:
         """Queue one report."""
         with self._changed:
             if isinstance(report, Beat):
-                if self._beat_queued:
+                # the one that says good-bye is never left out: it says what others cannot
+                if self._beat_queued and not report.leaving:
                     return
                 self._beat_queued = True
             self._queue.append(report)
