@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from host_rows import host_row, provisioner_row
 from panels import LIVE_ONLY, Board, bars, heat, lines, mean, number, quantiles
+from server_rows import process_row, redis_row
 
 WAITING = "farm_job_waiting_seconds"
 FARM_TIME = "Farm time: real time times the farm's speed."
@@ -213,7 +214,7 @@ def scheduler() -> Board:
     """How the one who decides is doing."""
     board = Board("farm-scheduler", "Scheduler", "How the one who decides is doing.")
     board.row("Deciding")
-    cycle, commit = "farm_scheduler_cycle_seconds", "farm_scheduler_commit_seconds"
+    cycle = "farm_scheduler_cycle_seconds"
     board.add(
         lines("Cycle time", "Real time from taking reports in to having committed what they led "
               "to.", "s", {**quantiles(cycle, 0.5, 0.95, 0.99), "mean": mean(cycle)},
@@ -236,36 +237,8 @@ def scheduler() -> Board:
               {"{{instance}}": "max by (instance) (farm_scheduler_leader{@})"}, most=1.0,
               empty=LIVE_ONLY),
     )  # fmt: skip
-    board.row("Redis and the process")
-    board.add(
-        lines("Redis commit time", "Real time of one transaction.", "s",
-              {**quantiles(commit, 0.5, 0.95, 0.99), "mean": mean(commit)},
-              empty=LIVE_ONLY),
-    )  # fmt: skip
-    board.add(
-        lines("Redis transactions", "Per real second.", "ops",
-              {"commits": "sum(rate(farm_scheduler_commit_seconds_count{@}[$__rate_interval]))"},
-              empty=LIVE_ONLY),
-    )  # fmt: skip
-    board.add(
-        lines("Processor time", "Part of one core that the process uses.", "percentunit",
-              {"{{job}}": "sum by (job) (rate(process_cpu_seconds_total{@}[$__rate_interval]))"},
-              empty=LIVE_ONLY),
-    )  # fmt: skip
-    board.add(
-        lines("Memory", "Resident memory of the process.", "bytes",
-              {"{{job}}": "sum by (job) (process_resident_memory_bytes{@})"},
-              empty=LIVE_ONLY),
-    )  # fmt: skip
-    board.add(
-        lines("Builder hosts", "Celery processes that play builders.", "short",
-              {"hosts": "sum(farm_builder_hosts{@})"},
-              empty=LIVE_ONLY),
-    )  # fmt: skip
-    board.add(
-        lines("Farm speed", "Farm seconds in a real second.", "none",
-              {"speed": "max(farm_clock_speed_ratio{@})"}),
-    )  # fmt: skip
+    redis_row(board)
+    process_row(board)
     return board
 
 

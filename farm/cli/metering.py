@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Self
 
 from farm.core.pool_spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.driver import Observer
-from farm.live.world import LiveStatus
+from farm.live.hosts import HostProcesses
+from farm.live.server_watch import ServerWatch
+from farm.live.world import LiveStatus, LiveWorld
 from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
+from farm.metrics.series import Readings
 from farm.metrics.targets import scheduler_target
 
 Progress = Callable[[LiveStatus], None]
@@ -29,11 +33,13 @@ class Metering:
         self.metrics: FarmMetrics | None = None
         self.observers: tuple[Observer, ...] = ()
         self._server: MetricsServer | None = None
+        self._watch: ServerWatch | None = None
+        self._stack = contextlib.ExitStack()
         if place.wanted:
             desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
             self.metrics = FarmMetrics(scheduler, speed=speed, desired=desired)
             self.observers = (self.metrics.observe,)
-            self._server = place.server(self.metrics.readings, scheduler_target)
+            self._server = place.server(self._readings, scheduler_target)
 
     @property
     def url(self) -> str | None:
@@ -42,12 +48,19 @@ class Metering:
 
     def __enter__(self) -> Self:
         if self._server is not None:
-            self._server.__enter__()
+            self._stack.enter_context(self._server)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.__exit__()
+
+    def meet(self, _: LiveWorld, hosts: HostProcesses) -> None:
+        """Have an eye on the Redis server that the farm, now up, is on."""
+        settings = hosts.settings
+        if self.metrics is not None and settings.redis_url is not None:
+            watch = ServerWatch(settings.redis_url, settings.prefix)
+            self._watch = self._stack.enter_context(watch)
 
     def adopt(self) -> None:
         """Get to know the builders of a farm that goes on."""
@@ -71,3 +84,8 @@ class Metering:
                 show(status)
 
         return told
+
+    def _readings(self) -> Readings:
+        """Return the farm's metrics and its server's; called by the threads that serve them."""
+        found = {} if self.metrics is None else self.metrics.readings()
+        return found if self._watch is None else {**found, **self._watch.readings()}

@@ -32,6 +32,7 @@ from farm.cli.run_display import RunDisplay
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.desk import Desk
+from farm.live.hosts import HostProcesses
 from farm.live.roster import Patience
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveWorld
@@ -92,6 +93,10 @@ def run(
     metering = Metering(scheduler, pools, wanted.live.speed, place)
     recording = Recording(wanted, "live", out)
 
+    def up(world: LiveWorld, hosts: HostProcesses) -> None:
+        provisioner.meet(world, hosts)
+        metering.meet(world, hosts)
+
     def tick(world: LiveWorld) -> None:
         provisioner.tick(world)
         recording.flush()
@@ -107,7 +112,7 @@ def run(
                 _options(wanted, redis, place),
                 observe=together([*recording.observers, desk.observe, *metering.observers]),
                 progress=metering.progress(display.show if display else None),
-                on_up=provisioner.meet,
+                on_up=up,
                 on_tick=tick,
                 around=lambda world: estimating.around(world, scheduler),
                 meter=metering.metrics,

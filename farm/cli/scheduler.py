@@ -75,8 +75,9 @@ def scheduler(
     plain = wanted.model_dump(mode="json", exclude_none=True)
     desk = Desk(brain, pools, long_lived=True, keep_ended=keep_ended, scenario=plain)
 
-    def up(_: LiveWorld, __: HostProcesses) -> None:
+    def up(world: LiveWorld, hosts: HostProcesses) -> None:
         metering.adopt()
+        metering.meet(world, hosts)
         log.info("in charge of %s at %s", wanted.name, redacted(redis))
 
     with metering:

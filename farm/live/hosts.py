@@ -122,6 +122,11 @@ class HostProcesses:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @property
+    def settings(self) -> LiveSettings:
+        """Where the farm is that they play builders of."""
+        return self._settings
+
     def check(self) -> None:
         """Replace hosts that have died; raises RunError when that does not help or none is left."""
         for process in [p for p in self.alive if p.exit_code is not None]:

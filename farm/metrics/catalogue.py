@@ -192,6 +192,26 @@ SCHEDULER = _of(
     Metric("farm_build_info", "gauge", "Always 1; the version is its label.", ("version",)),
 )
 
+REDIS = _of(
+    Metric("farm_redis_up", "gauge", "1: the farm's Redis server answers; 0: it does not."),
+    Metric("farm_redis_memory_bytes", "gauge", "Memory that the server uses."),
+    Metric(
+        "farm_redis_memory_limit_bytes",
+        "gauge",
+        "Memory that it may use: its maxmemory, else the machine's.",
+    ),
+    Metric("farm_redis_clients", "gauge", "Connections to the server."),
+    Metric("farm_redis_keys", "gauge", "Keys of the farm's database."),
+    Metric("farm_redis_inbox_length", "gauge", "Reports that no scheduler has taken in yet."),
+    Metric("farm_redis_commands_total", "counter", "Commands that the server carried out."),
+    Metric("farm_redis_aof_bytes", "gauge", "Size of the append-only file; 0: there is none."),
+    Metric(
+        "farm_redis_persistence_ok",
+        "gauge",
+        "1: what was last written to disk went well; 0: it failed.",
+    ),
+)
+
 PROVISIONER = _of(
     Metric(
         "farm_provisioner_actual_builders",
@@ -265,4 +285,4 @@ HOST = _of(
 
 #: what a scheduler exposes, and what is exported of a finished run
 FARM = JOBS | BUILDERS | FAIRNESS | SCHEDULER
-CATALOGUE = FARM | PROVISIONER | HOST
+CATALOGUE = FARM | REDIS | PROVISIONER | HOST
