@@ -17,6 +17,7 @@ import yaml
 
 from farm.results.run_directory import Run, load_run
 from tests.grafana.conftest import FOLDER, ROOT, intervals, load, panels, plain
+from tests.grafana.plausibility import implausible
 from tests.metrics.prometheus import Prometheus
 
 pytestmark = pytest.mark.slow
@@ -124,6 +125,14 @@ def scrape_interval(uid: str) -> float:
     (found,) = (s for s in yaml.safe_load(file.read_text())["datasources"] if s["uid"] == uid)
     text = found["jsonData"]["timeInterval"]
     return float(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+def test_what_is_shown_can_be_true(filled):
+    """Bounds, the order of quantiles, and sums that must agree, over the whole run."""
+    step, values = intervals(START, filled.end, scrape_interval("farm-runs"))
+    first = min(row.submitted_at for row in filled.run.jobs)
+    begun = START + math.ceil(first / 60) * 60 + 300
+    assert list(implausible(filled.prometheus, begun, filled.end, step, **values)) == []
 
 
 def test_the_variables_offer_the_run(filled):

@@ -14,6 +14,7 @@ from typing import Self
 import pytest
 
 from tests.grafana.conftest import plain
+from tests.grafana.plausibility import implausible
 from tests.metrics.prometheus import Prometheus
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -103,7 +104,7 @@ class Watched:
 
 @pytest.mark.timeout(300)
 def test_every_query_has_an_answer(queries, tool, tmp_path: Path):
-    """Scheduler, provisioner and hosts scraped: soon every panel shows a number."""
+    """Scheduler, provisioner and hosts scraped: soon every panel shows what can be true."""
     files = f"{tmp_path}/.farm/targets/*.json"
     with Watched(tmp_path) as farm, Prometheus(tool("prometheus"), tmp_path, files=files) as asked:
         deadline = time.monotonic() + 120
@@ -117,6 +118,11 @@ def test_every_query_has_an_answer(queries, tool, tmp_path: Path):
                 for name, expr in open_queries
                 if not has_value(asked.query(plain(expr, **{"$__rate_interval": "1m"})))
             ]
+        now = time.time()
+        windows = {"$__rate_interval": "1m", "$__range": "1h"}
+        assert list(implausible(asked, now - 20, now, 1, **windows)) == []
+        assert asked.query("sum(farm_scheduler_leader)")[0]["value"][1] == "1"
+        assert asked.query("max(farm_clock_speed_ratio)")[0]["value"][1] == "10"
         jobs = {series["metric"]["job"] for series in asked.query("up == 1")}
         assert jobs == {"scheduler", "provisioner", "builders"}
         attempts = asked.query("sum by (job, host) (farm_host_attempts_total)")
