@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +31,7 @@ from farm.live.roster import Patience
 from farm.live.saved import SavedFarm, snapshot_of_saved
 from farm.live.server import choose_server
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
+from farm.live.stop_signals import StopSignals
 from farm.live.store import Store
 from farm.live.world import LiveStatus, LiveWorld, Meter
 
@@ -180,7 +179,7 @@ class _Farm:
         self._scheduler = scheduler
         self._keys = Keys(options.prefix)
         self._clock = FarmClock(options.speed)
-        self._signals = _StopSignals()
+        self._signals = StopSignals()
         stack.enter_context(self._signals.caught())
         self._client = self._connect("farm-scheduler")
         self._lease = self._take_charge()
@@ -347,35 +346,3 @@ def _engine(client: Connection) -> str:
         name = "valkey" if "valkey_version" in info else "redis"
         return f"{name} {info.get('valkey_version') or info.get('redis_version')}"
     return "redis"
-
-
-class _StopSignals:
-    """Lets SIGINT and SIGTERM ask the world for its end, from before there is one."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self._world: LiveWorld | None = None
-
-    def reach(self, world: LiveWorld) -> None:
-        """Ask this world from now on, also for what was asked before it was there."""
-        self._world = world
-        for _ in range(self.asked):
-            world.stop()
-
-    def _ask(self, *_: object) -> None:
-        self.asked += 1
-        if self._world is not None:
-            self._world.stop()
-
-    @contextlib.contextmanager
-    def caught(self) -> Iterator[None]:
-        """Catch the signals meanwhile; only the main thread can."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {kind: signal.signal(kind, self._ask) for kind in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for kind, handler in before.items():
-                signal.signal(kind, handler)
