@@ -7,10 +7,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
+from farm.cli.showing import FarmConsole
 from farm.core.errors import InputError, ServerError
 from farm.live.operator import Operator
+from farm.live.processes import is_alive
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 
 DEFAULT_DIR = Path(".farm")
@@ -65,13 +66,19 @@ def reach(redis: str | None, folder: Path) -> Operator:
 
     Raises InputError if there is neither.
     """
+    prefix = from_environment().prefix
     if redis:
-        return Operator(redis, from_environment().prefix)
+        return Operator(redis, prefix)
     place = read_place(folder)
     if place is None:
         raise ServerError(
             f"no farm is running here ({place_file(folder)} does not exist): start one with "
             "farm up SCENARIO, or name its server with --redis URL or FARM_REDIS_URL"
+        )
+    if not is_alive(place.pid, place.began):
+        raise ServerError(
+            f"the farm in {folder} is not running (it ended without saying so; log: "
+            f"{folder / 'farm.log'}): farm up SCENARIO goes on with what it left"
         )
     return Operator(place.redis_url, place.prefix)
 
@@ -80,8 +87,7 @@ def warn_if_unattended(operator: Operator) -> None:
     """Make sure that a farm is there; say so if its scheduler has not been heard of for long."""
     status = operator.status()
     if not operator.is_attended(status):
-        Console(stderr=True).print(
+        FarmConsole(stderr=True).print(
             "warning: the farm's scheduler has not been heard of lately; what is told now is kept "
-            "until it is back",
-            highlight=False,
+            "until it is back"
         )

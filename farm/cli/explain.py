@@ -7,15 +7,19 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from farm.assembly import make_scheduler
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
+from farm.cli.jobs import known_of, tried
 from farm.cli.options import AsJson
+from farm.cli.pools import hints_for
+from farm.cli.showing import Column, FarmConsole, listing, many, plain
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.explain import Decision
+from farm.live.answers import Answer
+from farm.live.reading import LiveJob
 from farm.results.log_reader import read_log
 from farm.scenario import load_scenario
 from farm.units import format_duration
@@ -34,9 +38,13 @@ def explain(
 ) -> None:
     """Explain a dispatch: who competed, on which key, and which builders were free.
 
-    The decisions of a recorded run are made again: its log is replayed through a scheduler.
+    Of a live job that waits: why. The decisions of a recorded run are made again: its log is
+    replayed through a scheduler.
     """
-    found = _live(what, redis, folder) if job is None else _recorded(Path(what), job)
+    if job is None:
+        _explain_live(what, redis, folder, as_json=as_json)
+        return
+    found = _recorded(Path(what), job)
     if as_json:
         typer.echo(msgspec.json.encode([msgspec.to_builtins(one) for one in found]).decode())
         return
@@ -44,23 +52,57 @@ def explain(
         _show(one)
 
 
-def _live(job_id: str, redis: str | None, folder: Path) -> list[Decision]:
-    if redis is None and Path(what := job_id).is_dir():
-        raise InputError(f"{what} is a run directory: name the job with --job ID")
+def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+    if redis is None and Path(job_id).is_dir():
+        raise InputError(f"{job_id} is a run directory: name the job with --job ID")
     with reach(redis, folder) as operator:
-        operator.status()
-        found = operator.job(job_id)
-        if found is None:
-            raise InputError(f"job {job_id!r} is not known to the farm")
-        answer = operator.ask("job", job_id)
-    if answer.decision is not None:
-        return [answer.decision]
-    if answer.job is not None and answer.job.ahead is not None:
-        raise InputError(f"job {job_id!r} has not been dispatched: {answer.job.why or 'it waits'}")
-    raise InputError(
-        f"the decision on job {job_id!r} is not remembered: the scheduler keeps the last ones, "
-        "and forgets them when it starts again; a recorded run keeps all (farm explain RUN --job)"
-    )
+        found, tries, answer = known_of(operator, job_id)
+        hints = [] if found.end is not None else hints_for(operator, found.job.platform)
+    decision = None if answer is None else answer.decision
+    said = _said(found, answer)
+    if as_json:
+        told: dict[str, object] = {"job": job_id, "state": found.state, "said": said}
+        if decision is not None:
+            told |= msgspec.to_builtins(decision)
+        typer.echo(msgspec.json.encode([told]).decode())
+        return
+    console = FarmConsole()
+    for one in tries:
+        console.print(plain(f"attempt {one.attempt} {tried(one)}", 1000), soft_wrap=True)
+    if decision is not None:
+        _show(decision)
+    for line in [said, *(hints if _waits(answer) else [])]:
+        console.print(plain(line, 1000), soft_wrap=True)
+
+
+def _waits(answer: Answer | None) -> bool:
+    return answer is not None and answer.job is not None and answer.job.ahead is not None
+
+
+def _said(found: LiveJob, answer: Answer | None) -> str:
+    """Say where the job stands, and what cannot be said of its dispatch."""
+    name, now = found.job.id, None if answer is None else answer.job
+    if answer is None:
+        rest = "why, only its scheduler could say, which is not at work"
+    elif answer.decision is not None:
+        rest = ""
+    else:
+        rest = (
+            "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
+            "none across a restart; a recorded run keeps all: farm explain RUN --job)"
+        )
+    if now is not None and now.ahead is not None:
+        return f"{name} waits: {now.why or 'it is about to be dispatched'}"
+    if (end := found.end) is None:
+        where = "" if found.attempt is None else f" on {found.attempt.builder}"
+        return f"{name} is {found.state}{where}; {rest}".rstrip("; ")
+    if end.builder is None:
+        rest = "it was never dispatched"
+    if end.served_by is not None:
+        rest = f"{end.served_by}, which does the same action, was executed for both"
+    when = format_duration(round(end.finished_at))
+    why = f" ({end.reason})" if end.reason else ""
+    return f"{name} {found.state} at {when}{why}; {rest}".rstrip("; ")
 
 
 def _recorded(run: Path, job: str) -> list[Decision]:
@@ -90,30 +132,28 @@ def _recorded(run: Path, job: str) -> list[Decision]:
 
 
 def _show(decision: Decision) -> None:
-    console = Console(highlight=False)
+    console = FarmConsole()
+    names = (decision.job, decision.builder, decision.platform)
+    job, builder, platform = (plain(name) for name in names)
     console.print(
-        f"[bold]{decision.job}[/] went to [bold]{decision.builder}[/], slot {decision.slot}, "
-        f"at {format_duration(round(decision.at, 3))} ({decision.platform})"
-    )
+        Text.assemble(
+            (job, "bold"), " went to ", (builder, "bold"), f", slot {decision.slot}, "
+            f"at {format_duration(round(decision.at, 3))} ({platform})",
+        )
+    )  # fmt: skip
     if decision.path:
-        console.print(f"charged to {' / '.join(decision.path)}")
-    console.print(f"its key: {_key(decision.key)}; {decision.waiting} others waited")
+        console.print(plain(f"charged to {' / '.join(decision.path)}"))
+    console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
     if decision.next:
-        table = Table(title="competing jobs, best first", box=None, title_justify="left")
-        table.add_column("job")
-        table.add_column("key")
-        for other in decision.next:
-            table.add_row(other.job, _key(other.key))
-        console.print(table)
+        console.print("competing jobs, best first", style="italic")
+        rows = [(other.job, _key(other.key)) for other in decision.next]
+        console.print(listing((Column("job"), Column("key", folds=True)), rows, console.width))
     if not decision.free_builders:
         console.print("no other builder was free: this slot was, just then")
         return
-    table = Table(title="free builders, best first", box=None, title_justify="left")
-    table.add_column("builder")
-    table.add_column("rank", justify="right")
-    for name, rank in decision.free_builders:
-        table.add_row(name, f"{rank:g}")
-    console.print(table)
+    console.print("free builders, best first", style="italic")
+    ranks = [(name, f"{rank:g}") for name, rank in decision.free_builders]
+    console.print(listing((Column("builder"), Column("rank", right=True)), ranks, console.width))
 
 
 def _key(key: object) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from farm.core.errors import TraceError
+from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.live.messages import flaw_of
 
@@ -33,12 +35,38 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     heavy: bool = False
     memory_heavy: bool = False
     fails: bool = False
-    mode: str = "timed"
-    threads: int = 1
+    mode: Literal["timed", "stress", "memory", "mixed"] = "timed"
+    threads: Annotated[int, msgspec.Meta(ge=1)] = 1
     attributes: dict[str, str] = {}
 
 
 _decoder = msgspec.json.Decoder(JobLine)
+
+
+def standard_input() -> Iterator[str]:
+    """Yield the lines of standard input, as they come; raises InputError if it is closed."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; allowed: lines to read")
+    return _decoded(sys.stdin.buffer, "stdin")
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file; raises TraceError."""
+    try:
+        with path.open("rb") as file:
+            yield from _decoded(file, str(path))
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _decoded(lines: Iterable[bytes], source: str) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        try:
+            # some editors mark the beginning of a file
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            found = f"byte {error.start} of the line is not UTF-8 text"
+            raise TraceError(f"{source}:{number}: {found}") from None
 
 
 def parse_lines(
@@ -76,6 +104,14 @@ def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
     if (flaw := flaw_of(job)) is not None:
         raise TraceError(f"{where}: {flaw}")
     return job
+
+
+def pair_of(text: str) -> tuple[str, str]:
+    """Return the name and the value of an attribute; raises InputError."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise InputError(f"--attribute: found {text!r:.60}; allowed: KEY=VALUE")
+    return key, value
 
 
 def parse_platform(text: str | None, where: str, default: Platform | None) -> Platform:

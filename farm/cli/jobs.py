@@ -1,55 +1,68 @@
-"""``farm jobs``, ``job``, ``cancel``, ``retry``: what became of the work, and second thoughts."""
+"""``farm jobs`` and ``farm job``: what became of the work."""
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
-from itertools import chain, islice
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
+from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
+from farm.cli.job_filter import (
+    Attribute,
+    JobFilter,
+    JobState,
+    Kind,
+    Match,
+    OfMatrix,
+    OfPlatform,
+    OfPool,
+    User,
+    builder_of,
+)
 from farm.cli.options import AsJson
-from farm.core.errors import InputError
+from farm.cli.showing import Column, FarmConsole, coloured, listing, plain, story
+from farm.core.errors import InputError, ServerError
+from farm.core.explain import Decision
 from farm.live.answers import Answer
-from farm.live.messages import Cancel
-from farm.live.operator import AT_ONCE, Group, LiveJob, Operator
+from farm.live.operator import Operator
+from farm.live.reading import LiveJob
+from farm.live.saved import Try
 from farm.units import format_duration
 
-RETRIED = re.compile(r"(.*)~([0-9]+)\Z")
-ENDED = ("succeeded", "failed", "cancelled")
-
-
-class JobState(StrEnum):
-    """What ``--state`` takes."""
-
-    ALL = "all"
-    LIVE = "live"
-    WAITING = "waiting"
-    RUNNING = "running"
-    ENDED = "ended"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+COLUMNS = (
+    Column("job"), Column("state"), Column("platform"), Column("kind"), Column("user"),
+    Column("builder"), Column("response", right=True), Column("reason", folds=True),
+)  # fmt: skip
+FIRST_TO_GO = "kind reason response user builder platform"
 
 
 def jobs(
     state: Annotated[
         JobState, typer.Option(help="Which jobs; live ones wait or run.")
     ] = JobState.LIVE,
-    pool: Annotated[
-        str | None, typer.Option(help="Only jobs on this pool's builders, or that ended there.")
+    match: Match = None,
+    pool: OfPool = None,
+    user: User = None,
+    kind: Kind = None,
+    matrix: OfMatrix = None,
+    platform: OfPlatform = None,
+    attribute: Attribute = None,
+    stable: Annotated[
+        bool,
+        typer.Option(
+            "--in-order",
+            help="In order of submission: its pages neither skip nor repeat a job, whatever the "
+            "farm does meanwhile. So they are with --state all.",
+        ),
+    ] = False,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="In order of submission, those after this job."),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Only this user's (attribute user).")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only this sort of work.")] = None,
-    matrix: Annotated[str | None, typer.Option(help="Only jobs of this matrix.")] = None,
-    platform: Annotated[str | None, typer.Option(help="Only such as amd64/virtual.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of a page.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of a page; 0: all.")] = 50,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -58,28 +71,26 @@ def jobs(
 
     With --json: one object a line, and nothing else.
     """
+    wanted = JobFilter(
+        state=state, match=match, user=user, kind=kind, matrix=matrix, platform=platform,
+        pool=pool, attribute=tuple(attribute or ()),
+    )  # fmt: skip
+    stable = stable or after is not None or state is JobState.ALL
     with reach(redis, folder) as operator:
         operator.status()
-        found = chain.from_iterable(operator.jobs(group) for group in _groups(state))
-        wanted = (
-            job
-            for job in found
-            if (state in (JobState.ALL, JobState.LIVE) or _in_state(job, state.value))
-            and (user is None or job.job.attributes.get("user") == user)
-            and (kind is None or job.job.kind == kind)
-            and (matrix is None or job.job.matrix == matrix)
-            and (platform is None or str(job.job.platform) == platform)
-            and (pool is None or _pool_of(job) == pool)
-        )
-        page = list(islice(wanted, offset, offset + limit + 1))
-    more, page = len(page) > limit, page[:limit]
-    if as_json:
-        for one in page:
-            typer.echo(msgspec.json.encode(row_of(one)).decode())
-        return
-    Console().print(_table(page))
+        found = wanted.found(operator, stable=stable, after=after, offset=offset)
+        page = islice(found, limit or None)
+        if as_json:
+            for one in page:
+                typer.echo(msgspec.json.encode(row_of(one)).decode())
+            return
+        shown = list(page)
+        more = limit > 0 and next(found, None) is not None
+    console = FarmConsole()
+    console.print(listing(COLUMNS, map(_cells, shown), console.width, FIRST_TO_GO))
     if more:
-        typer.echo(f"more: farm jobs --state {state.value} --offset {offset + limit}", err=True)
+        where = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
+        typer.echo(plain(f"more: farm jobs {wanted.words()} {where}", 1000), err=True)
 
 
 def job(
@@ -90,122 +101,41 @@ def job(
 ) -> None:
     """Tell a job's story: where it is, why it waits, what became of it."""
     with reach(redis, folder) as operator:
-        operator.status()
-        found = operator.job(job_id)
-        if found is None:
-            raise _unknown(job_id)
-        answer = operator.ask("job", job_id) if operator.is_attended() else None
+        found, tries, answer = known_of(operator, job_id)
+    told = _story_of(found, tries, answer)
     if as_json:
-        typer.echo(msgspec.json.encode(_story_of(found, answer)).decode())
+        typer.echo(msgspec.json.encode(told).decode())
         return
-    table = Table.grid(padding=(0, 2))
-    for name, value in _story_of(found, answer).items():
-        if value not in (None, "", [], {}):
-            table.add_row(f"[bold]{name}", str(value))
-    Console().print(table)
+    FarmConsole().print(story(_lines(told, tries)))
 
 
-def cancel(
-    job_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...")] = None,
-    matrix: Annotated[str | None, typer.Option(help="Every live job of this matrix.")] = None,
-    invocation: Annotated[
-        str | None,
-        typer.Option(help="Every live job charged to this invocation: a path such as team/user."),
-    ] = None,
-    reason: Annotated[str, typer.Option(help="Kept with each job.")] = "cancelled by request",
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Cancel jobs: waiting ones end at once, running ones are stopped on their builders.
+def known_of(operator: Operator, job_id: str) -> tuple[LiveJob, list[Try], Answer | None]:
+    """Return all that is known of a job; raises InputError if nothing is.
 
-    Ids are also read from standard input, one a line, if the only ID is -.
+    A scheduler that is away, or too busy to answer, leaves what lies in Redis.
     """
-    names = list(job_ids or ())
-    if names == ["-"]:
-        names = [line.strip() for line in typer.get_text_stream("stdin") if line.strip()]
-    if not names and matrix is None and invocation is None:
-        raise InputError("found nothing to cancel; allowed: IDs, --matrix, --invocation")
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
-        unknown = set(names) - operator.known(names)
-        if unknown:
-            raise _unknown(next(name for name in names if name in unknown))
-        path = None if invocation is None else tuple(invocation.strip("/").split("/"))
-        for first in range(0, len(names), AT_ONCE):
-            operator.tell(Cancel(jobs=tuple(names[first : first + AT_ONCE]), reason=reason))
-        if matrix is not None or path is not None:
-            operator.tell(Cancel(matrix=matrix, invocation=path, reason=reason))
-    what = {"jobs": len(names), "matrix": matrix, "invocation": invocation}
-    if as_json:
-        typer.echo(msgspec.json.encode({"asked": what}).decode())
-    else:
-        typer.echo(f"asked to cancel {len(names):,} jobs" if names else "asked to cancel them")
-
-
-def retry(
-    job_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Run ended jobs again, each as a new job: ID~2, then ID~3, … The old stories stay."""
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
-        again = [_next_try(operator, name) for name in job_ids]
-        operator.submit(again)
-    if as_json:
-        typer.echo(msgspec.json.encode({"submitted": [job.id for job in again]}).decode())
-    else:
-        for one in again:
-            typer.echo(one.id)
-
-
-def _next_try(operator: Operator, job_id: str) -> Any:
+    attended = operator.is_attended()
     found = operator.job(job_id)
     if found is None:
-        raise _unknown(job_id)
-    if found.end is None:
-        raise InputError(f"job {job_id!r} is {found.state}; allowed: a job that has ended")
-    match = RETRIED.match(job_id)
-    stem, number = (match[1], int(match[2])) if match else (job_id, 1)
-    while True:
-        number += 1
-        name = f"{stem}~{number}"
-        if not operator.known([name]):
-            return msgspec.structs.replace(found.job, id=name, arrived_at=None)
+        operator.catch_up()  # it may have been submitted just now
+        found = operator.job(job_id)
+    if found is None:
+        raise unknown(job_id)
+    answer = None
+    if attended:
+        try:
+            answer = operator.ask("job", job_id)
+        except ServerError as error:
+            FarmConsole(stderr=True).print(f"warning: {error}")
+    return found, operator.tries(job_id), answer
 
 
-def _unknown(job_id: str) -> InputError:
+def unknown(job_id: str) -> InputError:
+    """Return what is said of an id that nobody knows."""
     return InputError(
-        f"job {job_id!r} is not known to the farm (or it ended so long ago that it is forgotten); "
-        "farm jobs --state all lists those that are"
+        f"job {job_id!r:.300} is not known to the farm (or it ended so long ago that it is "
+        "forgotten); farm jobs --state all lists those that are"
     )
-
-
-def _groups(state: JobState) -> tuple[Group, ...]:
-    if state is JobState.ALL:
-        return ("waiting", "running", "ended")
-    if state is JobState.LIVE:
-        return ("waiting", "running")
-    if state is JobState.WAITING:
-        return ("waiting",)
-    return ("running",) if state is JobState.RUNNING else ("ended",)
-
-
-def _in_state(job: LiveJob, state: str) -> bool:
-    return state in ("waiting", "running", "ended") or job.state == state
-
-
-def _builder_of(job: LiveJob) -> str | None:
-    if job.attempt is not None:
-        return job.attempt.builder
-    return None if job.end is None else job.end.builder
-
-
-def _pool_of(job: LiveJob) -> str | None:
-    builder = _builder_of(job)
-    return None if builder is None else builder.rpartition("-")[0]
 
 
 def row_of(job: LiveJob) -> dict[str, Any]:
@@ -218,7 +148,7 @@ def row_of(job: LiveJob) -> dict[str, Any]:
         "user": job.job.attributes.get("user"),
         "matrix": job.job.matrix,
         "declared_time_s": job.job.declared_time,
-        "builder": _builder_of(job),
+        "builder": builder_of(job),
     }
     if job.attempt is not None:
         row["attempts"] = job.attempt.attempt
@@ -240,9 +170,13 @@ def row_of(job: LiveJob) -> dict[str, Any]:
     return row
 
 
-def _story_of(job: LiveJob, answer: Answer | None) -> dict[str, Any]:
+def _story_of(job: LiveJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
     story = row_of(job)
     story |= {"attributes": job.job.attributes, "level": job.job.level, "score": job.job.score}
+    story["tries"] = [
+        {"attempt": t.attempt, "builder": t.builder, "at_s": t.at, "reason": t.reason}
+        for t in tries
+    ]
     if answer is None:
         return story
     if answer.job is not None:
@@ -262,32 +196,60 @@ def _story_of(job: LiveJob, answer: Answer | None) -> dict[str, Any]:
             "why_waiting": now.why,
         }
     if answer.decision is not None:
-        story["dispatched_because"] = (
-            f"key {list(answer.decision.key)} was the smallest of "
-            f"{answer.decision.waiting + 1} (farm explain {job.job.id})"
-        )
+        story["dispatched_because"] = f"{reason_of(answer.decision)} (farm explain {job.job.id})"
     return story
 
 
-def _table(found: list[LiveJob]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for name in ("job", "state", "platform", "kind", "user", "builder", "response"):
-        table.add_column(name, no_wrap=name in ("job", "state"))
-    for one in found:
-        row = row_of(one)
-        response = row.get("response_time_s")
-        table.add_row(
-            one.job.id,
-            _coloured(one.state),
-            row["platform"],
-            one.job.kind,
-            row["user"] or "",
-            row["builder"] or "",
-            "" if response is None else format_duration(round(response, 1)),
-        )
-    return table
+def reason_of(decision: Decision) -> str:
+    """Say in a few words why a job went when it did."""
+    if not decision.waiting:
+        return "no other job waited for its platform"
+    first = all(decision.key <= other.key for other in decision.next)
+    if decision.path:
+        return f"it was the turn of {'/'.join(decision.path)}; {decision.waiting:,} others waited"
+    if first:
+        return f"its key {list(decision.key)} was the smallest of {decision.waiting + 1:,}"
+    return f"{decision.waiting:,} others waited, the first of them for another builder"
 
 
-def _coloured(state: str) -> str:
-    colours = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
-    return f"[{colours[state]}]{state}[/]" if state in colours else state
+def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
+    """Return a story for people: spans and instants as they are written, nothing empty."""
+    lines: list[tuple[str, object]] = []
+    for name, value in told.items():
+        if name == "tries":
+            lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
+        elif name == "attributes":
+            lines += [(plain(f"attribute {key}"), text) for key, text in value.items()]
+        elif value in (None, "") or (name in ("level", "score") and not value):
+            continue
+        elif name == "state":
+            lines.append((name, coloured(value)))
+        elif name.endswith("_s"):
+            lines.append((_words(name[:-2]), format_duration(round(value, 2))))
+        else:
+            lines.append((_words(name), value))
+    return lines
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def tried(one: Try) -> str:
+    """Say what became of an attempt that came to nothing."""
+    return f"on {one.builder}, came to nothing at {format_duration(round(one.at))}: {one.reason}"
+
+
+def _cells(job: LiveJob) -> list[Any]:
+    row = row_of(job)
+    response = row.get("response_time_s")
+    return [
+        job.job.id,
+        coloured(job.state),
+        row["platform"],
+        job.job.kind,
+        row["user"] or "",
+        row["builder"] or "",
+        "" if response is None else format_duration(round(response, 1)),
+        row.get("reason") or "",
+    ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 from farm.cli import (
     builders,
@@ -24,11 +25,13 @@ from farm.cli import (
     jobs,
     load,
     plan,
+    pools,
     risk,
     run,
     scenarios,
     scheduler,
     score,
+    second_thoughts,
     simulate,
     snapshot,
     status,
@@ -37,10 +40,29 @@ from farm.cli import (
     up,
     whatif,
 )
+from farm.cli.showing import FarmConsole, message
 from farm.core.errors import FarmError
+
+
+class Commands(TyperGroup):
+    """The commands; a reader of their output that goes away is no mistake of theirs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run one of them."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError:  # `farm … | head`; here, before Typer makes it exit code 1
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
 
 app = typer.Typer(
     name="farm",
+    cls=Commands,
     help="An emulated build farm that really runs, and the same farm in virtual time.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -59,12 +81,12 @@ app.command(rich_help_panel=_FARM)(status.status)
 app.command(rich_help_panel=_FARM)(submit.submit)
 app.command(rich_help_panel=_FARM)(jobs.jobs)
 app.command(rich_help_panel=_FARM)(jobs.job)
-app.command(rich_help_panel=_FARM)(jobs.cancel)
-app.command(rich_help_panel=_FARM)(jobs.retry)
+app.command(rich_help_panel=_FARM)(second_thoughts.cancel)
+app.command(rich_help_panel=_FARM)(second_thoughts.retry)
 app.command(rich_help_panel=_FARM)(builders.builders)
 app.command(rich_help_panel=_FARM)(builders.drain)
 app.command(rich_help_panel=_FARM)(builders.undrain)
-app.command(rich_help_panel=_FARM)(builders.pools)
+app.command(rich_help_panel=_FARM)(pools.pools)
 app.command(rich_help_panel=_FARM)(explain.explain)
 app.command(rich_help_panel=_FARM)(snapshot.snapshot)
 app.command(rich_help_panel=_TOOLS)(estimate.estimate)
@@ -90,15 +112,20 @@ def told(command: Callable[[], object]) -> None:
     try:
         command()
     except FarmError as error:
-        message = Text.assemble(("error: ", "bold red"), str(error))
-        Console(stderr=True).print(message, highlight=False, soft_wrap=True)
+        _tell(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:
+        # a folder that may not be written to, a full disk; who foresees it says more
+        where = "" if error.filename is None else f"{error.filename}: "
+        _tell(f"{where}{error.strerror or error}")
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # the reader of our output went away (`farm … | head`): nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+
+
+def _tell(what: str) -> None:
+    words = Text.assemble(("error: ", "bold red"), message(what))
+    FarmConsole(stderr=True).print(words, soft_wrap=True)
 
 
 if __name__ == "__main__":

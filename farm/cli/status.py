@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console, Group
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from farm.cli.builders import coloured
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
 from farm.cli.options import AsJson
+from farm.cli.showing import Column, FarmConsole, counted, listing, many, story
+from farm.live.connection import LOST_CONNECTION
 from farm.live.operator import FRESH, Operator
-from farm.live.pool_report import FarmStatus
+from farm.live.pool_report import FarmStatus, PoolReport
 from farm.units import format_duration
+
+POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))
+QUEUES = (Column("platform"), Column("waiting", right=True))
 
 
 def status(
@@ -36,63 +40,73 @@ def status(
     """
     with reach(redis, folder) as operator:
         now = operator.status()
-        if as_json:
-            _as_json(operator, interval if watch else None)
-        elif not watch:
-            Console().print(_view(operator, now))
+        if watch:
+            _watch(operator, interval, as_json=as_json)
+        elif as_json:
+            typer.echo(_json(operator, now))
         else:
-            with Live(_view(operator, now), auto_refresh=False, screen=False) as live:
-                while True:
-                    time.sleep(interval)
-                    live.update(_view(operator, operator.status()), refresh=True)
+            console = FarmConsole()
+            console.print(_view(now, operator.pools(), console.width))
     if not _is_fresh(now):
         raise typer.Exit(1)
 
 
-def _as_json(operator: Operator, interval: float | None) -> None:
-    while True:
-        now = operator.status()
-        said = msgspec.to_builtins(now)
-        said["attended"] = _is_fresh(now)
-        said["pools"] = {
-            name: {"desired": report.desired, "states": report.states, "why": report.why}
-            for name, report in sorted(operator.pools().items())
-        }
-        typer.echo(msgspec.json.encode(said).decode())
-        if interval is None:
-            return
-        time.sleep(interval)
+def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
+    """Show it again and again; a server that is away for a while is waited for."""
+    console = FarmConsole()
+    with contextlib.ExitStack() as stack:
+        live = None
+        if console.is_terminal and not as_json:
+            live = stack.enter_context(Live(console=console, auto_refresh=False))
+        while True:
+            try:
+                now = operator.status()
+                seen: RenderableType = _view(now, operator.pools(), console.width)
+                line = _json(operator, now) if as_json else ""
+            except LOST_CONNECTION as error:
+                seen, line = Text(f"the server is away: {error}", style="bold red"), ""
+            if live is not None:
+                live.update(seen, refresh=True)
+            elif not as_json:
+                console.print(seen, Text())
+            elif line:
+                typer.echo(line)
+            time.sleep(interval)
+
+
+def _json(operator: Operator, now: FarmStatus) -> str:
+    said: dict[str, Any] = msgspec.to_builtins(now)
+    said["attended"] = _is_fresh(now)
+    said["pools"] = {
+        name: {"desired": report.desired, "states": report.states, "why": report.why}
+        for name, report in sorted(operator.pools().items())
+    }
+    return msgspec.json.encode(said).decode()
 
 
 def _is_fresh(status: FarmStatus) -> bool:
     return time.time() - status.written_at < FRESH
 
 
-def _view(operator: Operator, now: FarmStatus) -> Group:
+def _view(now: FarmStatus, pools: dict[str, PoolReport], width: int) -> Group:
     done = sum(now.ended.values())
-    ended = " · ".join(f"{count:,} {what}" for what, count in sorted(now.ended.items()))
-    top = Table.grid(padding=(0, 2))
-    top.add_row("[bold]farm time", f"{format_duration(round(now.at))} (speed {now.speed:g})")
-    top.add_row("[bold]jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended")
-    if ended:
-        top.add_row("[bold]ended", ended)
-    top.add_row("[bold]throughput", f"{now.ended_last_minute:,} in the last minute")
-    states = " · ".join(f"{count} {coloured(state)}" for state, count in now.builders.items())
-    top.add_row("[bold]builders", f"{states or 'none'} on {now.hosts} hosts")
-    queues = Table(box=None, header_style="bold")
-    queues.add_column("platform")
-    queues.add_column("waiting", justify="right")
-    for platform, depth in now.queues.items():
-        queues.add_row(platform, f"{depth:,}")
-    pools = Table(box=None, header_style="bold")
-    for title in ("pool", "wanted", "builders"):
-        pools.add_column(title)
-    for name, report in sorted(operator.pools().items()):
-        counts = " · ".join(f"{c} {coloured(state)}" for state, c in report.states.items() if c)
-        pools.add_row(name, "" if report.desired is None else str(report.desired), counts)
-    parts: list[Table | Text] = [top, Text(), pools]
+    top: list[tuple[str, object]] = [
+        ("farm time", f"{format_duration(round(now.at))} (speed {now.speed:g})"),
+        ("jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
+    ]
+    if now.ended:
+        top.append(("ended", counted(dict(sorted(now.ended.items())))))
+    top.append(("throughput", f"{now.ended_last_minute:,} in the last minute"))
+    builders = counted(now.builders) or Text("none")
+    top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
+    rows = [
+        (name, "" if report.desired is None else str(report.desired), counted(report.states))
+        for name, report in sorted(pools.items())
+    ]
+    parts: list[RenderableType] = [story(top), Text(), listing(POOLS, rows, width)]
     if now.queues:
-        parts += [Text(), queues]
+        queues = [(platform, f"{depth:,}") for platform, depth in now.queues.items()]
+        parts += [Text(), listing(QUEUES, queues, width)]
     if now.stopping:
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
     if not _is_fresh(now):

@@ -74,6 +74,9 @@ class Desk:
         self._wall = wall
         self._next_report = 0.0
         self._ended_at: deque[float] = deque()
+        #: pools of the builders that were there, or asked for, at the last report
+        self._homes: dict[str, str] = {}
+        self._most = _limits(self._scenario)
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
@@ -81,7 +84,8 @@ class Desk:
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count what ends and remember who is lost (an observer of the run)."""
         if isinstance(event, events.BuilderLost):
-            lost = LostBuilder(event.builder, event.at, event.reason)
+            pool = self._homes.get(event.builder) or event.builder.rpartition("-")[0]
+            lost = LostBuilder(event.builder, event.at, event.reason, pool)
             self._lost.append((time.monotonic(), lost))
         for command in commands:
             if isinstance(command, EndJob):
@@ -187,6 +191,9 @@ class Desk:
             condition = condition_of(state)
             counts[condition] = counts.get(condition, 0) + 1
             joined.setdefault(state.builder.pool, []).append(name)
+        self._homes = {name: state.builder.pool for name, state in self._scheduler.builders.items()}
+        for pool in self._scheduler.pools.values():
+            self._homes.update(dict.fromkeys(pool.requested, pool.name))
         return states, joined
 
     def _pool_report(
@@ -214,6 +221,8 @@ class Desk:
             virtualized=spec.virtualized,
             boot_time=spec.boot_time,
             speed=world.clock.speed,
+            most=self._most.get(name),
+            unplaced=sum(play.builder.pool == name for play in world.fleet.wanted),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=plan.why if plan else "",
         )
@@ -231,7 +240,11 @@ class Desk:
         builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
         builders["lost"] = len(lost)
         status = world.status()
-        lanes = self._scheduler.dispatcher.matching.lanes
+        queues: dict[str, int] = {}
+        for lane in self._scheduler.dispatcher.matching.lanes:
+            # a platform may have one for light jobs and one for heavy ones
+            platform = str(lane.platform)
+            queues[platform] = queues.get(platform, 0) + lane.waiting
         return FarmStatus(
             at=status.at,
             written_at=self._wall(),
@@ -243,8 +256,18 @@ class Desk:
             builders={name: count for name, count in builders.items() if count},
             hosts=status.hosts,
             stopping=status.stopping,
-            queues={str(lane.platform): lane.waiting for lane in lanes},
+            queues=queues,
             ended_last_minute=len(self._ended_at),
             lost=lost,
             worst_delay=status.worst_delay,
         )
+
+
+def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many builders each provisioned pool may have, where the scenario says so."""
+    found: dict[str, int] = {}
+    for pool in scenario.get("pools", ()):
+        most = (pool.get("provisioner") or {}).get("max")
+        if isinstance(most, int):
+            found[pool["name"]] = most
+    return found

@@ -19,6 +19,10 @@ attempts               hash     job id -> Attempt (JSON) that is on a builder
 builders               hash     builder id -> BuilderRecord (JSON), for every builder that is there
 results                hash     job id -> EndJob (JSON), the whole story of every ended job
 ended                  list     ids of ended jobs, the last one last (an id may stand there twice)
+submitted              zset     ids of all jobs that are known, live and ended, in the order of
+                                their submission: an order that never changes
+tries:<job>            list     Try (JSON) for every attempt of the job that came to nothing, the
+                                last one last (an attempt may stand there twice)
 pools                  hash     pool -> PoolReport (JSON): what a provisioner is told, a few times
                                 per second
 requested              hash     builder id -> Play (JSON), for requested builders that hosts of
@@ -56,6 +60,7 @@ class Keys:
         self.builders = f"{prefix}builders"
         self.results = f"{prefix}results"
         self.ended = f"{prefix}ended"
+        self.submitted = f"{prefix}submitted"
         self.pools = f"{prefix}pools"
         self.requested = f"{prefix}requested"
         self.hosts = f"{prefix}hosts"
@@ -69,6 +74,10 @@ class Keys:
     def pending(self, platform: str) -> str:
         """Return the sorted set of the jobs that wait for this platform."""
         return f"{self.prefix}pending:{platform}"
+
+    def tries(self, job: str) -> str:
+        """Return the list of the attempts of a job that came to nothing."""
+        return f"{self.prefix}tries:{job}"
 
     def reply(self, token: str) -> str:
         """Return the list that the answer to a question is pushed on."""

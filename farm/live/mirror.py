@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from farm.core import events
-from farm.core.commands import EndJob
+from farm.core.commands import EndJob, RequeueJob
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.snapshot import condition_of
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.ordering import encode_member
 from farm.live.roster import HostState, Roster
-from farm.live.saved import Attempt, BuilderRecord, HostLife, Standing
+from farm.live.saved import Attempt, BuilderRecord, HostLife, Standing, Try
 from farm.live.store import Batch
 
 
@@ -43,6 +43,8 @@ class Mirror:
         self._places: dict[str, tuple[Job, str]] = {}
         #: jobs in the store at all
         self._known: set[str] = set()
+        #: serial of the last job that was new
+        self._serial = 0
         self._on_builder: set[str] = set()
 
     @property
@@ -82,7 +84,14 @@ class Mirror:
     def ended(self, order: EndJob, batch: Batch) -> None:
         """The job is over."""
         batch.ended[order.job.id] = order
+        if order.job.id not in self._known:  # it came and went within this batch
+            batch.submitted[order.job.id] = self._serial + 0.5
         self.touch_job(order.job.id)
+
+    def requeued(self, order: RequeueJob, at: float, batch: Batch) -> None:
+        """An attempt came to nothing: that stays in the job's story."""
+        batch.tries[order.job].append(Try(order.attempt, order.builder, at, order.reason))
+        self.touch_job(order.job)
 
     def write(self, batch: Batch) -> list[str]:
         """Add what changed since the last time to the batch; return the builders among it."""
@@ -106,6 +115,7 @@ class Mirror:
         if job_id not in self._known:
             self._known.add(job_id)
             batch.jobs[job_id] = state.job
+            self._serial = batch.submitted[job_id] = state.serial
         if self._saves:
             self._save_standing(job_id, state, batch)
 

@@ -69,6 +69,11 @@ class Notices:
         with contextlib.suppress(redis.RedisError):
             surplus = self._client.llen(keys.ended) - keep
             if surplus > 0:
-                oldest = self._client.lpop(keys.ended, min(surplus, FORGET_AT_ONCE))
-                if oldest:
-                    self._client.hdel(keys.results, *oldest)
+                count = min(surplus, FORGET_AT_ONCE)
+                oldest = self._client.lrange(keys.ended, 0, count - 1)
+                pipe = self._client.pipeline(transaction=True)
+                pipe.ltrim(keys.ended, count, -1)
+                pipe.hdel(keys.results, *oldest)
+                pipe.zrem(keys.submitted, *oldest)
+                pipe.unlink(*(keys.tries(name.decode()) for name in oldest))
+                pipe.execute()

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
-import msgspec
 import redis
 
-from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.live.answers import Answer
@@ -24,45 +22,28 @@ from farm.live.connection import check_server, connect, redacted
 from farm.live.image import FarmImage
 from farm.live.keys import Keys
 from farm.live.messages import VERSION, Ask, Envelope, MessageError, Play, Report, Submit, encode
-from farm.live.ordering import job_of_member
 from farm.live.pool_report import FarmStatus, HostRecord, PoolReport
+from farm.live.reading import AT_ONCE, JobReader
+from farm.live.saved import BuilderRecord
 from farm.live.settings import DEFAULT_PREFIX
-from farm.live.store import Attempt, BuilderRecord, Store
+from farm.live.store import Store
 
-T = TypeVar("T")
-
-#: jobs in one message, and rows read from the server at once
-AT_ONCE = 500
 #: a status that is older (real seconds) means that no scheduler is at work
 FRESH = 10.0
-
-Group = Literal["waiting", "running", "ended"]
-
-
-class LiveJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as a listing knows it; times are farm seconds."""
-
-    job: Job
-    #: waiting, dispatched, running, cancelling, or how it ended
-    state: str
-    attempt: Attempt | None = None
-    end: EndJob | None = None
 
 
 class NoFarmError(ServerError):
     """A server on which no farm is."""
 
 
-class Operator:
+class Operator(JobReader):
     """One connection to one farm; use it in a ``with`` block.
 
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
     """
 
     def __init__(self, url: str, prefix: str = DEFAULT_PREFIX, name: str = "farm-operator") -> None:
-        self.url = url
-        self.keys = Keys(prefix)
-        self._client = connect(url, name)
+        super().__init__(connect(url, name), Keys(prefix), url)
         self._sender = f"operator-{uuid.uuid4().hex[:12]}"
         self._seq = 0
 
@@ -88,8 +69,9 @@ class Operator:
         value = self._client.get(self.keys.status)
         if value is None:
             raise NoFarmError(
-                f"no farm is running at {redacted(self.url)}: start one with farm up SCENARIO "
-                "(or name its server with --redis URL)"
+                f"no farm is running at {redacted(self.url)} under the prefix "
+                f"{self.keys.prefix!r}: start one with farm up SCENARIO, or name its server with "
+                "--redis URL and its prefix with FARM_PREFIX"
             )
         return self._decoded(value, FarmStatus)
 
@@ -169,6 +151,11 @@ class Operator:
             )
         return self._decoded(found[1], Answer)
 
+    def catch_up(self) -> None:
+        """Return when all that was told so far has been taken in, if a scheduler is at work."""
+        if self.is_attended():
+            self.ask("decision", "")
+
     def image(self, timeout: float = 15.0) -> FarmImage:
         """Return the whole farm as it stands; raises ServerError if no scheduler answers."""
         self.status()
@@ -187,75 +174,6 @@ class Operator:
         value = self._client.get(self.keys.statistics)
         return None if value is None else self._decoded(value, dict[str, Any])
 
-    # --- jobs -------------------------------------------------------------------------------
-
-    def known(self, job_ids: Sequence[str]) -> set[str]:
-        """Return which of these ids belong to a job, live or ended."""
-        found: set[str] = set()
-        for first in range(0, len(job_ids), AT_ONCE):
-            names = job_ids[first : first + AT_ONCE]
-            pipe = self._client.pipeline(transaction=False)
-            pipe.hmget(self.keys.jobs, names)
-            pipe.hmget(self.keys.results, names)
-            live, ended = pipe.execute()
-            found.update(n for n, a, b in zip(names, live, ended, strict=True) if a or b)
-        return found
-
-    def job(self, job_id: str) -> LiveJob | None:
-        """Return one job, live or ended; None: nobody knows it."""
-        pipe = self._client.pipeline(transaction=True)
-        for key in (self.keys.jobs, self.keys.attempts, self.keys.results):
-            pipe.hget(key, job_id)
-        job, attempt, end = pipe.execute()
-        if end is not None:
-            return _ended(self._decoded(end, EndJob))
-        if job is None:
-            return None
-        on = None if attempt is None else self._decoded(attempt, Attempt)
-        return LiveJob(job=self._decoded(job, Job), state=_state(on), attempt=on)
-
-    def jobs(self, group: Group) -> Iterator[LiveJob]:
-        """Yield the jobs of a group, read from the server as they are asked for.
-
-        Waiting ones platform by platform in policy order, running ones by dispatch, ended ones
-        the last one first.
-        """
-        return {"waiting": self._waiting, "running": self._running, "ended": self._ended}[group]()
-
-    def _waiting(self) -> Iterator[LiveJob]:
-        for platform in sorted(p.decode() for p in self._client.smembers(self.keys.platforms)):
-            key = self.keys.pending(platform)
-            first = 0
-            while members := self._client.zrange(key, first, first + AT_ONCE - 1):
-                first += AT_ONCE
-                names = [job_of_member(member.decode()) for member in members]
-                for value in self._client.hmget(self.keys.jobs, names):
-                    if value is not None:
-                        yield LiveJob(job=self._decoded(value, Job), state="waiting")
-
-    def _running(self) -> Iterator[LiveJob]:
-        attempts = self._hash(self.keys.attempts, Attempt)
-        order = sorted(attempts.values(), key=lambda a: (a.dispatched_at, a.job))
-        for first in range(0, len(order), AT_ONCE):
-            some = order[first : first + AT_ONCE]
-            values = self._client.hmget(self.keys.jobs, [attempt.job for attempt in some])
-            for attempt, value in zip(some, values, strict=True):
-                if value is not None:
-                    job = self._decoded(value, Job)
-                    yield LiveJob(job=job, state=_state(attempt), attempt=attempt)
-
-    def _ended(self) -> Iterator[LiveJob]:
-        seen: set[bytes] = set()
-        last = -1
-        while names := self._client.lrange(self.keys.ended, last - AT_ONCE + 1, last):
-            last -= AT_ONCE
-            fresh = [name for name in reversed(names) if name not in seen]
-            seen.update(fresh)
-            if fresh:
-                for value in self._client.hmget(self.keys.results, fresh):
-                    if value is not None:
-                        yield _ended(self._decoded(value, EndJob))
-
     # --- for a provisioner ------------------------------------------------------------------
 
     def remembered(self) -> dict[str, bytes]:
@@ -266,30 +184,3 @@ class Operator:
     def remember(self, pool: str, value: bytes) -> None:
         """Save what a provisioner wants to know when it starts again."""
         self._client.hset(self.keys.provisioner, pool, value)
-
-    def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
-        return self._values(self._client.hgetall(key), kind)
-
-    def _values(self, pairs: dict[bytes, bytes], kind: type[T]) -> dict[str, T]:
-        return {name.decode(): self._decoded(value, kind) for name, value in pairs.items()}
-
-    def _decoded(self, value: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(value, type=kind)
-        except msgspec.DecodeError as error:
-            raise ServerError(
-                f"the farm at {redacted(self.url)} writes what this side cannot read ({error}): "
-                "run the same release of the farm on all sides"
-            ) from None
-
-
-def _state(attempt: Attempt | None) -> str:
-    if attempt is None:
-        return "waiting"
-    if attempt.cancelling:
-        return "cancelling"
-    return "dispatched" if attempt.started_at is None else "running"
-
-
-def _ended(end: EndJob) -> LiveJob:
-    return LiveJob(job=end.job, state=end.outcome, end=end)

@@ -33,6 +33,10 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     boot_time: float = 0.0
     #: farm seconds per real second
     speed: float = 1.0
+    #: builders that the pool may have at most; None: nobody says
+    most: int | None = None
+    #: requested builders that no host plays yet
+    unplaced: int = 0
     #: who looks after the pool last planned it, and why
     desired: int | None = None
     why: str = ""
@@ -55,6 +59,7 @@ class LostBuilder(msgspec.Struct, frozen=True):
     builder: str
     at: float
     reason: str
+    pool: str = ""
 
 
 class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):

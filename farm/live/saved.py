@@ -71,6 +71,16 @@ class Attempt(msgspec.Struct, frozen=True):
     cancelling: bool = False
 
 
+class Try(msgspec.Struct, frozen=True):
+    """An attempt that came to nothing: the job waited again after it."""
+
+    attempt: int
+    builder: str
+    #: when that was known, farm time
+    at: float
+    reason: str
+
+
 class BuilderRecord(msgspec.Struct, frozen=True):
     """A builder as the scheduler sees it."""
 

@@ -20,7 +20,7 @@ from farm.live.keys import Keys, platform_name
 from farm.live.messages import VERSION, Play
 from farm.live.notices import Notices
 from farm.live.ordering import job_of_member
-from farm.live.saved import Attempt, BuilderRecord, Counts, HostLife, SavedFarm, Standing
+from farm.live.saved import Attempt, BuilderRecord, Counts, HostLife, SavedFarm, Standing, Try
 
 __all__ = ["Attempt", "Batch", "BuilderRecord", "Store"]
 
@@ -34,6 +34,9 @@ class Batch:
         self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
         self.not_waiting: dict[str, list[str]] = defaultdict(list)
         self.jobs: dict[str, Job] = {}
+        #: serials by job id: the order of their submission
+        self.submitted: dict[str, float] = {}
+        self.tries: dict[str, list[Try]] = defaultdict(list)
         self.standings: dict[str, Standing] = {}
         self.lives: dict[str, HostLife] = {}
         self.gone_hosts: list[str] = []
@@ -53,6 +56,8 @@ class Batch:
             self.waiting
             or self.not_waiting
             or self.jobs
+            or self.submitted
+            or self.tries
             or self.standings
             or self.lives
             or self.gone_hosts
@@ -99,6 +104,10 @@ class Store:
             pipe.zadd(keys.pending(platform), places)
         if batch.jobs:
             pipe.hset(keys.jobs, mapping={name: json(job) for name, job in batch.jobs.items()})
+        if batch.submitted:
+            pipe.zadd(keys.submitted, batch.submitted)
+        for name, tries in batch.tries.items():
+            pipe.rpush(keys.tries(name), *map(json, tries))
         if batch.no_attempts:
             pipe.hdel(keys.attempts, *batch.no_attempts)
         if batch.attempts:

@@ -183,7 +183,7 @@ class LiveWorld:
             self._mirror.touch_job(command.job)
             self._outbox.cancel(command)
         elif isinstance(command, RequeueJob):
-            self._mirror.touch_job(command.job)
+            self._mirror.requeued(command, self.clock.now(), self._batch)
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
         elif isinstance(command, RetireBuilder):

@@ -28,7 +28,9 @@ class History:
         policy = POLICIES["score"](PolicyOptions())
         self.scheduler = Scheduler(SchedulingRules(policy=policy, retries=1), estimator)
         self.mirror = Mirror(self.scheduler)
-        self.store = Store(fakeredis.FakeRedis(protocol=2), Keys())
+        self.redis = fakeredis.FakeRedis(protocol=2)
+        self.store = Store(self.redis, Keys())
+        self.submitted: list[bytes] = []
         self.at = 0.0
         self.made = 0
         self.ended = 0
@@ -62,7 +64,7 @@ class History:
                 self.mirror.touch_job(command.job.id)
                 self.mirror.touch_builder(command.builder)
             elif isinstance(command, RequeueJob):
-                self.mirror.touch_job(command.job)
+                self.mirror.requeued(command, self.at, batch)
             elif isinstance(command, EndJob):
                 self.ended += 1
                 self.mirror.ended(command, batch)
@@ -125,6 +127,10 @@ class History:
             name: state.busy for name, state in self.scheduler.builders.items()
         }
         assert self.store.count_results() == self.ended
+        # whoever reads on where they were skips nobody and meets nobody twice
+        before, self.submitted = self.submitted, self.redis.zrange(Keys().submitted, 0, -1)
+        assert self.submitted[: len(before)] == before
+        assert len(self.submitted) == self.ended + len(live)
         for job_id in live:
             assert self.store.job(job_id) is not None
 

@@ -1,0 +1,503 @@
+"""Operators' commands on a farm that only lies in Redis: what they show, take and refuse.
+
+No process plays this farm, so a test is quick, and whatever is handed in stays in the inbox.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from farm.cli.job_lines import standard_input
+from farm.cli.main import app
+from farm.core.commands import EndJob
+from farm.core.errors import FarmError, InputError
+from farm.core.model import Builder, Job, Platform
+from farm.core.provisioning import PoolSnapshot
+from farm.live.connection import connect
+from farm.live.keys import Keys
+from farm.live.messages import Cancel, Submit, decode_envelope
+from farm.live.ordering import encode_member
+from farm.live.pool_report import FarmStatus, LostBuilder, PoolReport
+from farm.live.saved import Attempt, BuilderRecord, Try
+from farm.live.server import choose_server
+from farm.live.store import Batch, Store
+
+pytestmark = pytest.mark.live
+AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)
+#: what a terminal would obey, rich would interpret, and a table would break on
+EVIL = "\x1b[31mred[/x] :smile: \x9b2J\r\n\u202eback[bold]"
+
+
+class StillFarm:
+    """A farm that nobody plays, and the commands on it."""
+
+    def __init__(self, client: Any, url: str, folder: Path) -> None:
+        self.client, self.url, self.folder = client, url, folder
+        self.keys = Keys("still:")
+        self.store = Store(client, self.keys)
+        self._serial = 0
+        self.publish()
+
+    def publish(self, **report: Any) -> None:
+        status = FarmStatus(
+            at=100, written_at=0, speed=1, submitted=0, waiting=0, running=0, ended={},
+            builders={"idle": 1}, hosts=1, stopping=False,
+            lost=(LostBuilder("linux-9", 90.0, "its host has gone silent", "linux"),),
+        )  # fmt: skip
+        pools = {
+            name: PoolReport(
+                snapshot=PoolSnapshot(pool=name, at=100.0), processors=(processor,),
+                **(report if name == "linux" else {}),
+            )
+            for name, processor in (("linux", "amd64"), ("arm", "arm64"))
+        }  # fmt: skip
+        self.store.notices.publish(pools, {}, {}, status)
+
+    def wait(self, *ids: str, **fields: Any) -> None:
+        batch = Batch()
+        for name in ids:
+            self._serial += 1
+            job = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
+            batch.jobs[name] = job
+            batch.submitted[name] = self._serial
+            batch.waits(job, encode_member((0, 0.0, self._serial), name))
+        self.store.commit(batch, "0-0", 0.0)
+
+    def run(self, name: str, builder: str = "linux-1", **fields: Any) -> None:
+        self._serial += 1
+        batch = Batch()
+        batch.jobs[name] = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
+        batch.submitted[name] = self._serial
+        batch.attempts[name] = Attempt(name, 1, builder, 0, 3.0, 3.5)
+        self.store.commit(batch, "0-0", 3.0)
+
+    def end(self, name: str, outcome: str = "succeeded", **fields: Any) -> None:
+        self._serial += 1
+        job = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
+        batch = Batch()
+        batch.submitted[name] = self._serial
+        why = "" if outcome == "succeeded" else "because"
+        batch.ended[name] = EndJob(job, outcome, 2, 1.0, 9.0, 2.0, 3.0, "linux-1", 0, why)
+        self.store.commit(batch, "0-0", 9.0)
+
+    def join(self, name: str, state: str = "idle", **fields: Any) -> None:
+        batch = Batch()
+        builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
+        batch.builders[name] = BuilderRecord(builder, state, 0, 1.0, **fields)
+        self.store.commit(batch, "0-0", 1.0)
+
+    def farm(self, *words: str, stdin: str | bytes | None = None, width: int = 0) -> Any:
+        env = {"FARM_PREFIX": self.keys.prefix, "COLUMNS": str(width) if width else None}
+        return CliRunner().invoke(app, [*words, "--redis", self.url], input=stdin, env=env)
+
+    def says(self, *words: str, code: int = 0, **options: Any) -> str:
+        """Return standard output of a command that ends with this exit code."""
+        done = self.farm(*words, **options)
+        error = done.exception
+        assert done.exit_code == code or getattr(error, "exit_code", 1) == code, (done, error)
+        return done.stdout if code == 0 else f"{done.stdout}{error}"
+
+    def rows(self, *words: str, **options: Any) -> list[Any]:
+        return [json.loads(line) for line in self.says(*words, "--json", **options).splitlines()]
+
+    def inbox(self) -> list[Any]:
+        """Return the reports that were handed in, and forget them."""
+        entries = self.client.xrange(self.keys.inbox)
+        self.client.delete(self.keys.inbox)
+        return [r for _, fields in entries for r in decode_envelope(fields[b"m"]).reports]
+
+    def submitted(self) -> list[Job]:
+        return [job for r in self.inbox() if isinstance(r, Submit) for job in r.jobs]
+
+    def cancelled(self) -> list[str]:
+        return [name for r in self.inbox() if isinstance(r, Cancel) for name in r.jobs]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server for the tests of this file."""
+    with choose_server(None) as running:
+        yield running.url
+
+
+@pytest.fixture
+def still(server: str, tmp_path: Path) -> Iterator[StillFarm]:
+    """A farm with two pools and nobody at work."""
+    with closing(connect(server, "test")) as client:
+        client.flushall()
+        yield StillFarm(client, server, tmp_path)
+
+
+# --- what reaches a terminal -------------------------------------------------------------------
+
+
+def test_names_reach_a_terminal_as_text_only(still: StillFarm):
+    """Escapes, markup, emoji names and marks that turn text round are shown, not obeyed."""
+    name = "[bold]x[/y] :smile: \u202e"
+    still.wait(name, kind=EVIL, attributes={"user": EVIL, "\x1b]0;t\x07": EVIL}, matrix=EVIL)
+    still.run("running", builder="\x1b[2J[/b]")
+    still.end("failed", "failed", kind=EVIL)
+    still.join("\x1b[1m[/]")
+    batch = Batch()
+    batch.tries["running"].append(Try(1, EVIL, 1.0, EVIL))
+    still.store.commit(batch, "0-0", 1.0)
+    for words in (
+        ["jobs", "--state", "all"], ["job", name], ["job", "running"], ["job", "failed"],
+        ["builders"], ["explain", name], ["explain", "running"], ["drain", "*"],
+        ["jobs", "--state", "all", "--limit", "1"], ["job", EVIL],
+    ):  # fmt: skip
+        done = still.farm(*words)
+        assert done.exception is None or isinstance(done.exception, FarmError | SystemExit)
+        for character in ("\x1b", "\x9b", "\u202e", "\r", "\x07"):
+            assert character not in done.output, words
+    listed = still.says("jobs", "--state", "all")
+    assert "[bold]x[/y] :smile: \\u202e" in listed
+    assert "\\x1b[31mred[/x] :smile: \\x9b2J\\r\\n\\u202eback[bold]" in listed
+    # JSON is for those who want every byte
+    assert still.rows("job", name)[0]["attributes"]["user"] == EVIL
+
+
+def test_a_huge_name_is_cut(still: StillFarm):
+    """Whoever looks at a listing does not get a megabyte."""
+    still.wait("x", attributes={"user": "m" * 1_000_000})
+    assert len(still.says("jobs")) < 1000
+    assert len(still.says("job", "x")) < 3000
+    assert still.rows("jobs")[0]["user"] == "m" * 1_000_000
+
+
+def test_a_narrow_terminal_keeps_whole_names_and_lets_columns_go(still: StillFarm):
+    """Forty columns: which job, what it does; never a name that is cut to two letters."""
+    still.end("a-job-with-a-name", "failed", attributes={"user": "somebody"})
+    still.join("linux-1", "building")
+    lines = still.says("jobs", "--state", "ended", width=40).splitlines()
+    assert lines[1].split() == ["a-job-with-a-name", "failed"]
+    assert all(len(line) <= 40 for line in lines)
+    lines = still.says("builders", width=40).splitlines()
+    assert "linux-1" in lines[1]
+    assert "building" in lines[1]
+    long = "b" * 200
+    still.wait(long)
+    told = still.says("jobs", width=40)
+    assert "".join(line.split()[0] for line in told.splitlines()[1:]).startswith(long[:150])
+
+
+def test_what_goes_into_a_pipe_is_not_folded(still: StillFarm):
+    """One job a line, whole, for grep and awk."""
+    name = "n" * 150
+    still.wait(name, kind="k" * 90, attributes={"user": "u" * 90})
+    lines = still.says("jobs").splitlines()
+    assert lines[1].split() == [name, "waiting", "amd64/virtual", "k" * 90, "u" * 90]
+
+
+# --- which jobs --------------------------------------------------------------------------------
+
+
+def test_jobs_are_filtered_by_whatever_is_known_of_them(still: StillFarm):
+    """State, pattern, user, kind, matrix, platform, pool, attribute; all together, too."""
+    still.wait("w1", "w2", attributes={"user": "ann", "team": "browser"})
+    still.wait("w3", kind="test", matrix="m", platform=ARM64)
+    still.run("r1", attributes={"user": "ann"})
+    still.end("e1", attributes={"user": "bob"})
+    still.end("e2", "failed", attributes={"user": "ann"})
+
+    def ids(*words: str) -> str:
+        return " ".join(row["job_id"] for row in still.rows("jobs", *words))
+
+    assert ids() == "w1 w2 w3 r1"
+    assert ids("--state", "all") == "w1 w2 w3 r1 e1 e2"
+    assert ids("--state", "ended") == "e2 e1"
+    assert ids("--state", "ended", "--in-order") == "e1 e2"
+    assert ids("--state", "failed") == "e2"
+    assert ids("--user", "ann") == "w1 w2 r1"
+    assert ids("--state", "all", "--user", "ann", "--match", "[re]*") == "r1 e2"
+    assert ids("--attribute", "team=browser", "--attribute", "user=ann") == "w1 w2"
+    assert ids("--kind", "test") == ids("--matrix", "m") == ids("--platform", "arm64/virtual")
+    assert ids("--pool", "linux") == "r1"
+    assert ids("--state", "all", "--after", "w3", "--limit", "2") == "r1 e1"
+    assert ids("--state", "all", "--offset", "4", "--limit", "0") == "e1 e2"
+    for words, said in (
+        (("--pool", "windows"), "--pool: found 'windows'; allowed: arm, linux"),
+        (("--platform", "arm64"), "found 'arm64'; allowed: processor/virtual"),
+        (("--attribute", "team"), "found 'team'; allowed: KEY=VALUE"),
+        (("--after", "nobody"), "'nobody' is not known"),
+    ):
+        assert said in still.says("jobs", *words, code=2)
+    more = still.farm("jobs", "--state", "all", "--user", "ann", "--limit", "2").stderr
+    assert "more: farm jobs --state all --user ann --after w2" in more
+
+
+def test_cancelling_by_what_jobs_are_like_by_list_and_by_id(still: StillFarm):
+    """What is asked is what is told; ended jobs are counted, unknown ones refused."""
+    still.wait("w1", "w2", attributes={"user": "ann"})
+    still.run("r1", attributes={"user": "bob"})
+    still.end("e1", attributes={"user": "ann"})
+    assert "asked to cancel 2 jobs" in still.says("cancel", "--user", "ann")
+    assert still.cancelled() == ["w1", "w2"]
+    assert still.rows("cancel", "--match", "?1", "--state", "running")[0]["asked"]["jobs"] == 1
+    assert still.cancelled() == ["r1"]
+    told = still.says("cancel", "-", stdin="w2\r\n\n e1 \nw2\n")
+    assert told == "asked to cancel 1 job (1 had ended already)\n"
+    assert still.cancelled() == ["w2"]
+    assert still.says("cancel", "w1", "--quiet") == ""
+    still.inbox()
+    assert "'nobody' is not known" in still.says("cancel", "w1", "nobody", code=2)
+    assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
+    for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
+        assert "found nothing to cancel" in still.says("cancel", *words, code=2)
+    assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
+    assert still.inbox() == []
+
+
+def test_retrying_by_what_became_of_jobs_tries_each_once(still: StillFarm):
+    """Asked again, nothing is left to do; an id names a further try each time."""
+    still.end("a", "failed")
+    still.end("b", "cancelled")
+    still.end("c", "failed")
+    still.end("c~2", "succeeded")
+    still.run("r")
+    assert still.says("retry", "--state", "failed") == "1 job submitted again\n"
+    assert [job.id for job in still.submitted()] == ["a~2"]
+    assert still.says("retry", "c", "b").split() == ["c~3", "b~2"]
+    assert still.rows("retry", "-", stdin="c\nc~2\n") == [{"submitted": ["c~4", "c~3"]}]
+    still.inbox()
+    assert "is running; allowed: a job that has ended" in still.says("retry", "a", "r", code=2)
+    assert "found nothing to retry" in still.says("retry", code=2)
+    still.end("l" * 256, "failed")
+    assert "258 characters" in still.says("retry", "l" * 256, code=2)
+    assert still.inbox() == []
+
+
+# --- handing in --------------------------------------------------------------------------------
+
+LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'
+HEAD = "job_id,submitted_at_s,service_time_s,platform\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", f"{LINE % 'x'}\n{{\n{LINE % 'y'}\n", "a.jsonl:2: not a job"),
+        (
+            "a.jsonl",
+            f"{LINE % 'x'}\n{LINE % 'x'}\n",
+            "a.jsonl: found job id 'x' twice (jobs 1 and 2)",
+        ),
+        ("a.jsonl", "", "a.jsonl: found no jobs"),
+        (
+            "a.jsonl",
+            '{"service_time_s": -1, "platform": "any/virtual"}',
+            "a.jsonl:1: job a-000001: se",
+        ),
+        ("a.jsonl", '{"service_time_s": NaN}', "a.jsonl:1: not a job"),
+        ("a.jsonl", '{"service_time_s": 1e999}', "a.jsonl:1: not a job: Number out of range"),
+        ("a.jsonl", '{"service_time_s": 1, "score": 1e999}', "a.jsonl:1: not a job"),
+        ("a.jsonl", '{"service_time_s": 1, "colour": 2}', "a.jsonl:1: unknown key 'colour'"),
+        ("a.jsonl", '{"service_time_s": 1, "mode": "magic"}', "Invalid enum value 'magic'"),
+        ("a.jsonl", '{"service_time_s": 1, "threads": 0}', "Expected int >= 1"),
+        ("a.jsonl", b'\n{"job_id": "\xe9"}', "a.jsonl:2: byte 12 of the line is not UTF-8"),
+        ("a.jsonl", LINE % "x" + LINE % ("y" * 300), "a.jsonl:1: not a job"),
+        ("a.jsonl", LINE % ("y" * 300), "a.jsonl:1: job id of 300 characters"),
+        ("a.jsonl", LINE % "\\u001b[2J", "has control characters"),
+        (
+            "a.jsonl",
+            (LINE % "x").replace("amd64", "sparc"),
+            "a.jsonl: job 'x': no pool of the farm",
+        ),
+        ("a.jsonl", (LINE % "x").replace("amd64/", "a" * 10**6), "found 'aaaa"),
+        ("a.jsonl", '{"service_time_s": 1}', "found nothing, and the farm's pools differ"),
+        ("a.csv", HEAD + "x,0,1,amd64/virtual\ny,0\n", "a.csv:3: found 2 values"),
+        ("a.csv", HEAD + "x,0,-1,amd64/virtual\n", "a.csv:2: service_time_s: found '-1'"),
+        ("a.csv", HEAD + "x,0,nan,amd64/virtual\n", "a.csv:2: service_time_s: found 'nan'"),
+        ("a.csv", HEAD + "\x1b[2J,0,1,amd64/virtual\n", "a.csv: job id '\\x1b[2J' has control"),
+        ("a.csv", HEAD + "x,0,1,sparc/native\n", "a.csv: job 'x': no pool of the farm could run"),
+        ("a.csv", HEAD + "old,0,1,amd64/virtual\n", "a.csv: 1 of 1 job ids are known"),
+        ("a.txt", LINE % "x", "a.txt: format: cannot be guessed from the name; allowed: .jsonl"),
+        ("absent.jsonl", None, "absent.jsonl: cannot be read: No such file"),
+        ("absent.csv", None, "absent.csv: no such file"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_as_a_whole(still: StillFarm, name, content, said):
+    """The message names the file and the place; nothing of the file is handed in."""
+    still.end("old")
+    if content is not None:
+        data = content if isinstance(content, bytes) else content.encode()
+        (still.folder / name).write_bytes(data)
+    told = still.says("submit", str(still.folder / name), code=2)
+    assert said in told
+    assert len(told) < 2000
+    assert still.inbox() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("a.jsonl", f"\ufeff{LINE % 'x'}\r\n\r\n{LINE % 'y'}", "x y"),
+        ("a.jsonl", LINE % "日本語 \U0001f389" + "\n", "日本語 \U0001f389"),
+        ("A.JSONL", LINE % "x", "x"),
+        ("a.csv", f"\ufeff{HEAD}x,0,1,amd64/virtual\r\n", "x"),
+    ],
+)
+def test_files_as_editors_of_all_kinds_write_them(still: StillFarm, name, content, ids):
+    """A mark at the beginning, line ends of two characters, empty lines, no last line end."""
+    (still.folder / name).write_bytes(content.encode())
+    still.says("submit", str(still.folder / name))
+    assert " ".join(job.id for job in still.submitted()) == ids
+
+
+def test_a_separator_inside_a_text_does_not_end_a_line(still: StillFarm):
+    """JSON allows it; a text of that sort is refused by its name, not as broken JSON."""
+    line = '{"service_time_s": 1, "platform": "any/virtual", "kind": "a\u2028b"}'
+    (still.folder / "a.jsonl").write_text(line, encoding="utf-8")
+    assert "kind 'a\\u2028b' has" in still.says("submit", str(still.folder / "a.jsonl"), code=2)
+
+
+def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFarm):
+    """And the message says how much that was."""
+    lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
+    told = still.says("submit", "-", stdin=lines, code=2)
+    assert "stdin:3: not a job" in told
+    assert "(2 jobs before that: handed in)" in told
+    assert [job.id for job in still.submitted()] == ["x", "y"]
+    told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
+    assert "stdin:2: byte 0 of the line is not UTF-8" in told
+    assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
+
+
+def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: StillFarm):
+    """A message that the scheduler would refuse would be a job that is lost silently."""
+    one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual")
+    for words, said in (
+        (("--id", ""), "0 characters"),
+        (("--id", "a\x1bb"), "control characters"),
+        (("--user", "a\nb"), "attribute user 'a\\nb' has control characters"),
+        (("--kind", "k" * 2000), "kind of 2000 characters"),
+        (("--score", "nan"), "score nan"),
+        (("--level", "9" * 30), "level 999"),
+        (("--id", "x", "--count", "3", "--prefix", "\t"), "control characters"),
+        (("--jobs", "3"), "--jobs: says something of a FILE"),
+        (("--mode", "magic"), "allowed: timed"),
+    ):
+        assert said in still.says(*one, *words, code=2), words
+    (still.folder / "a.jsonl").write_text(LINE % "x")
+    for words in (("--user", "ann"), ("--level", "0"), ("--id", "y"), ("--count", "2")):
+        told = still.says("submit", str(still.folder / "a.jsonl"), *words, code=2)
+        assert f"{words[0]}: says something of one job" in told
+    assert still.inbox() == []
+    assert still.says(*one, "--id", "x", "--count", "2") == "2 jobs submitted\n"
+    assert [job.id for job in still.submitted()] == ["x-1", "x-2"]
+
+
+# --- builders and pools ------------------------------------------------------------------------
+
+
+def test_draining_says_what_it_does_not_do(still: StillFarm):
+    """Booting ones of that name, and a provisioner that may ask for others."""
+    still.join("linux-1")
+    still.join("linux-2", "draining", draining=True)
+    still.join("linux-3", "draining", draining=True, retiring=True)
+    still.join("linux-4", "failed", failed=True, failures=5)
+    still.publish(provisioned=True, most=9, requested={"linux-5": 99.0})
+    (told,) = still.rows("drain", "linux-*")
+    assert told["builders"] == ["linux-1", "linux-2", "linux-3", "linux-4"]
+    assert told["notes"] == [
+        "1 more of that name boot, and will take jobs",
+        "the provisioner of pool linux may ask for others instead, up to 9 in all",
+    ]
+    (told,) = still.rows("undrain", "linux-*")
+    assert told["builders"] == ["linux-2", "linux-4"]
+    assert told["notes"] == ["1 other will go when empty, and cannot be kept"]
+    assert still.says("undrain", "linux-1") == "found none to undrain\n"
+    assert still.says("undrain", "linux-2", "--quiet") == ""
+    rows = {row["builder"]: row for row in still.rows("builders")}
+    assert rows["linux-4"]["remark"].startswith("taken out after 5 failures in a row")
+    assert rows["linux-3"]["remark"] == "goes when empty"
+    assert rows["linux-5"]["state"] == "booting"
+    assert (rows["linux-9"]["state"], rows["linux-9"]["pool"]) == ("lost", "linux")
+    assert "allowed: arm, linux" in still.says("builders", "--pool", "windows", code=2)
+
+
+def test_pools_say_why_no_builder_comes(still: StillFarm):
+    """The limit, drained and failed ones, no room on a host; lost ones are counted."""
+    snapshot = PoolSnapshot(pool="linux", at=1.0, draining=3, idle=1, waiting_jobs=7)
+    still.publish(
+        provisioned=True, most=4, unplaced=2, why="7 jobs", watcher="w",
+        states={"draining": 3, "failed": 1},
+    )  # fmt: skip
+    report = still.client.hget(still.keys.pools, "linux")
+    changed = {**json.loads(report), "snapshot": msgspec.to_builtins(snapshot)}
+    still.client.hset(still.keys.pools, "linux", json.dumps(changed))
+    told = next(row for row in still.rows("pools") if row["pool"] == "linux")
+    assert told["trouble"] == "no provisioner is at work"
+    assert told["remarks"] == [
+        "2 asked for, and no builder host has room for them",
+        "1 failed (farm undrain mends them)",
+        "at its limit of 4, 3 of them draining",
+    ]
+    assert told["states"] == {"draining": 3, "failed": 1, "lost": 1}
+
+
+# --- the farm itself ---------------------------------------------------------------------------
+
+
+def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
+    """A story for every job, whatever became of it; only an unknown one is a mistake."""
+    still.wait("w")
+    still.run("r")
+    still.end("f", "failed")
+    assert "w is waiting; why, only its scheduler could say" in still.says("explain", "w")
+    assert "r is running on linux-1; why" in still.says("explain", "r")
+    assert "f failed at 9s (because); why" in still.says("explain", "f")
+    assert still.rows("explain", "r")[0][0]["job"] == "r"
+    assert "'x' is not known" in still.says("explain", "x", code=2)
+
+
+def test_another_prefix_and_keys_that_are_not_ours(still: StillFarm):
+    """A server that others use, too: no farm there, or something that is none."""
+    done = CliRunner().invoke(app, ["status", "--redis", still.url], env={"FARM_PREFIX": "x:"})
+    assert "under the prefix 'x:'" in str(done.exception)
+    still.client.set(still.keys.status, "hello")
+    assert "cannot read" in still.says("status", code=2)
+    still.client.delete(still.keys.status)
+    still.client.lpush(still.keys.status, "hello")
+    assert "WRONGTYPE" in still.says("status", code=2)
+
+
+def test_a_state_file_of_a_farm_that_was_killed(still: StillFarm, tmp_path: Path):
+    """A power cut leaves it behind; its port may be another's by now."""
+    place = {"pid": 2**22 - 1, "began": "1", "redis_url": still.url, "prefix": "still:"}
+    (tmp_path / "farm.json").write_text(json.dumps(place))
+    done = CliRunner().invoke(app, ["status", "--dir", str(tmp_path)])
+    assert "is not running (it ended without saying so" in str(done.exception)
+    (tmp_path / "farm.json").write_text('{"pid": ')
+    done = CliRunner().invoke(app, ["status", "--dir", str(tmp_path)])
+    assert "farm.json: cannot be read" in str(done.exception)
+
+
+def test_watching_without_a_terminal_prints_one_view_after_the_other(still: StillFarm, monkeypatch):
+    """Into a file or a pipe; Ctrl-C ends it with 130."""
+    looks = iter(range(3))
+
+    def pause(_: float) -> None:
+        if next(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("farm.cli.status.time.sleep", pause)
+    done = still.farm("status", "--watch")
+    assert done.exit_code == 130
+    assert done.stdout.count("farm time") == 3
+    assert "\x1b" not in done.stdout
+
+
+def test_closed_standard_input(monkeypatch):
+    """`farm submit - <&-`: Python has no stdin at all then."""
+    monkeypatch.setattr("farm.cli.job_lines.sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        standard_input()
