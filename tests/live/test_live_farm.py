@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,20 @@ def alive(pid: int) -> bool:
     """Whether the process exists and is not merely unburied."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def at_start(number: int, action: Callable[[], object]) -> Callable[[events.Event], None]:
+    """Return an observer that does something once: when so many attempts have started."""
+    left = number
+
+    def observe(event: events.Event) -> None:
+        nonlocal left
+        if isinstance(event, events.JobStarted):
+            left -= 1
+            if left == 0:
+                action()
+
+    return observe
 
 
 def test_two_hundred_jobs_from_submission_to_the_end(farm, jobs_like):
@@ -76,21 +91,13 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
     """A host that is killed without notice: its jobs run elsewhere and each ends exactly once."""
     jobs = jobs_like(200, service_time=60.0, every=2.0)
     hosts = []
-    started = 0
-
-    def kill_in_the_middle(event):
-        nonlocal started
-        started += isinstance(event, events.JobStarted)
-        if started == 60 and len(hosts) == 2:
-            hosts.pop().kill()
-
     farm.run(
         jobs,
         builders=10,
         speed=300.0,
         hosts=2,
         patience=Patience(silence=1.5),
-        on_event=kill_in_the_middle,
+        on_event=at_start(60, lambda: hosts.pop().kill()),
         on_up=lambda _, h: hosts.extend(h.alive),
     )
     farm.assert_each_job_ended_once(jobs)
@@ -106,30 +113,22 @@ def test_a_cut_wire_loses_no_job(farm, jobs_like, wire, client):
     And the server, which is somebody else's, is left as it was found.
     """
     jobs = jobs_like(200, service_time=60.0, every=2.0)
-    started = 0
-    cutters = []
 
     def cut_for_two_seconds():
         wire.cut()
         time.sleep(2.0)
         wire.mend()
 
-    def cut_in_the_middle(event):
-        nonlocal started
-        started += isinstance(event, events.JobStarted)
-        if started == 60 and not cutters:
-            cutters.append(threading.Thread(target=cut_for_two_seconds))
-            cutters[0].start()
-
+    cutter = threading.Thread(target=cut_for_two_seconds)
     farm.run(
         jobs,
         builders=10,
         speed=300.0,
         hosts=2,
         url=f"redis://127.0.0.1:{wire.port}/0",
-        on_event=cut_in_the_middle,
+        on_event=at_start(60, cutter.start),
     )
-    cutters[0].join()
+    cutter.join()
     farm.assert_each_job_ended_once(jobs)
     farm.assert_replayable()
     assert client.keys(farm.keys.prefix + "*") == []
@@ -139,16 +138,11 @@ def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
     """Stopped for longer than patience lasts: its old attempts are void, and it plays on."""
     jobs = jobs_like(100, service_time=60.0, every=4.0)
     host = []
-    started = 0
 
-    def pause(event):
-        nonlocal started
-        started += isinstance(event, events.JobStarted)
-        if started == 30 and host:
-            pid = host.pop()
-            os.kill(pid, signal.SIGSTOP)
-            timer = threading.Timer(2.5, os.kill, (pid, signal.SIGCONT))
-            timer.start()
+    def pause():
+        (pid,) = host
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(2.5, os.kill, (pid, signal.SIGCONT)).start()
 
     farm.run(
         jobs,
@@ -156,7 +150,7 @@ def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
         speed=400.0,
         hosts=1,
         patience=Patience(silence=1.0),
-        on_event=pause,
+        on_event=at_start(30, pause),
         on_up=lambda _, h: host.append(h.alive[0].pid),
     )
     farm.assert_each_job_ended_once(jobs)
@@ -168,15 +162,13 @@ def test_a_stop_lets_running_jobs_end(farm, jobs_like):
     """The first stop: no more load, waiting jobs are cancelled, running ones end."""
     jobs = jobs_like(60, service_time=100.0, every=1.0)
     worlds = []
-    started = 0
-
-    def stop(event):
-        nonlocal started
-        started += isinstance(event, events.JobStarted)
-        if started == 4 and worlds:
-            worlds.pop().stop()
-
-    run = farm.run(jobs, builders=4, speed=50.0, on_event=stop, on_up=lambda w, _: worlds.append(w))
+    run = farm.run(
+        jobs,
+        builders=4,
+        speed=50.0,
+        on_event=at_start(4, lambda: worlds.pop().stop()),
+        on_up=lambda w, _: worlds.append(w),
+    )
     assert run.interrupted
     outcomes = [end.outcome for end in farm.ends]
     assert outcomes.count("succeeded") == 4
@@ -189,13 +181,17 @@ def test_a_second_stop_cancels_running_jobs(farm, jobs_like):
     jobs = jobs_like(8, service_time=1e6)
     worlds = []
 
-    def stop(event):
-        if isinstance(event, events.JobStarted) and worlds:
-            world = worlds.pop()
-            world.stop()
-            world.stop()
+    def stop_twice():
+        worlds[0].stop()
+        worlds[0].stop()
 
-    run = farm.run(jobs, builders=4, speed=1.0, on_event=stop, on_up=lambda w, _: worlds.append(w))
+    run = farm.run(
+        jobs,
+        builders=4,
+        speed=1.0,
+        on_event=at_start(1, stop_twice),
+        on_up=lambda w, _: worlds.append(w),
+    )
     assert run.interrupted
     assert {end.outcome for end in farm.ends} == {"cancelled"}
     assert len(farm.ends) == run.status.submitted > 0
