@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cmp_to_key, lru_cache
 from typing import Any
 
 import msgspec
@@ -98,7 +98,10 @@ TIE = 3
 
 
 class FreeSlots:
-    """The free slots of one node, in the order in which they will be taken."""
+    """The free slots of one node, in the order in which they will be taken.
+
+    Beyond them come those of its children, of the least used child first.
+    """
 
     __slots__ = ("_slots",)
 
@@ -119,9 +122,17 @@ class FreeSlots:
         """The slot is taken or gone."""
         del self._slots[slot]
 
+    def least_used(self, children: UpdatableHeap[Invocation]) -> Invocation | None:
+        """Return which of the children with free slots gives one."""
+        return children.first()
+
 
 class SwappingFreeSlots(FreeSlots):
-    """Upstream's order: taking one moves the last into its place (three are taken 0, 2, 1)."""
+    """Upstream's order: taking one moves the last into its place (three are taken 0, 2, 1).
+
+    And upstream's choice of a child, by what its subtree executes and the free slots of the child
+    *itself*: children whose free slots all lie deeper tie, and the one that ended first gives.
+    """
 
     __slots__ = ("_at", "_list")
 
@@ -148,6 +159,18 @@ class SwappingFreeSlots(FreeSlots):
         if last is not slot:
             self._list[hole] = last
             self._at[last] = hole
+
+    def least_used(self, children: UpdatableHeap[Invocation]) -> Invocation | None:
+        """Return which of the children with free slots gives one."""
+        return min(children, key=cmp_to_key(_own_utilization), default=None)
+
+
+def _own_utilization(one: Invocation, other: Invocation) -> int:
+    ours, theirs = len(one.executing), len(other.executing)
+    difference = ours * len(other.own_free) - theirs * len(one.own_free)
+    if difference:
+        return difference
+    return -1 if (one.completed, one.created) < (other.completed, other.created) else 1
 
 
 class Invocation:
@@ -258,7 +281,7 @@ class Invocation:
         """Return the free slot to take here: own ones first, then the least used child's."""
         node = self
         while not node.own_free:
-            child = node.free_children.first()
+            child = node.own_free.least_used(node.free_children)
             if child is None:
                 return None
             node = child

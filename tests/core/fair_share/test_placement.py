@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def settle(yard, **homes):
     """Let slots run one job each and wait in the given nodes, in this order."""
@@ -47,16 +49,17 @@ def test_equal_use_goes_to_the_oldest_completion(yard):
     assert [yard.arrive(f"q{n}", "D", 20 + n) for n in range(4)] == ["w0", "w1", "w2", None]
 
 
-def test_inner_nodes_count_free_slots_of_their_subtree(make_yard):
-    """A/x has one of two slots busy, B/y one of three: B's is taken (upstream sees a tie)."""
-    yard = make_yard()
+@pytest.mark.parametrize(("compatibility", "taken"), [(None, "s1"), ("buildbarn", "s0")])
+def test_inner_nodes_count_free_slots_of_their_subtree(make_yard, compatibility, taken):
+    """A/x has one of two slots busy, B/y one of three: B's is taken (upstream: who ended first)."""
+    yard = make_yard(compatibility=compatibility)
     for name, path in (("a1", "A/x"), ("b1", "B/y"), ("a2", "A/x"), ("b2", "B/y"), ("b3", "B/y")):
         yard.wait(name, path)
     assert yard.drain(5) == ["a1", "b1", "a2", "b2", "b3"]
     assert yard.turn("s0", 10) is None  # A: 1 busy, 1 free, completed first
     assert yard.turn("s1", 11) is None
     assert yard.turn("s3", 12) is None  # B: 1 busy, 2 free
-    assert yard.arrive("q", "C", 20) == "s1"
+    assert yard.arrive("q", "C", 20) == taken
 
 
 def test_own_slots_go_longest_free_first(make_yard):
