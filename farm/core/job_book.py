@@ -42,13 +42,17 @@ class JobBook:
         rules = self.rules
         self.serial = serial = self.serial + 1
         estimate = self.estimator.estimate(job)
-        key = (-job.level, rules.policy(job, estimate, at, serial), serial)
         lane = self.lanes[job.heavy].get(job.platform) or self.dispatcher.lane(job, at)
-        state = JobState(job, serial, key, at, estimate, lane)
+        leader = self._leader_for(job, lane) if rules.dedup else None
+        if leader is None:
+            own_key = rules.policy(job, estimate, at, serial)
+        else:  # what will run is the leader's, and so is its age; how urgent it is, the job's own
+            own_key = rules.policy(job, leader.estimated_time, leader.submitted_at, serial)
+        state = JobState(job, serial, (-job.level, own_key, serial), at, estimate, lane)
         if rules.path is not None:
             state.path = rules.path(job)
-        if rules.dedup and job.action is not None:
-            self._share(state, job.action, at)
+        if leader is not None:
+            self._share(state, leader, at)
         if job.matrix is None and job.action is None:
             self.by_id[job.id] = state
         else:
@@ -64,11 +68,13 @@ class JobBook:
         if self.rules.dedup and job.action is not None and state.leader is None:
             self._leaders[job.action, state.lane] = state
 
-    def _share(self, state: JobState, action: str, at: float) -> None:
-        """Let a job whose action is in flight be served by that execution, else lead it itself."""
-        leader = self._leaders.get((action, state.lane))
-        if leader is None or leader.status is JobStatus.CANCELLING:
-            return
+    def _leader_for(self, job: Job, lane: Lane) -> JobState | None:
+        """Return the job whose execution will serve this one; None: its action is not in flight."""
+        leader = self._leaders.get((job.action, lane)) if job.action is not None else None
+        return None if leader is None or leader.status is JobStatus.CANCELLING else leader
+
+    def _share(self, state: JobState, leader: JobState, at: float) -> None:
+        """Let a job whose action is in flight be served by that execution."""
         state.leader = leader
         leader.followers = (*leader.followers, state)
         leader.lane.queue.joined(state, at)

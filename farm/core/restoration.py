@@ -42,10 +42,12 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         scheduler.dispatcher.matching.lane(platform, heavy=heavy)
     views = (*snapshot.running, *snapshot.waiting)
     keys = {view.serial: _plain(view.key) for view in views}
+    named = {view.job.id: view for view in views}
     for view in sorted(views, key=lambda view: view.serial):
         job, serial = view.job, view.serial
         # asked also where the old keys stand: a policy may remember matrices that it has seen
-        key = rules.policy(job, view.estimated_time, view.submitted_at, serial)
+        runs = view if view.leader is None else named[view.leader]
+        key = rules.policy(job, runs.estimated_time, runs.submitted_at, serial)
         if rekey:
             keys[serial] = (-job.level, key, serial)
     states = [_put_job(scheduler, view, keys[view.serial], rekey=rekey) for view in views]

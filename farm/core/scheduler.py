@@ -161,7 +161,8 @@ class Scheduler:
         wanted = {"level": event.level, "score": event.score, "priority": event.priority}
         changes = {name: value for name, value in wanted.items() if value is not None}
         state.job = job = msgspec.structs.replace(state.job, **changes)
-        key = self.rules.policy(job, state.estimated_time, state.submitted_at, state.serial)
+        runs = state.leader or state
+        key = self.rules.policy(job, runs.estimated_time, runs.submitted_at, state.serial)
         state.key = (-job.level, key, state.serial)
         orders: list[Command] = []
         state.lane.queue.rekeyed(state, event.at)

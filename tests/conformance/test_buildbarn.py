@@ -145,10 +145,13 @@ class Yard(Steps):
         keys = tuple(step["keys"])
         self.serial += 1
         priority, expected = step.get("priority", 0), float(step.get("expected_s", 0))
+        # the priority is the operation's, expected duration and age are the task's
+        place = (-expected, step.get("queued_timestamp", self.now))
+        place = place if leader is None else leader.key[1][1:]
         state = JobState(
             Job(id=str(step["op"]), service_time=expected, priority=priority, action=action),
             serial=self.serial,
-            key=(0, (priority, -expected, step.get("queued_timestamp", self.now)), self.serial),
+            key=(0, (priority, *place), self.serial),
             submitted_at=self.now,
             estimated_time=expected,
             path=keys,

@@ -23,6 +23,7 @@ from farm.core.events import (
     UndrainRequested,
 )
 from farm.core.model import Builder, Job
+from farm.core.policies import buildbarn
 from farm.core.rules import SchedulingRules
 from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
@@ -37,7 +38,8 @@ class Farm(Steps):
         super().__init__(scenario, compatibility)
         queue = self.queue
         self.paths: dict[str, tuple[str, ...]] = {}
-        self.keys: dict[str, Any] = {}
+        #: where a step says so: the age that a submission at this instant has
+        self.stamps: dict[float, float] = {}
         self.orders: list[Any] = []
         #: the builder of each worker that is there, and when it is forgotten
         self.builders: dict[str, float | None] = {}
@@ -53,8 +55,8 @@ class Farm(Steps):
             Oracle(),
         )
 
-    def key(self, job: Job, *_: object) -> Any:
-        return self.keys[job.id]
+    def key(self, job: Job, estimate: float, at: float, serial: int) -> Any:
+        return buildbarn.key(job, estimate, self.stamps.get(at, at), serial)
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -90,7 +92,8 @@ class Farm(Steps):
         action = None if step.get("do_not_cache") else step.get("action")
         priority, expected = step.get("priority", 0), float(step.get("expected_s", 0))
         self.paths[name] = keys
-        self.keys[name] = (priority, -expected, step.get("queued_timestamp", self.now))
+        if "queued_timestamp" in step:
+            self.stamps[self.now] = step["queued_timestamp"]
         job = Job(id=name, service_time=expected, priority=priority, action=action)
         orders = self.tell(JobsSubmitted(self.now, (job,)))
         state = self.scheduler.jobs[name]

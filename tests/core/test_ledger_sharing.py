@@ -7,6 +7,7 @@ import pytest
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Platform
+from farm.core.policies import buildbarn, ljf
 
 FAIR = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
 
@@ -48,6 +49,19 @@ def test_joining_a_waiting_execution(shared):
     assert farm.waiting == ["a"]
     assert farm.join("x") == ["start a/1 on x.0"]
     assert farm.finish("a", "failed") == ["end a failed", "end b failed"]
+
+
+@pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 9.0)])
+def test_a_follower_is_as_long_and_as_old_as_what_it_shares(ledger, policy, other):
+    """In its own node it waits where the execution would stand: before a shorter or later job."""
+    farm = ledger(dedup=True, policy=policy, **FAIR)
+    mine, urgent = {"user": "u"}, {"attributes": {"user": "v"}, "priority": -100}
+    farm.submit("a", action="A", service_time=9.0, attributes=mine)
+    farm.submit("other", service_time=other, **urgent)
+    farm.submit("b", action="A", service_time=1.0, **urgent)
+    assert farm.waiting == ["a", "other"]
+    farm.prioritise("b", priority=-100)
+    assert farm.waiting == ["a", "other"], "also when it is keyed anew"
 
 
 def test_other_actions_and_platforms_run_on_their_own(shared):
