@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from pathlib import Path
 
+import pytest
 import yaml
 
 from farm.metrics.catalogue import CATALOGUE
-from tests.grafana.conftest import metrics_in
+from tests.grafana.conftest import FOLDER as DASHBOARDS
+from tests.grafana.conftest import ROOT, load
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
+FOLDER = ROOT / "deploy" / "prometheus"
+(GROUP,) = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+RULES = GROUP["rules"]
+BOARDS = [load(path) for path in DASHBOARDS.glob("*.json")]
 
 
 def test_promtool_runs_the_rules_tests(tool):
@@ -35,12 +40,26 @@ def test_promtool_accepts_the_configuration(tool):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_alerts_name_metrics_that_there_are_and_have_a_test():
-    """A renamed metric would make an alert silent."""
-    (group,) = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
-    tests = (FOLDER / "alerts_test.yml").read_text()
-    for rule in group["rules"]:
-        assert rule["alert"] in tests
-        assert {"summary", "description"} <= set(rule["annotations"])
-        assert rule["labels"]["severity"] in ("critical", "warning")
-        assert set(metrics_in(rule["expr"])) <= set(CATALOGUE)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_names_metrics_that_there_are_and_has_a_test(rule):
+    """A renamed metric would make it silent."""
+    named = set(re.findall(r"\bfarm_\w+", rule["expr"]))
+    bases = {re.sub(r"_(bucket|count|sum)$", "", name) for name in named}
+    assert bases <= set(CATALOGUE)
+    assert named or 'up{job="provisioner"}' in rule["expr"]
+    cases = yaml.safe_load((FOLDER / "alerts_test.yml").read_text())["tests"]
+    checks = [check for case in cases for check in case["alert_rule_test"]]
+    mine = [check["exp_alerts"] for check in checks if check["alertname"] == rule["alert"]]
+    assert any(mine), "it fires"
+    assert not all(mine), "it can be quiet"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_it_is_and_what_to_do(rule):
+    """A summary, a dashboard that there is, and a section of the page about alerts."""
+    notes = rule["annotations"]
+    assert set(notes) == {"summary", "description", "dashboard", "runbook"}
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert notes["dashboard"].removeprefix("/d/") in {board["uid"] for board in BOARDS}
+    assert notes["runbook"] == f"docs/alerts.md#{rule['alert'].lower()}"
+    assert f"\n## {rule['alert']}\n" in (ROOT / "docs" / "alerts.md").read_text()
