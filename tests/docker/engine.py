@@ -20,6 +20,10 @@ STAND_INS = {
             redis-server redis-tools >/dev/null && mkdir -p /data && chown redis:redis /data
         VOLUME /data
     """,
+    # its configuration is ours: deploy/docker-proxy
+    "haproxy:3.0-bookworm": """
+        RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends haproxy >/dev/null
+    """,
     "prom/prometheus:v2.53.4": """
         RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends prometheus \\
             >/dev/null && mkdir -p /prometheus && chown nobody:nogroup /prometheus

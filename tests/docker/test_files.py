@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from provisioner.backends.docker import ALIAS
+from farm.live.settings import from_environment
+from provisioner.backends.docker import ALIAS, FARM, ROLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,24 +53,48 @@ def test_every_service_is_limited_and_restarted(compose):
     """A runaway one takes no more than its share; a dead one comes back."""
     for name, service in compose["services"].items():
         assert service["mem_limit"], name
-        assert service["restart"] == "unless-stopped", name
+        # the provisioner starts prepared ones again, when they are needed
+        assert service["restart"] == ("no" if name == "prepared" else "unless-stopped"), name
         assert service["logging"]["options"]["max-size"], name
 
 
-def test_only_the_provisioner_and_the_proxy_hold_the_socket(compose):
-    """Whoever holds it is root on the machine."""
+def test_only_the_provisioner_or_a_proxy_hold_the_socket(compose):
+    """Whoever holds it is root on the machine; with the proxy, the provisioner does not."""
     holders = {
         name
         for name, service in compose["services"].items()
         if any("docker.sock" in volume for volume in service.get("volumes", ()))
     }
-    assert holders == {"provisioner", "socket-proxy"}
-    assert compose["services"]["socket-proxy"]["profiles"] == ["proxy"]
+    assert holders == {"provisioner", "engine-proxy"}
+    services = compose["services"]
+    assert services["engine-proxy"]["profiles"] == ["prepared"]
+    assert services["engine-proxy"]["networks"] == ["engine"]
+    assert compose["networks"]["engine"] == {"internal": True}
+    others = [name for name, one in services.items() if "engine" in one.get("networks", ())]
+    assert others == ["provisioner-prepared", "engine-proxy"]
+
+
+def test_prepared_builders_are_found_and_have_room_for_one(compose):
+    """By the provisioner of their farm, under the name that the Engine gave them."""
+    service, provisioner = (
+        compose["services"][name] for name in ("prepared", "provisioner-prepared")
+    )
+    assert service["labels"] == {ROLE: "prepared", FARM: provisioner["environment"]["FARM_NAME"]}
+    settings = from_environment({k: str(v) for k, v in service["environment"].items()})
+    assert (settings.host, settings.room) == (socket.gethostname(), 1)
+    assert settings.drain_time < float(service["stop_grace_period"].removesuffix("s"))
+    names = compose["services"]["engine-proxy"]["environment"]["FARM_PREPARED_NAMES"]
+    pattern = names.removeprefix("${FARM_PREPARED_NAMES:-").removesuffix("}")
+    for name in ("farm_prepared_1", "my.farm-prepared-12"):
+        assert re.fullmatch(pattern, name)
+    for name in ("farm_redis_1", "farm_prepared_1/../x", "prepared", "0123456789ab"):
+        assert re.fullmatch(pattern, name) is None
 
 
 def test_farm_services_run_without_privileges(compose):
     """Not root (but for the holder of the socket), read-only, no capabilities."""
-    for name in ("scheduler", "provisioner", "builder", "load"):
+    unprivileged = ("scheduler", "provisioner", "builder", "load", "prepared")
+    for name in (*unprivileged, "provisioner-prepared"):
         service = compose["services"][name]
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
