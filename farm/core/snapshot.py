@@ -64,6 +64,11 @@ class BuilderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     failures: int = 0
     failed: bool = False
 
+    @property
+    def busy(self) -> int:
+        """Slots that run a job or are being cleaned."""
+        return self.running + len(self.cleaning)
+
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a pool; ``requested`` maps builders that boot to when they were asked for."""
@@ -115,7 +120,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         at=at,
         waiting=tuple(waiting),
         running=tuple(running),
-        builders=tuple(_builder_view(state) for state in scheduler.builders.values()),
+        builders=tuple(builder_view(state) for state in scheduler.builders.values()),
         pools=tuple(_pool_view(pool) for pool in scheduler.pools.values()),
         serial=scheduler.book.serial,
         trees=tuple(
@@ -167,7 +172,8 @@ def condition_of(state: BuilderState) -> BuilderCondition:
     return "cleaning" if state.busy else "idle"
 
 
-def _builder_view(state: BuilderState) -> BuilderView:
+def builder_view(state: BuilderState) -> BuilderView:
+    """Return a builder as it is now."""
     return BuilderView(
         builder=state.builder,
         condition=condition_of(state),

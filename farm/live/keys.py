@@ -16,7 +16,7 @@ standings              hash     job id -> Standing (JSON), for the same jobs: wh
                                 starts again must know of them (a farm that stays up)
 lives                  hash     builder host -> HostLife (JSON): whom it plays, for the same reader
 attempts               hash     job id -> Attempt (JSON) that is on a builder
-builders               hash     builder id -> BuilderRecord (JSON), for every builder that is there
+builders               hash     builder id -> BuilderView (JSON), for every builder that is there
 results                hash     job id -> EndJob (JSON), the whole story of every ended job
 ended                  list     ids of ended jobs, the last one last (an id may stand there twice)
 submitted              zset     ids of all jobs that are known, live and ended, in the order of

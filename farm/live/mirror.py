@@ -6,14 +6,21 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from farm.core import events
-from farm.core.commands import EndJob, RequeueJob
+from farm.core.commands import (
+    CancelJob,
+    Command,
+    EndJob,
+    RequeueJob,
+    RetireBuilder,
+    StartJob,
+)
 from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.snapshot import condition_of
+from farm.core.snapshot import builder_view
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.ordering import encode_member
 from farm.live.roster import HostState, Roster
-from farm.live.saved import Attempt, BuilderRecord, HostLife, Standing, Try
+from farm.live.saved import Attempt, HostLife, Standing, Try
 from farm.live.store import Batch
 
 
@@ -81,14 +88,28 @@ class Mirror:
         """This builder may have changed."""
         self._builders[builder] = None
 
-    def ended(self, order: EndJob, batch: Batch) -> None:
+    def note(self, command: Command, at: float, batch: Batch) -> None:
+        """Note what an order given at this farm time changes."""
+        if isinstance(command, StartJob):
+            self.touch_job(command.job.id)
+            self.touch_builder(command.builder)
+        elif isinstance(command, EndJob):
+            self._ended(command, batch)
+        elif isinstance(command, CancelJob):
+            self.touch_job(command.job)
+        elif isinstance(command, RequeueJob):
+            self._requeued(command, at, batch)
+        elif isinstance(command, RetireBuilder):
+            self.touch_builder(command.builder)
+
+    def _ended(self, order: EndJob, batch: Batch) -> None:
         """The job is over."""
         batch.ended[order.job.id] = order
         if order.job.id not in self._known:  # it came and went within this batch
             batch.submitted[order.job.id] = self._serial + 0.5
         self.touch_job(order.job.id)
 
-    def requeued(self, order: RequeueJob, at: float, batch: Batch) -> None:
+    def _requeued(self, order: RequeueJob, at: float, batch: Batch) -> None:
         """An attempt came to nothing: that stays in the job's story."""
         batch.tries[order.job].append(Try(order.attempt, order.builder, at, order.reason))
         self.touch_job(order.job)
@@ -175,19 +196,7 @@ class Mirror:
         if state is None:
             batch.gone_builders.append(builder)
         else:
-            batch.builders[builder] = BuilderRecord(
-                state.builder,
-                condition_of(state),
-                state.busy,
-                state.joined_at,
-                state.active_at,
-                tuple(slot.number for slot in state.slots if slot.cleaning),
-                state.draining,
-                state.retiring,
-                state.retired,
-                state.failures,
-                state.failed,
-            )
+            batch.builders[builder] = builder_view(state)
 
 
 def write_hosts(roster: Roster, batch: Batch) -> None:

@@ -17,6 +17,7 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.core.model import Job
+from farm.core.snapshot import BuilderView
 from farm.live.answers import Answer
 from farm.live.connection import check_server, connect, redacted
 from farm.live.image import FarmImage
@@ -24,7 +25,6 @@ from farm.live.keys import Keys
 from farm.live.messages import VERSION, Ask, Envelope, MessageError, Play, Report, Submit, encode
 from farm.live.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.reading import AT_ONCE, JobReader
-from farm.live.saved import BuilderRecord
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store import Store
 
@@ -91,9 +91,9 @@ class Operator(JobReader):
         """Return the builder hosts by name."""
         return self._hash(self.keys.hosts, HostRecord)
 
-    def builders(self) -> dict[str, BuilderRecord]:
+    def builders(self) -> dict[str, BuilderView]:
         """Return the builders that are there, by id."""
-        return self._hash(self.keys.builders, BuilderRecord)
+        return self._hash(self.keys.builders, BuilderView)
 
     def requested(self) -> dict[str, Play]:
         """Return the builders that hosts of their own are to play and that are not there yet."""

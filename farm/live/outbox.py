@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
-from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, Command, RetireBuilder, StartJob
 from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
 from farm.live.roster import HostState, Roster
 from farm.live.task_messages import TaskMessages
@@ -22,8 +22,18 @@ class Outbox:
         self._messages = TaskMessages()
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
 
-    def start(self, command: StartJob) -> None:
-        """Let a builder begin an attempt."""
+    def put(self, command: Command) -> None:
+        """Send what a builder is to do, if the order is one for a builder."""
+        if isinstance(command, StartJob):
+            self._start(command)
+        elif isinstance(command, CancelJob):
+            self._cancel(command)
+        elif isinstance(command, RetireBuilder):
+            host = self._roster.host_of.get(command.builder)
+            if host is not None:
+                self.send(host, self._roster.retire(host, command.builder, time.monotonic()))
+
+    def _start(self, command: StartJob) -> None:
         host = self._roster.host_of.get(command.builder)
         if host is not None:
             order = StartAttempt(
@@ -36,8 +46,7 @@ class Outbox:
             self._roster.dispatch(host, order, time.monotonic())
             self.send(host, order)
 
-    def cancel(self, command: CancelJob) -> None:
-        """Let a builder stop an attempt."""
+    def _cancel(self, command: CancelJob) -> None:
         host = self._roster.host_of.get(command.builder)
         if host is not None:
             order = CancelAttempt(
@@ -49,12 +58,6 @@ class Outbox:
             )
             self._roster.cancel(host, order, time.monotonic())
             self.send(host, order)
-
-    def retire(self, command: RetireBuilder) -> None:
-        """Let a builder go."""
-        host = self._roster.host_of.get(command.builder)
-        if host is not None:
-            self.send(host, self._roster.retire(host, command.builder, time.monotonic()))
 
     def send(self, host: HostState, order: Order) -> None:
         """Put an order to a host into the batch that is being made."""

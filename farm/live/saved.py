@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.model import Builder, Job
+from farm.core.model import Job
 from farm.core.snapshot import BuilderView, FarmSnapshot, JobView, PoolView
 from farm.live.messages import Play
 
@@ -81,24 +81,6 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
-class BuilderRecord(msgspec.Struct, frozen=True):
-    """A builder as the scheduler sees it."""
-
-    builder: Builder
-    #: idle, building, cleaning, draining, failed, stopping
-    state: str
-    busy: int
-    joined_at: float
-    active_at: float = 0.0
-    #: numbers of the slots that are being cleaned
-    cleaning: tuple[int, ...] = ()
-    draining: bool = False
-    retiring: bool = False
-    retired: bool = False
-    failures: int = 0
-    failed: bool = False
-
-
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """A whole farm as it lies in Redis."""
 
@@ -114,7 +96,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     jobs: dict[str, Job]
     standings: dict[str, Standing]
     attempts: dict[str, Attempt]
-    builders: dict[str, BuilderRecord]
+    builders: dict[str, BuilderView]
     lives: dict[str, HostLife]
     #: requested builders that hosts of their own are to play
     requested: dict[str, Play]
@@ -144,7 +126,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         at=saved.at,
         waiting=tuple(view for view in views if view.builder is None),
         running=tuple(sorted(running, key=lambda view: view.dispatched_at or 0.0)),
-        builders=tuple(_builder_view(record) for record in _by_joining(saved)),
+        builders=_by_joining(saved),
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(view.serial for view in views)]),
     )
@@ -156,21 +138,8 @@ def _job_view(saved: SavedFarm, name: str, job: Job) -> JobView:
     leader = standing.leader if standing.leader in saved.jobs else None
     if attempt is not None and attempt.builder not in saved.builders:
         attempt = None
-    view = JobView(
-        job=job,
-        serial=standing.serial,
-        key=standing.key,
-        submitted_at=standing.submitted_at,
-        estimated_time=standing.estimated_time,
-        status="waiting",
-        path=standing.path,
-        attempts=standing.attempts,
-        leader=leader,
-        abandoned=standing.abandoned,
-        reason=standing.reason,
-        failures=standing.failures,
-        resets=standing.resets,
-    )
+    told = msgspec.structs.asdict(standing) | {"leader": leader}
+    view = JobView(job=job, status="waiting", **told)
     if attempt is None:
         return view
     status = "running" if attempt.started_at is not None else "dispatched"
@@ -185,31 +154,13 @@ def _job_view(saved: SavedFarm, name: str, job: Job) -> JobView:
     )
 
 
-def _by_joining(saved: SavedFarm) -> list[BuilderRecord]:
-    records = saved.builders.values()
-    return sorted(records, key=lambda record: (record.joined_at, record.builder.index))
-
-
-def _builder_view(record: BuilderRecord) -> BuilderView:
-    return BuilderView(
-        builder=record.builder,
-        condition="idle",  # worked out anew from the rest
-        joined_at=record.joined_at,
-        active_at=record.active_at,
-        cleaning=record.cleaning,
-        draining=record.draining,
-        retiring=record.retiring,
-        retired=record.retired,
-        failures=record.failures,
-        failed=record.failed,
-    )
+def _by_joining(saved: SavedFarm) -> tuple[BuilderView, ...]:
+    views = saved.builders.values()
+    return tuple(sorted(views, key=lambda view: (view.joined_at, view.builder.index)))
 
 
 def _pools(saved: SavedFarm) -> tuple[PoolView, ...]:
     requested: dict[str, dict[str, float]] = {}
     for builder, pool in saved.booting.items():
         requested.setdefault(pool, {})[builder] = saved.at
-    return tuple(
-        PoolView(name=name, builders=0, slots=0, busy_slots=0, idle_builders=0, requested=asked)
-        for name, asked in requested.items()
-    )
+    return tuple(PoolView(name=name, requested=asked) for name, asked in requested.items())

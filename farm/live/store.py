@@ -15,14 +15,15 @@ import msgspec
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Job
+from farm.core.snapshot import BuilderView
 from farm.live.connection import Connection
 from farm.live.keys import Keys, platform_name
 from farm.live.messages import VERSION, Play
 from farm.live.notices import Notices
 from farm.live.ordering import job_of_member
-from farm.live.saved import Attempt, BuilderRecord, Counts, HostLife, SavedFarm, Standing, Try
+from farm.live.saved import Attempt, Counts, HostLife, SavedFarm, Standing, Try
 
-__all__ = ["Attempt", "Batch", "BuilderRecord", "Store"]
+__all__ = ["Attempt", "Batch", "Store"]
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ class Batch:
         self.attempts: dict[str, Attempt] = {}
         self.no_attempts: list[str] = []
         self.ended: dict[str, EndJob] = {}
-        self.builders: dict[str, BuilderRecord] = {}
+        self.builders: dict[str, BuilderView] = {}
         self.gone_builders: list[str] = []
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
@@ -196,9 +197,9 @@ class Store:
         """Return what is on builders, by job id."""
         return self._hash(self._keys.attempts, Attempt)
 
-    def builders(self) -> dict[str, BuilderRecord]:
+    def builders(self) -> dict[str, BuilderView]:
         """Return the builders that are there, by id."""
-        return self._hash(self._keys.builders, BuilderRecord)
+        return self._hash(self._keys.builders, BuilderView)
 
     def result(self, job_id: str) -> EndJob | None:
         """Return the story of an ended job."""

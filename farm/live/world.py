@@ -17,15 +17,7 @@ import msgspec
 import redis
 
 from farm.core import events
-from farm.core.commands import (
-    CancelJob,
-    Command,
-    EndJob,
-    RequeueJob,
-    RetireBuilder,
-    SetAlarm,
-    StartJob,
-)
+from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
@@ -172,23 +164,12 @@ class LiveWorld:
 
     def execute(self, command: Command) -> None:
         """Note an order for the batch; ``next_event`` commits it."""
-        if isinstance(command, StartJob):
-            self._mirror.touch_job(command.job.id)
-            self._mirror.touch_builder(command.builder)
-            self._outbox.start(command)
-        elif isinstance(command, EndJob):
+        self._mirror.note(command, self.clock.now(), self._batch)
+        self._outbox.put(command)
+        if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
-            self._mirror.ended(command, self._batch)
-        elif isinstance(command, CancelJob):
-            self._mirror.touch_job(command.job)
-            self._outbox.cancel(command)
-        elif isinstance(command, RequeueJob):
-            self._mirror.requeued(command, self.clock.now(), self._batch)
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
-        elif isinstance(command, RetireBuilder):
-            self._mirror.touch_builder(command.builder)
-            self._outbox.retire(command)
 
     # --- for whoever runs it ----------------------------------------------------------------
 

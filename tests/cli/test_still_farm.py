@@ -21,12 +21,13 @@ from farm.core.commands import EndJob
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Builder, Job, Platform
 from farm.core.provisioning import PoolSnapshot
+from farm.core.snapshot import BuilderView
 from farm.live.connection import connect
 from farm.live.keys import Keys
 from farm.live.messages import Cancel, Submit, decode_envelope
 from farm.live.ordering import encode_member
 from farm.live.pool_report import FarmStatus, LostBuilder, PoolReport
-from farm.live.saved import Attempt, BuilderRecord, Try
+from farm.live.saved import Attempt, Try
 from farm.live.server import choose_server
 from farm.live.store import Batch, Store
 
@@ -91,7 +92,9 @@ class StillFarm:
     def join(self, name: str, state: str = "idle", **fields: Any) -> None:
         batch = Batch()
         builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
-        batch.builders[name] = BuilderRecord(builder, state, 0, 1.0, **fields)
+        batch.builders[name] = BuilderView(
+            builder=builder, condition=state, joined_at=1.0, active_at=1.0, **fields
+        )
         self.store.commit(batch, "0-0", 1.0)
 
     def farm(self, *words: str, stdin: str | bytes | None = None, width: int = 0) -> Any:

@@ -8,11 +8,12 @@ import fakeredis
 import pytest
 
 from farm.core import events
-from farm.core.commands import EndJob, RequeueJob, StartJob
+from farm.core.commands import EndJob
 from farm.core.model import Builder, Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.snapshot import snapshot_of
 from farm.live.keys import Keys
 from farm.live.mirror import Mirror
 from farm.live.store import Batch, Store
@@ -47,27 +48,10 @@ class History:
     def happen(self, batch: Batch) -> None:
         self.at += 1.0
         event = self.choose()
-        if isinstance(event, events.JobsSubmitted):
-            for job in event.jobs:
-                self.mirror.touch_job(job.id)
-        elif isinstance(event, events.PriorityChanged):
-            self.mirror.touch_job(event.job)
-        elif isinstance(event, events.JobStarted | events.JobFinished):
-            self.mirror.touch_job(event.job)
-            self.mirror.touch_builder(event.builder)
-        elif isinstance(event, events.BuilderJoined):
-            self.mirror.touch_builder(event.builder.id)
-        elif isinstance(event, events.BuilderLost):
-            self.mirror.touch_builder(event.builder)
+        self.mirror.touch(event)
         for command in self.scheduler.handle(event):
-            if isinstance(command, StartJob):
-                self.mirror.touch_job(command.job.id)
-                self.mirror.touch_builder(command.builder)
-            elif isinstance(command, RequeueJob):
-                self.mirror.requeued(command, self.at, batch)
-            elif isinstance(command, EndJob):
-                self.ended += 1
-                self.mirror.ended(command, batch)
+            self.mirror.note(command, self.at, batch)
+            self.ended += isinstance(command, EndJob)
 
     def choose(self) -> events.Event:
         dice, jobs = self.dice, list(self.scheduler.jobs.values())
@@ -141,3 +125,23 @@ def test_redis_shows_what_the_scheduler_knows(seed: int, truth):
     history = History(seed, truth)
     history.play(60)
     assert history.ended > 10
+
+
+def test_a_successor_finds_each_builder_as_it_was(truth):
+    """All that is known of a builder survives a scheduler: also that it said to be overloaded."""
+    history = History(0, truth)
+    facts: list[events.Event] = [
+        events.BuilderJoined(1.0, Builder(id="b", pool="p", index=1, slots=2)),
+        events.LoadReported(2.0, "b", 1.6, overloaded=True),
+        events.DrainRequested(3.0, "b"),
+    ]
+    batch = Batch()
+    for fact in facts:
+        history.mirror.touch(fact)
+        history.scheduler.handle(fact)
+    history.mirror.write(batch)
+    history.store.commit(batch, "0-0", 3.0)
+    assert history.store.builders() == {
+        view.builder.id: view for view in snapshot_of(history.scheduler, 3.0).builders
+    }
+    assert history.store.builders()["b"].overloaded

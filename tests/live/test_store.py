@@ -7,9 +7,10 @@ import pytest
 
 from farm.core.commands import EndJob
 from farm.core.model import Builder, Job, Platform
+from farm.core.snapshot import BuilderView
 from farm.live.keys import Keys
 from farm.live.ordering import encode_member
-from farm.live.store import Attempt, Batch, BuilderRecord, Store
+from farm.live.store import Attempt, Batch, Store
 
 AMD64 = Platform("amd64", True)
 
@@ -78,12 +79,14 @@ def test_committing_twice_changes_nothing(store: Store, redis, keys: Keys):
     """A commit whose answer was lost is done again: only messages are sent twice."""
     batch = Batch()
     waits(batch, 1)
-    batch.builders["b"] = record = BuilderRecord(Builder(id="b", pool="p", index=1), "idle", 0, 0.0)
+    builder = Builder(id="b", pool="p", index=1)
+    view = BuilderView(builder=builder, condition="idle", joined_at=0.0, active_at=0.0)
+    batch.builders["b"] = view
     batch.messages["host"] = [b"one", b"two"]
     store.commit(batch, "0-0", 0.0)
     store.commit(batch, "0-0", 0.0)
     assert store.depths() == {"amd64/virtual": 1}
-    assert store.builders() == {"b": record}
+    assert store.builders() == {"b": view}
     # a host takes from the right: first the first
     assert redis.rpop(keys.host_list("host")) == b"one"
     assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
