@@ -2,29 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lightkube.resources.apps_v1
+import lightkube.resources.core_v1
+import lightkube.resources.networking_v1
+import lightkube.resources.rbac_authorization_v1  # noqa: F401 - importing these registers them
 import msgspec
 import pytest
 import yaml
+from lightkube.core.resource_registry import resource_registry
 
 from farm.live.messages import decode_play
+from farm.live.settings import from_environment
 from farm.metrics.catalogue import CATALOGUE
 from farm.scenario import load_scenario
+from provisioner.backends.kubernetes import SETTLE_TIME, deployments_of
 from tests.grafana.conftest import metrics_in
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 
 
+VARIANTS = {
+    "kubernetes": ("farm.yaml", "scaler-role.yaml", "kubernetes-backend.yaml"),
+    "keda": ("farm.yaml", "keda.yaml"),
+}
+
+
+def manifests(*files: str) -> Iterator[dict[str, Any]]:
+    """Yield what is written in these files."""
+    for file in files:
+        yield from yaml.safe_load_all((FOLDER / file).read_text())
+
+
+@pytest.fixture(params=sorted(VARIANTS))
+def things(request) -> dict[tuple[str, str], dict[str, Any]]:
+    """Every manifest of one way to have builders, by kind and name."""
+    found = [
+        ((one["kind"], one["metadata"]["name"]), one) for one in manifests(*VARIANTS[request.param])
+    ]
+    assert len(dict(found)) == len(found), "one is there twice"
+    return dict(found)
+
+
 @pytest.fixture
-def things() -> dict[tuple[str, str], dict[str, Any]]:
-    """Every manifest, by kind and name."""
-    return {
-        (one["kind"], one["metadata"]["name"]): one
-        for file in sorted(FOLDER.glob("*.yaml"))
-        for one in yaml.safe_load_all(file.read_text())
+def scaled() -> dict[tuple[str, str], dict[str, Any]]:
+    """Those with which the provisioner scales builders itself."""
+    return {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["kubernetes"])}
+
+
+def test_every_file_belongs_to_a_way():
+    """None is forgotten here."""
+    assert {file for files in VARIANTS.values() for file in files} == {
+        path.name for path in FOLDER.glob("*.yaml")
     }
+
+
+def test_the_cluster_would_take_them(things):
+    """By Kubernetes' own schemas: each key is known, of the right type, and none is missing."""
+    for (kind, name), one in things.items():
+        if kind == "ScaledObject":
+            continue  # KEDA's own
+        known = resource_registry.load(one["apiVersion"], kind)
+        understood = msgspec.to_builtins(msgspec.convert(one, known))
+        assert list(_left_out(one, understood)) == [], name
+
+
+def _left_out(written: Any, understood: Any, at: str = "") -> Iterator[str]:
+    """Yield what is written and not understood."""
+    if isinstance(written, dict):
+        for key, value in written.items():
+            if key not in understood:
+                yield f"{at}.{key}"
+            else:
+                yield from _left_out(value, understood[key], f"{at}.{key}")
+    elif isinstance(written, list):
+        for number, value in enumerate(written):
+            yield from _left_out(value, understood[number], f"{at}[{number}]")
+
+
+def test_a_mistake_would_be_seen(scaled):
+    """A key with another spelling, and one of another type."""
+    builders = scaled["Deployment", "builders-linux"]
+    known = resource_registry.load("apps/v1", "Deployment")
+    builders["spec"]["progresDeadlineSeconds"] = 5
+    understood = msgspec.to_builtins(msgspec.convert(builders, known))
+    assert list(_left_out(builders, understood)) == [".spec.progresDeadlineSeconds"]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"spec": {"replicas": "many"}}, known)
 
 
 def pods(things) -> list[tuple[str, dict[str, Any]]]:
@@ -55,7 +122,9 @@ def test_pods_are_restricted_and_limited(things):
     """As the namespace's pod security standard demands."""
     for name, pod in pods(things):
         spec = pod["spec"]
-        assert spec["automountServiceAccountToken"] is False, name
+        own = "serviceAccountName" in spec  # the provisioner's, for a right that it has
+        assert spec["automountServiceAccountToken"] is own, name
+        assert not own or name == "provisioner"
         assert spec["securityContext"]["runAsNonRoot"], name
         assert spec["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
         for container in spec["containers"]:
@@ -79,34 +148,73 @@ def test_mounts_name_volumes_that_there_are(things):
             assert {mount["name"] for mount in container["volumeMounts"]} <= there, name
 
 
-def test_keda_scales_builders_by_a_metric_that_there_is(things):
+def test_keda_scales_builders_by_a_metric_that_there_is():
     """The target exists, limits agree with the scenario's pool."""
+    things = {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["keda"])}
     scaled = things["ScaledObject", "builders-linux"]["spec"]
     assert ("Deployment", scaled["scaleTargetRef"]["name"]) in things
     (trigger,) = scaled["triggers"]
     query = trigger["metadata"]["query"]
     assert set(metrics_in(query)) <= set(CATALOGUE)
     assert trigger["metadata"]["threshold"] == "1", "the value is the number of pods"
-    pool = yaml.safe_load(things["ConfigMap", "scenario"]["data"]["farm.yaml"])["pools"][0]
+    pool = pool_of(things)
     assert f'pool="{pool["name"]}"' in query
     limits = (scaled["minReplicaCount"], scaled["maxReplicaCount"])
     assert limits == (pool["provisioner"]["min"], pool["provisioner"]["max"])
 
 
-def test_the_scaler_may_scale_builders_and_nothing_else(things):
-    """Least privilege: one subresource of one Deployment."""
-    (rule,) = things["Role", "scaler"]["rules"]
+def pool_of(things) -> dict[str, Any]:
+    """Return the one pool of the scenario."""
+    (pool,) = yaml.safe_load(things["ConfigMap", "scenario"]["data"]["farm.yaml"])["pools"]
+    return pool
+
+
+def test_the_provisioner_may_scale_builders_and_nothing_else(scaled):
+    """Least privilege: one subresource of the Deployments that it is to scale, and two verbs."""
+    (rule,) = scaled["Role", "scaler"]["rules"]
     assert rule["resources"] == ["deployments/scale"]
-    assert rule["resourceNames"] == ["builders-linux"]
     assert set(rule["verbs"]) == {"get", "patch"}
-    binding = things["RoleBinding", "scaler"]
+    provisioner = scaled["Deployment", "provisioner"]["spec"]["template"]["spec"]
+    settings = environment(provisioner["containers"][0])
+    pattern = settings["FARM_KUBERNETES_DEPLOYMENT"]
+    names = deployments_of([pool_of(scaled)["name"]], pattern).values()
+    assert rule["resourceNames"] == list(names)
+    assert all(("Deployment", name) in scaled for name in names)
+    binding = scaled["RoleBinding", "scaler"]
     assert binding["roleRef"]["name"] == "scaler"
-    assert binding["subjects"][0]["kind"] == "ServiceAccount"
-    assert not any(kind.startswith("Cluster") for kind, _ in things)
+    (subject,) = binding["subjects"]
+    assert subject["name"] == provisioner["serviceAccountName"]
+    assert ("ServiceAccount", subject["name"]) in scaled
+    assert not any(kind.startswith("Cluster") for kind, _ in scaled)
 
 
-def test_the_scenario_and_the_builders_fit_together(things, tmp_path):
-    """The scenario loads; a pod plays a builder of its pool."""
+def test_a_pod_is_ready_while_it_plays_a_builder(scaled):
+    """Its probe looks for the host's file, and sees a change before the pool is made smaller."""
+    deployment = scaled["Deployment", "builders-linux"]["spec"]
+    assert "replicas" not in deployment, "applying it again would change them"
+    (container,) = deployment["template"]["spec"]["containers"]
+    env = environment(container)
+    settings = from_environment(env)
+    probe = container["readinessProbe"]
+    assert probe["exec"]["command"] == ["test", "-f", settings.ready_file]
+    assert any(settings.ready_file.startswith(m["mountPath"]) for m in container["volumeMounts"])
+    seen = settings.beat_interval + probe["periodSeconds"] * probe["failureThreshold"]
+    assert seen * 2 <= SETTLE_TIME
+    assert (settings.room, settings.pool) == (1, pool_of(scaled)["name"])
+    # waiting for ready pods would never end
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+
+
+def test_the_scenario_loads(things, tmp_path):
+    """As the services read it."""
+    file = tmp_path / "farm.yaml"
+    file.write_text(things["ConfigMap", "scenario"]["data"]["farm.yaml"])
+    assert load_scenario(file).pools[0].name == "linux"
+
+
+def test_the_scenario_and_a_pod_of_kedas_fit_together(tmp_path):
+    """A pod plays a builder of the pool."""
+    things = {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["keda"])}
     file = tmp_path / "farm.yaml"
     file.write_text(things["ConfigMap", "scenario"]["data"]["farm.yaml"])
     scenario = load_scenario(file)
