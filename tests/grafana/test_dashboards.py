@@ -16,7 +16,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from farm.metrics.catalogue import CATALOGUE
-from tests.grafana.conftest import ROOT, metrics_in, panels, plain
+from tests.grafana.conftest import FOLDER, ROOT, load, metrics_in, panels, plain
 from tests.grafana.linter import PROCESS
 
 
@@ -146,9 +146,10 @@ def test_every_promised_metric_is_shown_somewhere(queries):
 
 def test_promtool_accepts_every_query(queries, tool: Callable[[str], str], tmp_path: Path):
     """Syntax and types, as Prometheus itself sees them."""
+    marks = [mark["expr"] for mark in load(FOLDER / "farm.json")["annotations"]["list"]]
     rules = [
         {"record": f"check:q{number}", "expr": plain(expr)}
-        for number, (_, expr) in enumerate(queries())
+        for number, expr in enumerate([*(expr for _, expr in queries()), *marks])
     ]
     file = tmp_path / "rules.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboards", "rules": rules}]}))

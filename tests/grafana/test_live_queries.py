@@ -13,12 +13,13 @@ from typing import Self
 
 import pytest
 
-from tests.grafana.conftest import plain
+from tests.grafana.conftest import FOLDER, ROOT, load, plain
 from tests.grafana.plausibility import implausible
 from tests.metrics.prometheus import Prometheus
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 SCENARIO = """
 name: watched
 seed: 3
@@ -106,7 +107,8 @@ class Watched:
 def test_every_query_has_an_answer(queries, tool, tmp_path: Path):
     """Scheduler, provisioner and hosts scraped: soon every panel shows what can be true."""
     files = f"{tmp_path}/.farm/targets/*.json"
-    with Watched(tmp_path) as farm, Prometheus(tool("prometheus"), tmp_path, files=files) as asked:
+    watching = Prometheus(tool("prometheus"), tmp_path, files=files, rules=ALERTS)
+    with Watched(tmp_path) as farm, watching as asked:
         deadline = time.monotonic() + 120
         open_queries = queries()
         while open_queries:
@@ -123,6 +125,11 @@ def test_every_query_has_an_answer(queries, tool, tmp_path: Path):
         assert list(implausible(asked, now - 20, now, 1, **windows)) == []
         assert asked.query("sum(farm_scheduler_leader)")[0]["value"][1] == "1"
         assert asked.query("max(farm_clock_speed_ratio)")[0]["value"][1] == "10"
+        for mark in load(FOLDER / "farm.json")["annotations"]["list"]:
+            asked.query(plain(mark["expr"]))
+        rules = asked.rules()
+        assert {name: r.get("lastError") for name, r in rules.items() if r["health"] != "ok"} == {}
+        assert [name for name, rule in rules.items() if rule["state"] == "firing"] == []
         jobs = {series["metric"]["job"] for series in asked.query("up == 1")}
         assert jobs == {"scheduler", "provisioner", "builders"}
         attempts = asked.query("sum by (job, host) (farm_host_attempts_total)")

@@ -24,6 +24,7 @@ class Prometheus:
     Args:
         targets: job -> address.
         files: a pattern of files that name more of them (file_sd_configs).
+        rules: a file of alerts that it evaluates every second.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class Prometheus:
         data: Path | None = None,
         targets: dict[str, str] | None = None,
         files: str | None = None,
+        rules: Path | None = None,
     ) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
         self._folder = folder
         config: dict[str, Any] = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [] if rules is None else [str(rules)],
             "scrape_configs": [
                 {"job_name": name, "static_configs": [{"targets": [target]}]}
                 for name, target in (targets or {}).items()
@@ -80,12 +83,19 @@ class Prometheus:
         """Return the result of a range query."""
         return self._ask("query_range", query=expr, start=start, end=end, step=step)
 
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """Return what became of each alert's rule: its state, health, last error."""
+        (group,) = self._get("rules")["groups"]
+        return {rule["name"]: rule for rule in group["rules"]}
+
     def _ask(self, what: str, **options: object) -> list[dict[str, Any]]:
-        query = urllib.parse.urlencode(options)
-        with urllib.request.urlopen(f"{self.url}/api/v1/{what}?{query}", timeout=10) as answer:
+        return self._get(f"{what}?{urllib.parse.urlencode(options)}")["result"]
+
+    def _get(self, what: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/api/v1/{what}", timeout=10) as answer:
             found = json.load(answer)
         assert found["status"] == "success", found
-        return found["data"]["result"]
+        return found["data"]
 
     def _is_ready(self) -> bool:
         try:
