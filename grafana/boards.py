@@ -87,6 +87,10 @@ def farm() -> Board:
                'sum(rate(farm_attempts_total{@, result="lost"}[$__rate_interval]))'
                " / sum(rate(farm_attempts_total{@}[$__rate_interval]))"}, most=1.0),
     )  # fmt: skip
+    board.add(
+        bars("Jobs that ended", "In the shown range, by how.", "short",
+             {"{{outcome}}": "sum by (outcome) (increase(farm_jobs_total{@}[$__range]))"}),
+    )  # fmt: skip
     board.row("Dispatch estimates")
     board.add(
         lines("Dispatch estimate", "When a job that is submitted now, and the one at the head of "
