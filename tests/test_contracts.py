@@ -14,11 +14,7 @@ PACKAGES = ("farm", "workers", "provisioner")
 #: a file longer than this is read with a scroll wheel instead of an eye
 LINES_ALLOWED = 400
 #: longer files, each with its reason
-LONG_FILES = {
-    "farm/core/scheduler.py": "what each fact means, all of them in one place",
-    "farm/live/world.py": "the two halves of a world, facts and orders, share one batch",
-    "tests/conformance/test_buildbarn.py": "one interpreter for the steps of recorded scenarios",
-}
+LONG_FILES: dict[str, str] = {}
 
 FORBIDDEN_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 
