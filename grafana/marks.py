@@ -12,10 +12,15 @@ STARTS = (
 )
 
 FORMATS = {
-    "Alerts": {"titleFormat": "{{alertname}}", "textFormat": "{{platform}} {{pool}}"},
+    "Alerts": {
+        "titleFormat": "{{alertname}}",
+        "textFormat": "{{platform}} {{pool}}",
+        "step": "15s",
+    },
     "Scheduler starts": {
         "titleFormat": "scheduler began, or took over",
         "textFormat": "{{instance}}",
+        "step": "15s",
     },
 }
 """Name -> what Grafana's data source for Prometheus shows of it (not in the dashboard's schema)."""
