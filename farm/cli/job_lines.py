@@ -12,7 +12,7 @@ import msgspec
 
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
-from farm.live.messages import flaw_of
+from farm.live.flaws import flaw_of
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -28,7 +28,8 @@ from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import many
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.messages import MAX_TEXT, Cancel, flaw_of
+from farm.live.flaws import MAX_TEXT, flaw_of
+from farm.live.messages import Cancel
 from farm.live.operator import Operator
 from farm.live.reading import AT_ONCE, LiveJob
 

@@ -11,6 +11,7 @@ from farm.core import events
 from farm.core.events import Event
 from farm.core.retirement import pattern_of
 from farm.live import messages as wire
+from farm.live.flaws import flaw_of
 from farm.live.fleet import Fleet
 from farm.live.messages import Envelope, Order, Play
 from farm.live.roster import HostState, Roster
@@ -262,12 +263,12 @@ class Intake:
     def _on_submit(self, report: wire.Submit, at: float) -> None:
         if self.closed:
             return
-        flaws = [flaw for job in report.jobs if (flaw := wire.flaw_of(job)) is not None]
+        flaws = [flaw for job in report.jobs if (flaw := flaw_of(job)) is not None]
         for flaw in flaws[:10]:
             log.warning("refused a submitted job: %s", flaw)
         jobs = report.jobs
         if flaws:
-            jobs = tuple(job for job in jobs if wire.flaw_of(job) is None)
+            jobs = tuple(job for job in jobs if flaw_of(job) is None)
         if self.known is not None and jobs:
             known = self.known([job.id for job in jobs])
             jobs = tuple(job for job in jobs if job.id not in known)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Platform
 from farm.live import messages as wire
+from farm.live.flaws import flaw_of
 from farm.live.messages import VERSION, Envelope, MessageError
 
 JOB = Job(id='j"1', service_time=3.5, platform=Platform("amd64", True), attributes={"user": "ü"})
@@ -123,5 +124,5 @@ def test_deep_json_is_refused():
 )
 def test_unacceptable_jobs_are_named(change, said: str):
     """What makes a submitted job unacceptable is said in words."""
-    assert said in (wire.flaw_of(msgspec.structs.replace(JOB, **change)) or "")
-    assert wire.flaw_of(JOB) is None
+    assert said in (flaw_of(msgspec.structs.replace(JOB, **change)) or "")
+    assert flaw_of(JOB) is None
