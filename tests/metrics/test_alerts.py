@@ -15,6 +15,7 @@ from tests.grafana.conftest import ROOT, load
 FOLDER = ROOT / "deploy" / "prometheus"
 (GROUP,) = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
 RULES = GROUP["rules"]
+REDIS = [("StatefulSet", "redis"), ("Deployment", "redis")]
 BOARDS = [load(path) for path in DASHBOARDS.glob("*.json")]
 
 
@@ -63,3 +64,20 @@ def test_an_alert_says_what_it_is_and_what_to_do(rule):
     assert notes["dashboard"].removeprefix("/d/") in {board["uid"] for board in BOARDS}
     assert notes["runbook"] == f"docs/alerts.md#{rule['alert'].lower()}"
     assert f"\n## {rule['alert']}\n" in (ROOT / "docs" / "alerts.md").read_text()
+
+
+def test_a_deployed_redis_knows_its_limit():
+    """FarmRedisFilling is about maxmemory: well below where the container would be killed."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["redis"]
+    manifests = yaml.safe_load_all((ROOT / "deploy/kubernetes/farm.yaml").read_text())
+    (pod,) = (
+        found["spec"]["template"]["spec"]["containers"][0]
+        for found in manifests
+        if found and (found["kind"], found["metadata"]["name"]) in REDIS
+    )
+    for command, allowed in (
+        (compose["command"], compose["mem_limit"]),
+        (pod["args"], pod["resources"]["limits"]["memory"]),
+    ):
+        (most,) = re.findall(r"--maxmemory (\d+)mb", str(command))
+        assert int(most) <= 0.75 * {"512m": 512, "1Gi": 1024}[allowed]
