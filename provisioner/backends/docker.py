@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from farm.core.errors import InputError
+from farm.core.model import Builder
 from farm.live.messages import Play
 from farm.live.pool_report import HostRecord, PoolReport
 from farm.live.settings import LiveSettings, host_environment
@@ -28,6 +29,7 @@ T = TypeVar("T")
 log = logging.getLogger("farm.provisioner")
 
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
+COMPOSE = "com.docker.compose"
 COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
 #: what every builder is called on its network, so that one question finds them all (Prometheus)
 ALIAS = "builder"
@@ -103,29 +105,20 @@ class DockerBackend:
         settings = msgspec.structs.replace(
             self._settings, host=name, play=msgspec.json.encode(play).decode(), watch_stdin=False
         )
-        self._calling(
-            lambda: self._client.containers.run(
+        # not run(), which would pull an image that is missing: whoever may have put it there
+        container = self._calling(
+            lambda: self._client.containers.create(
                 options.image,
                 [*COMMAND, "--hostname", f"{name}@farm"],
                 name=name,
                 detach=True,
                 environment=host_environment(settings),
-                labels={
-                    ROLE: "builder",
-                    FARM: options.farm,
-                    POOL: builder.pool,
-                    BUILDER: builder.id,
-                },
-                nano_cpus=round(options.cpus * 1e9),
-                mem_limit=options.memory,
-                pids_limit=options.pids,
+                labels=self._labels(builder),
+                **self._limits(),
                 **self._network(),
-                init=True,
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                log_config={"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}},
             )
         )
+        self._calling(container.start)
 
     def remove(self, order: Remove) -> None:
         """Remove a container, running or not."""
@@ -193,6 +186,34 @@ class DockerBackend:
         except self._errors:
             return ""
         return f"; it said: {said[:300]}" if said else ""
+
+    def _labels(self, builder: Builder) -> dict[str, str]:
+        return {
+            ROLE: "builder",
+            FARM: self._options.farm,
+            POOL: builder.pool,
+            BUILDER: builder.id,
+            # an image that docker compose built says of which service it is, and containers take
+            # that over: compose would stop, or replace, builders together with that service
+            f"{COMPOSE}.project": f"{self._options.farm}-builders",
+            f"{COMPOSE}.service": builder.pool,
+            f"{COMPOSE}.container-number": str(builder.index),
+            f"{COMPOSE}.oneoff": "False",
+        }
+
+    def _limits(self) -> dict[str, Any]:
+        options = self._options
+        return {
+            "nano_cpus": round(options.cpus * 1e9),
+            "mem_limit": options.memory,
+            "pids_limit": options.pids,
+            "init": True,
+            "read_only": True,
+            "tmpfs": {"/tmp": "size=64m"},  # noqa: S108 - the container's own
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "log_config": {"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}},
+        }
 
     def _network(self) -> dict[str, Any]:
         network = self._options.network

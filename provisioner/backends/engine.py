@@ -71,4 +71,6 @@ def is_gone(error: BaseException | None) -> bool:
 
 def first_line(error: BaseException) -> str:
     """Return what an error says, short enough for a line of a log."""
-    return str(error).partition("\n")[0][:300]
+    # an error of the Engine's has its own words for it, beside the request that they answer
+    said = str(getattr(error, "explanation", None) or error)
+    return said.partition("\n")[0][:300]

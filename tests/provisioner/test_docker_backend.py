@@ -38,7 +38,7 @@ class FakeEngine:
         self.has_image = True
         self.is_away = False
         self.closed = False
-        self.containers = SimpleNamespace(list=self._list, run=self._run, get=self._get)
+        self.containers = SimpleNamespace(list=self._list, create=self._create, get=self._get)
         self.images = SimpleNamespace(get=self._image)
         self.api = SimpleNamespace(create_endpoint_config=lambda **named: named)
 
@@ -70,9 +70,11 @@ class FakeEngine:
             if wanted.items() <= box["Labels"].items()
         ]
 
-    def _run(self, image: str, command: list[str], **how: Any) -> None:
+    def _create(self, image: str, command: list[str], **how: Any) -> Any:
         self._image(image)
-        self.boxes[how["name"]] = {"Labels": how["labels"], "command": command, "how": how}
+        box = {"Labels": how["labels"], "command": command, "how": how, "State": "created"}
+        self.boxes[how["name"]] = box
+        return SimpleNamespace(start=lambda: box.update(State="running"))
 
     def _get(self, name: str) -> Any:
         self._answer()
@@ -106,17 +108,24 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
         "farm.farm": "farm",
         "farm.pool": "linux",
         "farm.builder": "linux-7",
+        # not those of the image: builders are no containers of the service it was built for
+        "com.docker.compose.project": "farm-builders",
+        "com.docker.compose.service": "linux",
+        "com.docker.compose.container-number": "7",
+        "com.docker.compose.oneoff": "False",
     }
     assert (how["nano_cpus"], how["mem_limit"], how["pids_limit"]) == (1_500_000_000, "256m", 256)
     assert (how["cap_drop"], how["security_opt"]) == (["ALL"], ["no-new-privileges"])
     assert "privileged" not in how
     assert "volumes" not in how
+    assert (how["read_only"], how["tmpfs"]) == (True, {"/tmp": "size=64m"})
     assert (how["network"], how["init"], how["detach"]) == ("farm_default", True, True)
     environment = how["environment"]
     assert environment["FARM_REDIS_URL"] == SETTINGS.redis_url
     assert environment["FARM_HOST"] == name
     assert decode_play(environment["FARM_PLAY"]) == PLAY
     assert box["command"][:1] == ["celery"]
+    assert box["State"] == "running"
     assert json.loads(environment["FARM_PLAY"])["speed"] == 10.0
 
 
