@@ -207,7 +207,8 @@ def describe_trouble(keeping: Keeping, now: float) -> str:
     wait = max(0.0, keeping.not_before - now)
     count = f"{keeping.failures} boots" if keeping.failures > 1 else "a boot"
     row = " in a row" if keeping.failures > 1 else ""
-    return f"{count} failed{row} ({keeping.trouble}); next try in {wait:.0f} s"
+    following = f"next try in {wait:.0f} s" if wait else "trying again"
+    return f"{count} failed{row} ({keeping.trouble}); {following}"
 
 
 def _allowed(report: PoolReport, patience: Patience) -> float:
