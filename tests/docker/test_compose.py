@@ -68,6 +68,7 @@ def test_a_trace_is_worked_off_whatever_dies(farms: Farms, newest: Compose, sour
     )  # fmt: skip
     assert f"{JOBS} jobs submitted" in told
     farm.until(lambda: len(farm.builders()) == 3, "the pool's growth")
+    assert len(services(farm)) == 5, "compose takes no builder for a service's container"
     farm.until(lambda: sum(farm.ended().values()) >= 5, "the first ends")
     farm.until(lambda: builders_up(farm) == 3, "metrics of all builders")
 

@@ -1,0 +1,223 @@
+"""What may go wrong around a composed farm: bounded, told once, and over when its cause is.
+
+One farm for all of it. Its jobs have no second try: whatever costs an attempt fails a job.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.docker.composed import Composed
+from tests.docker.engine import Engine
+from tests.docker.generations import Compose
+from tests.docker.relay import Relay
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+
+SCENARIO = """
+name: faults
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    slots: 2
+    provisioner: {algorithm: target-wait, objective: 30s, hold: 60s, min: 1, max: 3, interval: 10s}
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
+scheduling: {retries: 0}
+live: {speed: 20}
+"""
+#: never joins
+SLEEPER = 'FROM {image}\nENTRYPOINT ["sh", "-c", "sleep 9999"]\n'
+
+
+class Faulty(Composed):
+    """A farm that is up, whose way to the Engine can be cut and whose builders' image changed."""
+
+    relay: Relay
+    builders_image: str
+
+    def submit(self, count: int, service_time: str = "80s") -> None:
+        """Hand jobs in."""
+        self.farm("submit", "--quiet", "--service-time", service_time, "--count", str(count))
+
+    def assert_all_succeeded(self) -> None:
+        """Every job that was ever handed in, at its first try."""
+        jobs = self.status()["submitted"]
+        self.until(lambda: sum(self.ended().values()) == jobs, "the end of all jobs", 240)
+        assert self.ended() == {"succeeded": jobs}
+
+    def is_idle(self) -> bool:
+        """Whether the least pool is there, and nothing to do."""
+        builders = self.status()["builders"]
+        return len(self.builders()) == 1 and builders.get("idle") == 1
+
+
+@pytest.fixture(scope="module")
+def faulty(
+    engine: Engine, newest: Compose, source: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Faulty]:
+    """The farm, up."""
+    (source / "examples/faults.yaml").write_text(SCENARIO)
+    relay = Relay(tmp_path_factory.mktemp("relay"), engine.socket)
+    relay.mend()
+    image = "build-farm:test-builders"
+    farm = Faulty(
+        engine, newest, source, "farmfaults",
+        FARM_SCENARIO="examples/faults.yaml",
+        FARM_BUILDER_IMAGE=image,
+        FARM_BOOT_TIMEOUT="15",
+        FARM_KEEP_BUILDERS="1",
+        FARM_DOCKER_SOCKET=str(relay.folder),
+        FARM_DOCKER_HOST="unix:///var/run/docker.sock/engine.sock",
+    )  # fmt: skip
+    farm.relay, farm.builders_image = relay, image
+    try:
+        farm.compose("build", "scheduler", timeout=800)
+        engine.docker("tag", farm.environment["FARM_IMAGE"], image)
+        farm.compose("up", "-d", "redis", "scheduler", "provisioner")
+        yield farm
+    finally:
+        farm.end()
+        relay.cut()
+        engine.docker("rmi", image)
+
+
+@pytest.fixture
+def farm(faulty: Faulty) -> Iterator[Faulty]:
+    """The farm, idle; each test leaves it as it was, or the next one fails."""
+    faulty.until(faulty.is_idle, "the least pool")
+    yield faulty
+    faulty.relay.mend()
+    faulty.engine.docker("tag", faulty.environment["FARM_IMAGE"], faulty.builders_image)
+
+
+def test_the_engine_goes_away_and_comes_back(farm: Faulty):
+    """What runs goes on, nobody is started or removed, it is said once; then the pool grows."""
+    (builder,) = farm.builders()
+    farm.relay.cut()
+    farm.until(lambda: "Docker Engine" in farm.pool()["trouble"], "telling it")
+    farm.submit(24)
+    farm.until(lambda: sum(farm.ended().values()) >= 3, "work going on")
+    assert farm.builders() == [builder]
+    told = [line for line in farm.log("provisioner").splitlines() if "Docker Engine:" in line]
+    assert len(told) <= 2, "once, or twice if a call was on its way"
+
+    farm.relay.mend()
+    farm.until(lambda: len(farm.builders()) == 3, "growth")
+    farm.until(lambda: farm.pool()["trouble"] == "", "forgetting it")
+    assert "the backend works again" in farm.log("provisioner")
+    farm.assert_all_succeeded()
+
+
+def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty):
+    """SIGKILL, then `restart`: the same containers, the same attempts (FARM_KEEP_BUILDERS=1)."""
+    farm.submit(42)
+    farm.until(lambda: farm.status()["builders"].get("building") == 3, "growth")
+    builders = sorted(farm.builders())
+    began = farm.log("provisioner").count("sizing linux")
+
+    farm.die("provisioner")
+    farm.until(lambda: farm.log("provisioner").count("sizing linux") == began + 1, "its return")
+    farm.compose("restart", "scheduler", "provisioner")
+    farm.until(lambda: farm.log("provisioner").count("sizing linux") == began + 2, "its return")
+    farm.until(lambda: farm.log("scheduler").count("in charge of") >= 2, "the scheduler's")
+    assert sorted(farm.builders()) == builders
+    farm.assert_all_succeeded()
+    assert farm.status()["builders"].get("lost", 0) == 0
+
+
+def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
+    """Its file has every job and attempt; all wait for it, and go on by themselves."""
+    farm.submit(30)
+    farm.until(lambda: len(farm.builders()) == 3, "growth")
+    before = farm.status()
+    farm.engine.docker("kill", farm.service("redis"))
+    farm.until(lambda: "the Redis server is away" in farm.log("provisioner"), "noticing it")
+    farm.engine.docker("start", farm.service("redis"))
+    farm.until(lambda: "the Redis server is back" in farm.log("provisioner"), "noticing that too")
+    farm.assert_all_succeeded()
+    assert farm.status()["submitted"] == before["submitted"]
+    assert farm.state(farm.service("scheduler"))["Running"]
+
+
+def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
+    """Told by log and `farm pools`, tried ever more rarely, nothing left over; then all is well."""
+    farm.compose("stop", "provisioner")
+    farm.until(lambda: farm.pool()["trouble"] == "no provisioner is at work", "telling it")
+    for name in farm.builders():
+        farm.engine.docker("rm", "--force", name)
+    farm.engine.docker("rmi", farm.builders_image)
+    farm.compose("start", "provisioner")
+    missing = f"Docker image '{farm.builders_image}' is not there"
+    farm.until(lambda: missing in farm.pool()["trouble"], "telling what is missing")
+    assert missing in farm.log("provisioner")
+
+    sleeper = SLEEPER.format(image=farm.environment["FARM_IMAGE"])
+    farm.engine.docker("build", "-q", "-t", farm.builders_image, "-", stdin=sleeper)
+    farm.until(lambda: "did not join within 15 s" in farm.pool()["trouble"], "giving it up")
+    farm.until(lambda: farm.builders(everything=True) == [], "removing it")
+    tries = tries_to_start(farm)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert pauses
+    assert all(pause > 1.5 * 2**number for number, pause in enumerate(pauses))
+
+    farm.engine.docker("tag", farm.environment["FARM_IMAGE"], farm.builders_image)
+    farm.until(farm.is_idle, "a builder that comes")
+    assert farm.pool()["trouble"] == ""
+
+
+def tries_to_start(farm: Composed) -> list[float]:
+    """Return when builders were to be started since the provisioner's last start."""
+    last_life = farm.log("provisioner").rpartition("sizing linux")[2].splitlines()
+    return [
+        datetime.fromisoformat(line[:23].replace(",", ".")).timestamp()
+        for line in last_life
+        if "started builder" in line or "cannot be started" in line
+    ]
+
+
+def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
+    """By Redis (a wrong password), or by a socket that nobody listens at."""
+    refused = ("scheduler", "provisioner", "load", "builder")
+    wrong = {name: started(farm, name, "FARM_REDIS_PASSWORD=wrong") for name in refused}
+    alone = started(farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:")
+    again = farm.engine.docker(
+        "run", "--detach", "--restart", "unless-stopped", "--network", farm.name,
+        "--label", f"com.docker.compose.project={farm.name}", "--env", "FARM_REDIS_HOST=redis",
+        "--env", "FARM_REDIS_PASSWORD=wrong", farm.environment["FARM_IMAGE"],
+        "farm", "scheduler", "examples/demo.yaml",
+    ).strip()  # fmt: skip
+    try:
+        for name, process in wrong.items():
+            assert_refused(name, process, "refuses us")
+        assert_refused("provisioner", alone, "no Docker Engine answers")
+        count = farm.engine.docker("inspect", "--format", "{{.RestartCount}}", again)
+        assert int(count) <= 12, "the Engine's pauses grow, as long as it ends at once"
+    finally:
+        farm.engine.docker("rm", "--force", again)
+
+
+def started(farm: Composed, service: str, *settings: str) -> subprocess.Popen[str]:
+    """Start a service once, with these settings, beside the one that is there."""
+    extra = [word for one in settings for word in ("-e", one)]
+    command = farm.command("run", "--rm", "-T", "--no-deps", *extra, service)
+    return subprocess.Popen(
+        command, env=farm.environment, cwd=farm.source, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def assert_refused(name: str, process: subprocess.Popen[str], why: str) -> None:
+    """One message, exit code 2, no password."""
+    said, _ = process.communicate(timeout=90)
+    assert process.returncode == 2, (name, said)
+    (line,) = [line for line in said.splitlines() if "rror" in line]
+    assert why in line, name
+    assert "Traceback" not in said
+    assert "wrong" not in said
