@@ -15,8 +15,8 @@ from farm.live.server import free_port
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
+from tests.provisioner.prepared_world import report
 from tests.provisioner.stub_cluster import StubCluster, account_in
-from tests.provisioner.test_prepared_backend import report
 
 SETTLE = 10.0
 
