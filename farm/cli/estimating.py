@@ -9,7 +9,8 @@ import msgspec
 from farm.assembly import estimator_of
 from farm.core.dispatch_estimator import RULES
 from farm.core.errors import InputError
-from farm.core.giving_estimates import EstimatingWorld, FormulaGiver, Giver
+from farm.core.formula_giver import FormulaGiver
+from farm.core.giving_estimates import EstimatingWorld, Giver, Tell
 from farm.core.runtime_estimators import (
     Learner,
     RuntimeDistribution,
@@ -19,6 +20,7 @@ from farm.core.runtime_estimators import (
 )
 from farm.core.scheduler import Scheduler
 from farm.driver import World
+from farm.live.world import LiveWorld
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.sim.giving_rollouts import RolloutGiver
@@ -65,10 +67,21 @@ class Estimating:
 
     def around(self, world: World, scheduler: Scheduler) -> World:
         """Return the world whose submissions are followed by estimates."""
+        return self._made(world, scheduler) if self._givers else world
+
+    def around_live(self, world: LiveWorld, scheduler: Scheduler) -> World:
+        """Return a live world whose submissions are followed by estimates when there is time."""
         if not self._givers:
             return world
+        made = self._made(world, scheduler, world.tell)
+        world.background.add(made.step)
+        return made
+
+    def _made(
+        self, world: World, scheduler: Scheduler, tell: Tell | None = None
+    ) -> EstimatingWorld:
         return EstimatingWorld(
-            world, scheduler, self._givers, every=self._every, learners=self._learners
+            world, scheduler, self._givers, every=self._every, learners=self._learners, tell=tell
         )
 
 

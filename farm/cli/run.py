@@ -114,7 +114,7 @@ def run(
                 progress=metering.progress(display.show if display else None),
                 on_up=up,
                 on_tick=tick,
-                around=lambda world: estimating.around(world, scheduler),
+                around=lambda world: estimating.around_live(world, scheduler),
                 meter=metering.metrics,
             )
     finally:

@@ -93,7 +93,7 @@ def scheduler(
             on_up=up,
             on_tick=desk.tick,
             meter=metering.metrics,
-            around=lambda world: estimating.around(world, brain),
+            around=lambda world: estimating.around_live(world, brain),
         )
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)

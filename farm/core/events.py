@@ -137,6 +137,8 @@ class BuilderLost(
     kind = "builder-lost"
     builder: str
     reason: str = ""
+    #: it was told to go: its attempts do not count against their jobs (``retries``)
+    excused: bool = False
 
 
 class AttemptLost(
@@ -183,7 +185,7 @@ class EstimateMade(
     """A dispatch-time estimate was given to somebody (a record, not an order).
 
     ``dispatch_at`` is the estimate as an instant (of a distribution: its median); None: no builder
-    can run the job.
+    can run the job. ``asked_at``: when it was asked for, if that was earlier than ``at``.
     """
 
     kind = "estimate-made"
@@ -199,6 +201,7 @@ class EstimateMade(
     #: of a distribution: its mean, and its quantiles 0.1, 0.2, … 0.9
     mean_at: float | None = None
     quantiles_at: tuple[float, ...] = ()
+    asked_at: float | None = None
 
 
 Event = (

@@ -1,31 +1,30 @@
 """Gives every submitted job its dispatch estimate, as a fact of the run.
 
 ``EstimatingWorld`` stands before any world, simulated or live: after a submission was handled it
-puts in one ``EstimateMade`` fact for each job and each giver, stamped with the submission's time.
-The scheduler only records them, so they change nothing in the run.
+puts in one ``EstimateMade`` fact for each job and each giver. The scheduler only records them, so
+they change nothing in the run.
+
+A simulated farm stands still meanwhile: its estimates follow their submission at once. A live one
+does not wait: what takes long is done in small steps between its facts, of the farm as it was at
+the first step, and the estimates come when they are ready, saying when they were asked for.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
-import numpy as np
 
 from farm.core.commands import Command
-from farm.core.dispatch_estimator.capacity import Capacity
-from farm.core.dispatch_estimator.rules import Rules
-from farm.core.dispatch_estimator.sweep import QueueEstimates, WaitingColumns
-from farm.core.dispatch_estimator.view import JobView
-from farm.core.dispatch_estimator.working_state import builder_view, job_view
 from farm.core.events import EstimateMade, Event, JobsSubmitted
-from farm.core.model import Builder, Job, Platform
-from farm.core.runtime_estimators import Learner, RuntimeEstimator
+from farm.core.runtime_estimators import Learner
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
+
+Tell = Callable[[Callable[[float], Event]], None]
+"""Puts a fact into a world, made at the farm time at which it is put in."""
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -41,9 +40,14 @@ class Giver(Protocol):
 
     rules: str
     run_times: str
+    #: ``prepare`` may be spread over some time
+    in_steps: bool
+
+    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
+        """Return the steps after which ``give`` is cheap; they are about the farm of now."""
 
     def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
-        """Return an estimate for each of these waiting jobs, in order."""
+        """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
 
 
 class World(Protocol):
@@ -56,11 +60,23 @@ class World(Protocol):
         """Carry out one order."""
 
 
+class _Asked(msgspec.Struct, frozen=True):
+    """Jobs whose submission was handled at this farm time, and how many waited then."""
+
+    at: float
+    jobs: list[JobState]
+    depth: int
+
+
 class EstimatingWorld:
     """A world whose submissions are followed by the estimates that the givers make of them.
 
     Every ``every``-th submitted job is given estimates (1: all). ``learners`` take all facts in:
     they teach the runtime estimators of the givers that do not use the scheduler's own.
+
+    ``tell``: how facts are put in later (a live world). Then givers that can work in steps do, and
+    somebody calls ``step`` whenever there is time. What is submitted meanwhile has its turn
+    afterwards, all together; a job that waits no more by then is estimated like a new one.
     """
 
     def __init__(
@@ -71,34 +87,67 @@ class EstimatingWorld:
         *,
         every: int = 1,
         learners: Sequence[Learner] = (),
+        tell: Tell | None = None,
     ) -> None:
         self.execute = world.execute
         self._next = world.next_event
         self._scheduler = scheduler
-        self._givers = givers
+        self._prompt = [giver for giver in givers if tell is None or not giver.in_steps]
+        self._patient = [giver for giver in givers if giver not in self._prompt]
         self._every = every
         self._learners = learners
+        self._tell = tell
         self._submitted: JobsSubmitted | None = None
         self._count = 0
         self._facts: deque[EstimateMade] = deque()
+        #: what the patient givers are asked for, and what they are at
+        self._asked: list[_Asked] = []
+        self._work: Iterator[None] | None = None
+        #: farm time of the last fact
+        self._at = 0.0
 
     def next_event(self) -> Event | None:
         """Return the next fact: an estimate that is due, else what the world says."""
         if self._submitted is not None:
             self._estimate(self._submitted)
             self._submitted = None
-        if self._facts:
-            return self._facts.popleft()
-        event = self._next()
+        event = None if self._facts else self._next()
         if event is None:
-            return None
+            return self._answered()
+        self._at = event.at
         for learner in self._learners:
             learner.take(event)
         if type(event) is JobsSubmitted:
             self._submitted = event
         return event
 
+    def _answered(self) -> Event | None:
+        """Return the next estimate; None: the world is over, and everything is answered."""
+        while not self._facts and self._go_on():
+            pass
+        return _stamped(self._facts.popleft(), self._at) if self._facts else None
+
     def _estimate(self, event: JobsSubmitted) -> None:
+        chosen = self._chosen(event)
+        if not chosen:
+            return
+        waiting = [state for state in chosen if executing(state).slot is None]
+        depth = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
+        asked = _Asked(event.at, waiting, depth)
+        for giver in self._prompt:
+            if waiting:
+                for _ in giver.prepare(self._scheduler, event.at):
+                    pass
+            self._answer(giver, chosen, asked, event.at)
+        for giver in self._patient:
+            self._answer(giver, [s for s in chosen if executing(s).slot is not None], asked, 0.0)
+        if waiting and self._patient:
+            self._asked.append(asked)
+            if self._work is None:
+                self._begin()
+
+    def _chosen(self, event: JobsSubmitted) -> list[JobState]:
+        """Return those of the submitted jobs that are given estimates."""
         chosen = []
         for job in event.jobs:
             self._count += 1
@@ -106,139 +155,69 @@ class EstimatingWorld:
                 state = self._scheduler.jobs.get(job.id)
                 if state is not None and state.job is job:
                     chosen.append(state)
-        if not chosen:
-            return
-        at = event.at
-        waiting = [state for state in chosen if _executing(state).slot is None]
-        depth = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
-        for giver in self._givers:
-            given = iter(giver.give(self._scheduler, waiting, at)) if waiting else iter(())
-            for state in chosen:
-                # one that was dispatched at once has its answer
-                waits = _executing(state).slot is None
-                found = next(given) if waits else Given(at)
-                self._facts.append(
-                    EstimateMade(
-                        at,
-                        state.job.id,
-                        giver.rules,
-                        found.dispatch_at,
-                        giver.run_times,
-                        depth if waits else 0,
-                        found.mean_at,
-                        found.quantiles_at,
-                    )
+        return chosen
+
+    def _answer(self, giver: Giver, states: Sequence[JobState], asked: _Asked, at: float) -> None:
+        """Let a giver that is prepared give its estimates of jobs, as of ``at``."""
+        waiting = {id(state) for state in asked.jobs}
+        wanted = [state for state in states if id(state) in waiting]
+        given = iter(giver.give(self._scheduler, wanted, at)) if wanted else iter(())
+        for state in states:
+            # one that was dispatched at once has its answer
+            waits = id(state) in waiting
+            found = next(given) if waits else Given(asked.at)
+            self._facts.append(
+                EstimateMade(
+                    asked.at,
+                    state.job.id,
+                    giver.rules,
+                    found.dispatch_at,
+                    giver.run_times,
+                    asked.depth if waits else 0,
+                    found.mean_at,
+                    found.quantiles_at,
                 )
+            )
+
+    # --- in steps ---------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Work a little on what was asked for; return whether there is more to do."""
+        more = self._go_on()
+        while self._facts and self._tell is not None:
+            made = self._facts.popleft()
+            self._tell(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
+        return more
+
+    def _go_on(self) -> bool:
+        if self._work is None and self._asked:
+            self._begin()
+        if self._work is not None and next(self._work, self) is self:
+            self._work = None
+        return self._work is not None or bool(self._asked)
+
+    def _begin(self) -> None:
+        """Begin to answer all that was asked for so far; note at once what the farm is like."""
+        batch, self._asked = self._asked, []
+        steps = [giver.prepare(self._scheduler, self._at) for giver in self._patient]
+        self._work = self._working(steps, batch, self._at)
+
+    def _working(
+        self, steps: list[Iterator[None]], batch: list[_Asked], at: float
+    ) -> Iterator[None]:
+        for giver, work in zip(self._patient, steps, strict=True):
+            yield from work
+            for asked in batch:
+                self._answer(giver, asked.jobs, asked, at)
 
 
-def _executing(state: JobState) -> JobState:
+def executing(state: JobState) -> JobState:
+    """Return the job whose execution serves this one."""
     return state.leader or state
 
 
-class FormulaGiver:
-    """Launchpad's formula under one rule set.
-
-    The queue is swept anew for each submission while it is short (``swept_at_most`` jobs) and at
-    most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is
-    that of a new job behind all that waited at the last sweep, which costs a few microseconds (and
-    is too late for a job that the policy puts further ahead).
-    ``estimator``: whose run times; None: what the scheduler ordered by.
-    """
-
-    def __init__(
-        self,
-        rules: Rules,
-        run_times: str,
-        estimator: RuntimeEstimator | None = None,
-        *,
-        refresh: float = 5.0,
-        swept_at_most: int = 1000,
-    ) -> None:
-        self.rules = rules.name
-        self.run_times = run_times
-        self._rules = rules
-        self._estimator = estimator
-        self._refresh = refresh
-        self._swept_at_most = swept_at_most
-        self._swept_at = -float("inf")
-        self._sweep: QueueEstimates | None = None
-        self._places: dict[int, int] = {}
-
-    def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
-        """Return an estimate for each of these waiting jobs, in order."""
-        depth = sum(lane.waiting for lane in scheduler.dispatcher.matching.lanes)
-        if self._sweep is None or depth <= self._swept_at_most or at >= self._next_sweep_at:
-            self._sweep_queue(scheduler, at)
-        return [Given(self._instant(_executing(state), at)) for state in jobs]
-
-    @property
-    def _next_sweep_at(self) -> float:
-        return self._swept_at + self._refresh
-
-    def _sweep_queue(self, scheduler: Scheduler, at: float) -> None:
-        states = waiting_in_order(scheduler)
-        self._swept_at = at
-        self._sweep = sweep_of(scheduler, states, at, self._rules, self._estimator)
-        self._places = {state.serial: place for place, state in enumerate(states)}
-
-    def _instant(self, state: JobState, at: float) -> float | None:
-        if self._sweep is None:
-            raise RuntimeError("estimates are asked for after a sweep")
-        place = self._places.get(state.serial)
-        if place is not None:
-            seconds: float | None = float(self._sweep.estimate_s[place])
-        else:
-            seconds = self._sweep.new_job(state.job.platform)
-        return None if seconds is None or seconds != seconds else at + seconds
-
-
-def waiting_in_order(scheduler: Scheduler) -> list[JobState]:
-    """Return all waiting jobs as they would be dispatched: always the best head of all queues."""
-    queues = [lane.queue.in_order() for lane in scheduler.dispatcher.matching.lanes if lane.waiting]
-    if len(queues) == 1:
-        return list(queues[0])
-    return list(heapq.merge(*queues, key=lambda state: state.key))
-
-
-def sweep_of(
-    scheduler: Scheduler,
-    waiting: Sequence[JobState],
-    at: float,
-    rules: Rules,
-    estimator: RuntimeEstimator | None = None,
-) -> QueueEstimates:
-    """Estimate the dispatch of every waiting job in one pass.
-
-    Run times are kind-level for waiting jobs and builder-level for those on a builder; without an
-    ``estimator`` the waiting ones count with what the scheduler ordered by.
-    """
-    expected = scheduler.estimator.estimate if estimator is None else estimator.estimate
-    builders = list(scheduler.builders.values())
-    held = [
-        _with_duration(job_view(slot.running, at), expected, slot.running.job, state.builder)
-        for state in builders
-        for slot in state.slots
-        if slot.running is not None
-    ]
-    seen: dict[Platform, int] = {}
-    columns = WaitingColumns(
-        platforms=(),
-        codes=np.array(
-            [seen.setdefault(state.job.platform, len(seen)) for state in waiting], dtype=np.int32
-        ),
-        durations=np.array(
-            [state.estimated_time for state in waiting]
-            if estimator is None
-            else [estimator.estimate(state.job) for state in waiting],
-            dtype=np.float64,
-        ),
-    )
-    columns = msgspec.structs.replace(columns, platforms=tuple(seen))
-    capacity = Capacity([builder_view(state) for state in builders], held, rules)
-    return QueueEstimates(columns, capacity, rules)
-
-
-def _with_duration(
-    view: JobView, expected: Callable[[Job, Builder], float], job: Job, builder: Builder
-) -> JobView:
-    return msgspec.structs.replace(view, duration_s=expected(job, builder))
+def _stamped(made: EstimateMade, at: float) -> EstimateMade:
+    """Return an estimate that is put in now, at this farm time."""
+    if made.at == at:
+        return made
+    return msgspec.structs.replace(made, at=at, asked_at=made.at)

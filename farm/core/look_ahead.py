@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterator
-from itertools import chain
 
 from farm.core.platform_queue import Entry, PlainQueue
 from farm.core.state import JobState, JobStatus, Slot
@@ -46,5 +44,5 @@ class LookAheadQueue(PlainQueue):
             self._waiting -= 1
             state.key = (*state.key,)  # its entry counts no more, not even if it waits again
 
-    def _entries(self) -> Iterator[Entry]:
-        return filter(self._counts, chain(self._front, self._heap))
+    def _entries(self) -> list[Entry]:
+        return [*filter(self._counts, self._front), *super()._entries()]

@@ -60,8 +60,8 @@ class PlatformQueue(Protocol):
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without disturbing the queue."""
 
-    def order_kept(self) -> Iterator[JobState | None]:
-        """Yield the waiting jobs as ``in_order`` would now, however the queue changes meanwhile.
+    def order_kept(self) -> Iterator[Entry | None]:
+        """Yield the jobs, with their keys, as ``in_order`` would now, however the queue changes.
 
         For whoever takes a long look in small steps: none of the iterator's takes more than
         about a millisecond (None: nothing to show yet).
@@ -163,12 +163,16 @@ class PlainQueue:
         for _, state in sorted(self._entries(), key=lambda entry: entry[0]):
             yield state
 
-    def order_kept(self) -> Iterator[JobState | None]:
+    def order_kept(self) -> Iterator[Entry | None]:
         """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
-        return _sorted_in_steps(list(self._entries()))
+        return _sorted_in_steps(self._entries())
 
-    def _entries(self) -> Iterator[Entry]:
-        return filter(self._counts, self._heap)
+    def _entries(self) -> list[Entry]:
+        return [
+            entry
+            for entry in self._heap
+            if entry[1].key is entry[0] and entry[1].status is JobStatus.WAITING
+        ]
 
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
@@ -185,13 +189,12 @@ class PlainQueue:
         return found
 
 
-def _sorted_in_steps(entries: list[Entry]) -> Iterator[JobState | None]:
+def _sorted_in_steps(entries: list[Entry]) -> Iterator[Entry | None]:
     portions = []
     for begin in range(0, len(entries), SORTED_AT_ONCE):
         portions.append(sorted(entries[begin : begin + SORTED_AT_ONCE]))
         yield None
-    for _, state in heapq.merge(*portions):
-        yield state
+    yield from heapq.merge(*portions)
 
 
 def _best_key(state: JobState) -> tuple[Any, ...]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
-import math
-
 import msgspec
 
-from farm.core.dispatch_estimator.working_state import queue_estimates
+from farm.core.dispatch_estimator.in_steps import QueueSweep
 from farm.core.explain import Decision
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
@@ -83,11 +80,9 @@ def _waiting(state: JobState, scheduler: Scheduler, at: float) -> Waiting:
 def _estimate(state: JobState, scheduler: Scheduler, at: float) -> float | None:
     """Estimate when the job is dispatched: O(n log n) in all waiting jobs."""
     lanes = scheduler.dispatcher.matching.lanes
-    queues = [lane.queue.in_order() for lane in lanes]
-    waiting = list(heapq.merge(*queues, key=lambda one: one.key))
-    place = next(n for n, one in enumerate(waiting) if one is state)
-    seconds = float(queue_estimates(scheduler.builders.values(), waiting, at).estimate_s[place])
-    return None if math.isnan(seconds) else seconds
+    sweep = QueueSweep(lanes, scheduler.builders.values(), at)
+    sweep.finish()
+    return sweep.estimate_of(state)
 
 
 def _why(job: Waiting, scheduler: Scheduler) -> str:

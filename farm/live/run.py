@@ -112,7 +112,7 @@ def run_live(
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None,
     on_tick: Callable[[LiveWorld], None] | None = None,
     meter: Meter | None = None,
-    around: Callable[[World], World] | None = None,
+    around: Callable[[LiveWorld], World] | None = None,
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
@@ -157,7 +157,7 @@ class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
     on_up: Callable[[LiveWorld, HostProcesses], None] | None
     on_tick: Callable[[LiveWorld], None] | None
     meter: Meter | None
-    around: Callable[[World], World] | None
+    around: Callable[[LiveWorld], World] | None
 
 
 class _Farm:

@@ -22,6 +22,7 @@ from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pool_spec import PoolSpec
 from farm.core.snapshot import condition_of
+from farm.live.background import Background
 from farm.live.clock import FarmClock
 from farm.live.connection import LOST_CONNECTION, Retrying
 from farm.live.ending import Ending, StayingUp
@@ -54,6 +55,12 @@ class Meter(Protocol):
 
     def lag(self, seconds: float) -> None:
         """The report taken in last had lain in the inbox for so long."""
+
+    def aside(self, seconds: float) -> None:
+        """Something else than reports was seen to for so long."""
+
+    def step(self) -> bool:
+        """Work for a millisecond or two on the metrics; return whether there is more to do."""
 
 
 class LiveStatus(msgspec.Struct, frozen=True):
@@ -120,6 +127,10 @@ class LiveWorld:
         self._stays = stays
         self._counts = Counts()
         self._meter = meter
+        #: what is done in small steps between batches of reports
+        self.background = Background()
+        if meter is not None:
+            self.background.add(meter.step)
         #: when the reports came that are being decided on (real)
         self._cycle_began: float | None = None
         timeouts = {p.name: p.idle_timeout for p in pools if p.idle_timeout is not None}
@@ -156,8 +167,11 @@ class LiveWorld:
             if self._ending.is_over(self.clock.now(), now):
                 return None
             self._ending.look(self.clock.now(), now)
+            pause = self.background.turn()
+            if self._meter is not None:
+                self._meter.aside(time.monotonic() - now)
             if not facts:
-                self.take_in()
+                self.take_in(MAX_WAIT if pause is None else min(pause, MAX_WAIT))
         fact = facts.popleft()
         self._mirror.touch(fact)
         return fact

@@ -170,6 +170,12 @@ SCHEDULER = _of(
         buckets=MICROSECONDS,
     ),
     Metric(
+        "farm_scheduler_aside_seconds",
+        "histogram",
+        "Real time for which reports had to wait for something else: estimates, publications.",
+        buckets=MICROSECONDS,
+    ),
+    Metric(
         "farm_scheduler_event_lag_seconds",
         "gauge",
         "Real time that the report taken in last had lain in the inbox.",

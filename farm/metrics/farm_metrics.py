@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from farm.core.commands import Command
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
+from farm.metrics.close_look import CloseLook
 from farm.metrics.gauges import Gauges
 from farm.metrics.series import Labels, Readings, Series
 from farm.metrics.shares import Shares
@@ -24,7 +25,7 @@ INTERVAL = 0.5
 CLOSE_INTERVAL = 5.0
 #: … and at least so many times what the last one took: it may cost the scheduler 2 %
 CLOSE_RATIO = 50.0
-#: beyond so many waiting jobs even one such look would be felt
+#: beyond so many waiting jobs a look would take so long that its answer is an old one
 MOST_WAITING = 200_000
 
 
@@ -35,6 +36,8 @@ class FarmMetrics:
         scheduler: whose farm it is.
         speed: farm seconds in a real second.
         desired: how many builders each fixed pool should have.
+        in_steps: somebody calls ``step`` again and again, so what takes long need not be done at
+            once.
         monotonic: real seconds.
     """
 
@@ -44,6 +47,7 @@ class FarmMetrics:
         *,
         speed: float = 1.0,
         desired: Mapping[str, int] | None = None,
+        in_steps: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
@@ -57,12 +61,16 @@ class FarmMetrics:
             (pool,): float(count) for pool, count in (desired or {}).items()
         }
         self._next_publication = 0.0
+        self._in_steps = in_steps
+        self._look: CloseLook | None = None
+        self._look_took = 0.0
         self._next_close_look = 0.0
         series.set("farm_clock_speed_ratio", {(): speed})
         series.set("farm_build_info", build_info())
         series.set("farm_scheduler_leader", {(): 0.0})
         series.begin("farm_scheduler_cycle_seconds")
         series.begin("farm_scheduler_commit_seconds")
+        series.begin("farm_scheduler_aside_seconds")
         self._readings: Readings = series.frozen()
         self.adopt()
 
@@ -91,8 +99,8 @@ class FarmMetrics:
         """Publish the farm as it stands."""
         series, tally = self._series, self._tally
         self._gauges.look()
-        if self._monotonic() >= self._next_close_look:
-            self._look_closely(at)
+        if self._look is None and self._monotonic() >= self._next_close_look:
+            self._begin_to_look(at)
         if self._shares is not None:
             builders = self._scheduler.builders.values()
             series.set("farm_share_slots", self._shares.slots(builders))
@@ -118,18 +126,42 @@ class FarmMetrics:
         """The report taken in last had lain in the inbox for so long (real seconds)."""
         self._series.set("farm_scheduler_event_lag_seconds", {(): max(0.0, seconds)})
 
+    def aside(self, seconds: float) -> None:
+        """Something else than reports was seen to for so long (real seconds)."""
+        self._series.observe("farm_scheduler_aside_seconds", seconds)
+
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""
         self._series.set("farm_scheduler_leader", {(): float(in_charge)})
         self._readings = self._series.frozen()
 
-    def _look_closely(self, at: float) -> None:
+    # --- looking at every waiting job -------------------------------------------------------
+
+    def step(self) -> bool:
+        """Look on at the waiting jobs for a millisecond or so; return whether there are more."""
+        if self._look is None:
+            return False
+        began = self._monotonic()
+        more = self._look.step()
+        if not more:
+            self._gauges.show(self._look)
+            self._tally.new_job_estimates = self._look.new_jobs()
+            self._look = None
+        self._look_took += self._monotonic() - began
+        if not more:
+            pause = max(CLOSE_INTERVAL, CLOSE_RATIO * self._look_took)
+            self._next_close_look = self._monotonic() + pause
+        return more
+
+    def _begin_to_look(self, at: float) -> None:
         waiting = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
         if waiting > MOST_WAITING:
+            self._gauges.show_nothing()
             self._tally.new_job_estimates = {}
             self._next_close_look = self._monotonic() + CLOSE_INTERVAL
             return
         began = self._monotonic()
-        self._tally.new_job_estimates = self._gauges.look_closely(at)
-        ended = self._monotonic()
-        self._next_close_look = ended + max(CLOSE_INTERVAL, CLOSE_RATIO * (ended - began))
+        self._look = self._gauges.look_closely(at)
+        self._look_took = self._monotonic() - began
+        while not self._in_steps and self.step():
+            pass

@@ -1,19 +1,19 @@
 """What a farm looks like right now, counted from the scheduler's own numbers.
 
 The scheduler's thread calls this a few times per second and publishes the result; a scrape only
-reads what was published. Queues cost O(platforms), builders O(builders and slots), and the
-estimates, which look at every waiting job, are made less often.
+reads what was published. Queues cost O(platforms), builders O(builders and slots); the estimates,
+which look at every waiting job, are made less often, and in steps.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
+from collections.abc import Mapping
 
-from farm.core.dispatch_estimator.working_state import queue_estimates
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
 from farm.metrics.catalogue import NAMES
+from farm.metrics.close_look import CloseLook
 from farm.metrics.series import Bounded, Labels, Series
 
 BUILDER_STATES = (
@@ -45,34 +45,22 @@ class Gauges:
         self._series.set("farm_slots", _floats(self._slots))
         self._series.set("farm_jobs_running", _floats(self._running))
 
-    def look_closely(self, at: float) -> dict[str, float]:
-        """Estimate dispatch times and find the oldest waiting jobs: O(n log n) in waiting jobs.
+    def look_closely(self, at: float) -> CloseLook:
+        """Begin to look at every waiting job; see ``show``."""
+        return CloseLook(self._scheduler, self._platform, at)
 
-        Returns the estimated time to dispatch of a job submitted now, by platform name, s.
-        """
-        scheduler = self._scheduler
-        lanes = scheduler.dispatcher.matching.lanes
-        queues = [list(lane.queue.in_order()) for lane in lanes]
-        oldest: dict[Labels, float] = {
-            (self._platform(str(lane.platform)),): max(
-                (at - state.submitted_at for state in queue), default=0.0
-            )
-            for lane, queue in zip(lanes, queues, strict=True)
-        }
-        self._series.set("farm_queue_oldest_wait_seconds", oldest)
-        waiting = list(heapq.merge(*queues, key=lambda state: state.key))
-        estimates = queue_estimates(scheduler.builders.values(), waiting, at)
-        values: dict[Labels, float] = {}
-        for lane in lanes:
-            name = self._platform(str(lane.platform))
-            head = estimates.head_of_queue(lane.platform) if lane.waiting else None
-            new = estimates.new_job(lane.platform)
-            if head is not None:
-                values[name, "head"] = head
-            if new is not None:
-                values[name, "new"] = new
-        self._series.set("farm_dispatch_estimate_seconds", values)
-        return {labels[0]: value for labels, value in values.items() if labels[1] == "new"}
+    def show(self, look: CloseLook) -> None:
+        """Write what a look that is over has found."""
+        self._series.set("farm_queue_oldest_wait_seconds", _labelled(look.oldest))
+        estimates: dict[Labels, float] = {}
+        for position, found in (("head", look.heads()), ("new", look.new_jobs())):
+            estimates.update(((name, position), value) for name, value in found.items())
+        self._series.set("farm_dispatch_estimate_seconds", estimates)
+
+    def show_nothing(self) -> None:
+        """Nobody has looked: show no old values."""
+        self._series.set("farm_queue_oldest_wait_seconds", {})
+        self._series.set("farm_dispatch_estimate_seconds", {})
 
     def _count_builders(self) -> None:
         for counts in (self._builders, self._slots, self._running):
@@ -100,3 +88,7 @@ class Gauges:
 
 def _floats(counts: Counter[Labels]) -> dict[Labels, float]:
     return {key: float(count) for key, count in counts.items()}
+
+
+def _labelled(values: Mapping[str, float]) -> dict[Labels, float]:
+    return {(name,): value for name, value in values.items()}

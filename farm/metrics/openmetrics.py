@@ -23,6 +23,7 @@ Point = tuple[float, Value]
 
 LIVE_ONLY = frozenset({
     "farm_scheduler_cycle_seconds", "farm_scheduler_commit_seconds",
+    "farm_scheduler_aside_seconds",
     "farm_scheduler_event_lag_seconds", "farm_scheduler_delay_seconds",
     "farm_scheduler_leader", "farm_builder_hosts",
 })  # fmt: skip

@@ -129,9 +129,10 @@ def _count(tally: _Tally, made: EstimateMade, truth: float | None) -> None:
     elif truth is None:
         tally.undispatched += 1
     else:
-        quantiles = tuple(at - made.at for at in made.quantiles_at)
+        asked_at = made.at if made.asked_at is None else made.asked_at
+        quantiles = tuple(at - asked_at for at in made.quantiles_at)
         tally.guesses.append(
-            Guess(made.dispatch_at - made.at, truth - made.at, made.waiting, quantiles)
+            Guess(made.dispatch_at - asked_at, truth - asked_at, made.waiting, quantiles)
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class RolloutGiver:
     """Rolls the farm out ``count`` times for each submission."""
 
     rules = "rollout"
+    in_steps = False
 
     def __init__(
         self,
@@ -37,6 +38,10 @@ class RolloutGiver:
         self._distribution = run_times
         self._count = count
         self._truthful = truthful
+
+    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:  # noqa: ARG002 - as all givers
+        """Nothing: each submission is rolled out for itself."""
+        return iter(())
 
     def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
         """Return an estimate for each of these waiting jobs, in order."""

@@ -1,8 +1,11 @@
 """The estimator on the scheduler's own working memory."""
 
-from farm.core.dispatch_estimator import FARM, estimate_queue
-from farm.core.dispatch_estimator.working_state import farm_view, queue_estimates
+from farm.core.dispatch_estimator import FARM, QueueEstimates, estimate_queue
+from farm.core.dispatch_estimator.in_steps import QueueSweep
+from farm.core.dispatch_estimator.working_state import farm_view
+from farm.core.matching import Lane
 from farm.core.model import Builder, Job, Platform
+from farm.core.platform_queue import PlainQueue
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
 
 I386 = Platform("i386", True)
@@ -31,6 +34,15 @@ def give(state, slot, *, status, **times):
         setattr(state, name, value)
 
 
+def queue_estimates(builders, waiting, at) -> QueueEstimates:
+    """Sweep one queue of any platforms, in order of the keys."""
+    lane = Lane(I386, PlainQueue())
+    for state in waiting:
+        lane.queue.add(state, at)
+        lane.waiting += 1
+    return QueueSweep([lane], builders, at).finish()
+
+
 def test_running_jobs_free_their_slots():
     """Elapsed time counts from the start, else from dispatch; draining builders do not count."""
     one, draining = builder(0, slots=2), builder(1, accepts=False)
@@ -42,7 +54,7 @@ def test_running_jobs_free_their_slots():
         started_at=10.0,
     )
     give(waiting(2, 100.0), one.slots[1], status=JobStatus.DISPATCHED, dispatched_at=30.0)
-    queue = [waiting(4, 60.0), waiting(3, 80.0)]
+    queue = [waiting(3, 60.0), waiting(4, 80.0)]
     found = queue_estimates([one, draining], queue, at=40.0)
     # 100 s estimated, 30 s done; then 60 s ahead ÷ 1 job
     assert found.estimate_s.tolist() == [70.0, 130.0]
@@ -53,7 +65,7 @@ def test_both_ways_agree():
     """The columns give what the view with its explicit order gives, in dispatch order."""
     fleet = [builder(0), builder(1)]
     give(waiting(1, 50.0), fleet[0].slots[0], status=JobStatus.CANCELLING, started_at=0.0)
-    queue = [waiting(n, 10.0 * n, Platform(None, None) if n % 3 else I386) for n in (9, 4, 7, 5)]
+    queue = [waiting(n, 10.0 * n, Platform(None, None) if n % 3 else I386) for n in (4, 5, 7, 9)]
     jobs, whole = estimate_queue(farm_view(fleet, queue, at=5.0), FARM)
-    assert [job.id for job in jobs] == [9, 4, 7, 5]
+    assert [job.id for job in jobs] == [4, 5, 7, 9]
     assert whole.estimate_s.tolist() == queue_estimates(fleet, queue, at=5.0).estimate_s.tolist()

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,9 @@ from hypothesis import strategies as st
 from farm.core import policies
 from farm.core.balancer import RANKINGS
 from farm.core.commands import IGNORED, StartJob
+from farm.core.dispatch_estimator import RULES, estimate_queue, in_steps
+from farm.core.dispatch_estimator.farm_snapshot import view_of
+from farm.core.dispatch_estimator.in_steps import QueueSweep, RunTimes
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -320,8 +324,40 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     seen = [list(islice(order, steps)) for order in kept]
     for kind, number in after:
         player.play(kind, number)
-    looks = zip(seen, kept, strict=True)
-    assert [list(filter(None, chain(head, rest))) for head, rest in looks] == was
+    looks = (filter(None, chain(head, rest)) for head, rest in zip(seen, kept, strict=True))
+    assert [[state for _, state in look] for look in looks] == was
+
+
+@settings(max_examples=100, deadline=None, phases=PHASES)
+@given(
+    before=histories,
+    after=histories,
+    rules=rules_of_a_farm.map(lambda rules: {**rules, "dedup": False}),
+    stickiness=trees,
+    name=st.sampled_from(sorted(RULES)),
+)
+def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
+    ledger, before, after, rules, stickiness, name
+):
+    """Facts between its steps change nothing: the formula on the snapshot, to the last bit."""
+    player = Player(ledger("b0", **made(rules, stickiness)))
+    for kind, number in [*before, *(("submit", seed) for seed in range(10))]:
+        player.play(kind, number)
+    scheduler, at = player.farm.scheduler, player.farm.at
+    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    own = RunTimes(held=scheduler.estimator.estimate)
+    sweep = QueueSweep(lanes, builders, at, RULES[name], own)
+    jobs, expected = estimate_queue(view_of(snapshot_of(scheduler, at)), RULES[name])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_steps, "STEP", 2)
+        for kind, number in after:
+            player.play(kind, number)
+            sweep.step()
+    found = sweep.finish()
+    assert list(sweep.places) == [job.id for job in jobs]
+    assert np.array_equal(found.estimate_s, expected.estimate_s, equal_nan=True)
+    one_by_one = [found.estimate_at(place) for place in range(len(jobs))]
+    assert one_by_one == [None if np.isnan(each) else each for each in expected.estimate_s]
 
 
 @settings(max_examples=60, deadline=None, phases=PHASES)

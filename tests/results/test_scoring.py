@@ -49,6 +49,13 @@ def test_errors_are_estimate_less_truth() -> None:
     assert [(one.low, one.count) for one in found.by_horizon] == [(0.0, 3)]
 
 
+def test_an_estimate_that_came_later_counts_from_its_question() -> None:
+    """A live farm needs some time to estimate: the wait is the job's, not the estimator's."""
+    made = EstimateMade(4.0, "a", "launchpad", 20.0, "last-3", 3, asked_at=0.0)
+    (found,) = score([Entry(made, [], 1), dispatched(10.0, "a")])
+    assert found.relative_error == pytest.approx(10 / 10)
+
+
 def test_what_cannot_be_scored_is_counted_apart() -> None:
     """No estimate, dispatched at once, never dispatched; only a first dispatch is the truth."""
     (found,) = score(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import cycle, repeat
+
 import pytest
 
 from farm.assembly import make_scheduler
 from farm.cli.estimating import Estimating
 from farm.core.dispatch_estimator import FARM, LAUNCHPAD, estimate_dispatch
 from farm.core.dispatch_estimator.farm_snapshot import view_of
+from farm.core.dispatch_estimator.in_steps import QueueSweep, RunTimes
 from farm.core.errors import InputError
-from farm.core.events import EstimateMade
-from farm.core.giving_estimates import FormulaGiver, sweep_of, waiting_in_order
+from farm.core.events import EstimateMade, JobsSubmitted
+from farm.core.formula_giver import FormulaGiver
+from farm.core.giving_estimates import EstimatingWorld
 from farm.core.snapshot import snapshot_of
+from farm.results.audit import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import Simulation
 
@@ -104,11 +110,13 @@ def test_a_long_queue_is_swept_now_and_then() -> None:
     sweeps = []
 
     def watch(event, _) -> None:
-        waiting = waiting_in_order(scheduler)
+        waiting = [state for state in scheduler.jobs.values() if state.slot is None]
         if waiting:
+            for _ in giver.prepare(scheduler, event.at):
+                pass
             (given,) = giver.give(scheduler, waiting[-1:], event.at)
             assert given.dispatch_at is not None
-            sweeps.append(giver._swept_at)
+            sweeps.append(giver.swept_at)
 
     Simulation(wanted, scheduler=scheduler).play([watch])
     assert len(sweeps) > 100
@@ -144,9 +152,103 @@ def test_running_jobs_count_with_their_builders_time() -> None:
     found = []
 
     def watch(event, _) -> None:
-        waiting = waiting_in_order(scheduler)
-        if waiting and not found:
-            found.append(event.at + float(sweep_of(scheduler, waiting, event.at, FARM).tnb_s[0]))
+        lanes = scheduler.dispatcher.matching.lanes
+        if any(lane.waiting for lane in lanes) and not found:
+            own = RunTimes(held=scheduler.estimator.estimate)
+            sweep = QueueSweep(lanes, scheduler.builders.values(), event.at, FARM, own)
+            found.append(event.at + float(sweep.finish().tnb_s[0]))
 
     Simulation(wanted, scheduler=scheduler).play([watch])
     assert found == [pytest.approx(20.0)]
+
+
+class Hasty:
+    """A world that takes facts in later, and lets so many steps be done between two facts."""
+
+    def __init__(self, world, steps) -> None:
+        self.world = world
+        self.steps = steps
+        self.execute = world.execute
+        self.around = None
+        self.facts = deque()
+        self.at = 0.0
+
+    def next_event(self):
+        """Return what was put in, else what the world says."""
+        for _ in range(next(self.steps)):
+            self.around.step()
+        if self.facts:
+            return self.facts.popleft()
+        event = self.world.next_event()
+        self.at = self.at if event is None else event.at
+        return event
+
+    def tell(self, make) -> None:
+        """Put a fact in."""
+        self.facts.append(make(self.at))
+
+
+def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
+    """Simulate with estimates in steps, audited; return every fact with its orders."""
+    scheduler = make_scheduler(wanted)
+
+    def around(world, _):
+        hasty = Hasty(world, steps)
+        givers = [FormulaGiver(one, "last-3", **more) for one in rules]
+        hasty.around = EstimatingWorld(hasty, scheduler, givers, tell=hasty.tell)
+        return hasty.around
+
+    told, auditor = [], Auditor()
+    simulation = Simulation(wanted, scheduler=scheduler, around=around)
+    simulation.play([auditor, lambda event, commands: told.append((event, list(commands)))])
+    auditor.close()
+    return told
+
+
+def estimates_of(told) -> dict:
+    """Return the estimates of a story by job and rules."""
+    made = [event for event, _ in told if isinstance(event, EstimateMade)]
+    found = {(one.job, one.rules): one for one in made}
+    assert len(found) == len(made)
+    return found
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
+def test_estimates_in_steps_are_those_made_at_once(scheduling) -> None:
+    """Where there is time for all steps between two facts, nothing tells the two apart."""
+    at_once = estimates_of(story(scenario(scheduling, rules=["farm", "launchpad"])))
+    assert estimates_of(in_steps(scenario(scheduling), repeat(1000))) == at_once
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
+def test_a_busy_farm_is_not_held_up(scheduling, monkeypatch) -> None:
+    """One step in three facts: the run goes on as ever, and each job has its estimate in the end.
+
+    An estimate that comes later says when it was asked for, and is of the farm of then or later.
+    """
+    monkeypatch.setattr("farm.core.dispatch_estimator.in_steps.STEP", 5)
+    plain = story(scenario(scheduling))
+    told = in_steps(scenario(scheduling), cycle([0, 0, 1]))
+    assert [one for one in told if not isinstance(one[0], EstimateMade)] == plain
+    found = estimates_of(told)
+    assert len(found) == 2 * 120
+    late = [one for one in found.values() if one.asked_at is not None]
+    assert late
+    submitted = {
+        job.id: event.at
+        for event, _ in plain
+        if isinstance(event, JobsSubmitted)
+        for job in event.jobs
+    }
+    for one in found.values():
+        assert submitted[one.job] == (one.at if one.asked_at is None else one.asked_at) <= one.at
+        assert one.dispatch_at is not None
+        assert one.dispatch_at >= submitted[one.job]
+
+
+def test_what_was_asked_for_is_answered_at_the_end() -> None:
+    """Nobody does a step: the estimates follow the last fact."""
+    told = in_steps(scenario(), repeat(0), rules=(FARM,))
+    assert len(estimates_of(told)) == 120
+    late = [isinstance(event, EstimateMade) and event.waiting > 0 for event, _ in told]
+    assert late == sorted(late)

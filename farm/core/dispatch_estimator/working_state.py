@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-import numpy as np
-
-from farm.core.dispatch_estimator.capacity import Capacity
-from farm.core.dispatch_estimator.rules import FARM, Rules
-from farm.core.dispatch_estimator.sweep import QueueEstimates, WaitingColumns
 from farm.core.dispatch_estimator.view import BuilderView, FarmView, JobStatus, JobView
-from farm.core.model import Platform
 from farm.core.state import BuilderState, JobState
 from farm.core.state import JobStatus as State
 
@@ -35,32 +29,6 @@ def farm_view(builders: Iterable[BuilderState], waiting: Iterable[JobState], at:
     held = held_jobs(builders, at)
     views = tuple(builder_view(state) for state in builders)
     return FarmView(views, (*held, *queue), tuple(job.id for job in queue))
-
-
-def queue_estimates(
-    builders: Iterable[BuilderState], waiting: Sequence[JobState], at: float, rules: Rules = FARM
-) -> QueueEstimates:
-    """Estimate the dispatch of every waiting job; ``waiting`` is in dispatch order.
-
-    The same as ``estimate_queue(farm_view(…))`` without a value per job: what a scheduler calls
-    every few seconds.
-    """
-    builders = list(builders)
-    views = [builder_view(state) for state in builders]
-    return QueueEstimates(
-        waiting_columns(waiting), Capacity(views, held_jobs(builders, at), rules), rules
-    )
-
-
-def waiting_columns(waiting: Sequence[JobState]) -> WaitingColumns:
-    """Lay out waiting jobs, given in dispatch order, as columns."""
-    seen: dict[Platform, int] = {}
-    codes = [seen.setdefault(state.job.platform, len(seen)) for state in waiting]
-    return WaitingColumns(
-        tuple(seen),
-        np.array(codes, dtype=np.int32),
-        np.array([state.estimated_time for state in waiting], dtype=np.float64),
-    )
 
 
 def held_jobs(builders: Iterable[BuilderState], at: float) -> list[JobView]:

@@ -24,6 +24,7 @@ from farm.core.invocation import (
     Operation,
     SwappingFreeSlots,
 )
+from farm.core.platform_queue import Entry
 from farm.core.state import JobState, Slot
 
 
@@ -32,8 +33,9 @@ class FairShareQueue:
 
     ``stickiness``: seconds per level, outermost first, during which a slot that could serve
     several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
-    two of upstream's habits: every level's limit counts from the switch at the outermost level,
-    and the free slots of one node are taken in swap-removal order.
+    three of upstream's habits: every level's limit counts from the switch at the outermost level,
+    the free slots of one node are taken in swap-removal order, and of its children without free
+    slots of their own the one that ended first gives one, however much runs below it.
 
     Jobs with the same action share an execution: a leader, added, and its followers, which come
     with it or join later. Each waits in its own node with its own key; those of one node share
@@ -325,9 +327,10 @@ class FairShareQueue:
 
         Of jobs that share an execution the leader is named. The queue must not change meanwhile.
         """
-        yield from Replay(self._tree.root).run()
+        for _, state in Replay(self._tree.root).run():
+            yield state
 
-    def order_kept(self) -> Iterator[JobState | None]:
+    def order_kept(self) -> Iterator[Entry | None]:
         """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
         return kept_order(self._tree.root, self._tree.onlookers)
 

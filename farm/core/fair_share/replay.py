@@ -13,14 +13,14 @@ import msgspec
 
 from farm.core.fair_share.heap import HeapPreview
 from farm.core.invocation import Execution, Invocation, Operation, urgency
-from farm.core.state import JobState
+from farm.core.platform_queue import Entry
 
 
 class _Kept(msgspec.Struct, eq=False):
     """An execution as it was before its members changed."""
 
     operations: tuple[Operation, ...]
-    leader: JobState
+    entry: Entry
 
 
 class _Shadow:
@@ -37,8 +37,8 @@ class _Shadow:
         self.waiting = node.waiting
 
 
-def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[JobState | None]:
-    """Yield the jobs of a tree in the order of this moment.
+def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[Entry | None]:
+    """Yield the jobs of a tree, with their keys, in the order of this moment.
 
     ``onlookers``: whom the tree tells of its changes; we are among them until the end, or until
     the iterator is closed or dropped.
@@ -48,7 +48,7 @@ def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[JobState |
     return order
 
 
-def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[JobState | None]:
+def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[Entry | None]:
     replay = Replay(root, apart=True)
     onlookers.append(replay)
     try:
@@ -72,12 +72,13 @@ class Replay:
         self._kept: dict[Execution, _Kept] = {}
         self._dispatched = 0
 
-    def run(self) -> Iterator[JobState]:
+    def run(self) -> Iterator[Entry]:
         """Yield the job in whose name each execution would be dispatched, none ending."""
         while (operation := self._next()) is not None:
             execution = operation.execution
             kept = self._kept.get(execution)
-            yield execution.leader if kept is None else kept.leader
+            leader = execution.leader if kept is None else kept.entry[1]
+            yield (leader.key, leader) if kept is None else kept.entry
             # asked for again: the execution may have changed while the caller had the job
             kept = self._kept.get(execution)
             self._dispatch(execution.operations if kept is None else kept.operations)
@@ -92,7 +93,7 @@ class Replay:
     def before_sharing(self, execution: Execution) -> None:
         """Those whom an execution serves are about to change, or it is about to leave its nodes."""
         if execution not in self._kept and execution.operations:
-            self._kept[execution] = _Kept(tuple(execution.operations), execution.leader)
+            self._kept[execution] = _Kept(tuple(execution.operations), _entry(execution))
 
     # --- the play -----------------------------------------------------------------------------
 
@@ -151,3 +152,14 @@ class Replay:
             node,
             urgency(head.level, head.priority, shadow.executing, shadow.started, node.created),
         )
+
+
+def _entry(execution: Execution) -> Entry:
+    """Return the job in whose name an execution is dispatched, with the key that it had till now.
+
+    One that stands alone may have been given another key just before; its place has the old one.
+    """
+    operation, *others = execution.operations
+    leader = execution.leader
+    alone = not others and len(operation.states) == 1
+    return (operation.key if alone else leader.key), leader

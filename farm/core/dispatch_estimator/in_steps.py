@@ -1,0 +1,151 @@
+"""The estimates of a whole queue, worked out in small steps while the farm goes on.
+
+A long queue takes longer to go through than a dispatch may wait. A sweep notes at once what is
+cheap to note (who is on which builder) and lets the queues keep their order; the rest is done step
+by step, whenever there is time, and its result is that of the moment at which it began.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from operator import attrgetter
+
+import msgspec
+import numpy as np
+
+from farm.core.dispatch_estimator.capacity import Capacity
+from farm.core.dispatch_estimator.rules import FARM, Rules
+from farm.core.dispatch_estimator.sweep import QueueEstimates, WaitingColumns
+from farm.core.dispatch_estimator.view import JobView
+from farm.core.dispatch_estimator.working_state import builder_view, job_view
+from farm.core.matching import Lane
+from farm.core.model import Builder, Job, Platform
+from farm.core.platform_queue import Entry
+from farm.core.state import BuilderState, JobState
+
+#: jobs looked at in one step: less than a millisecond, in a fair-share tree too
+STEP = 50
+
+
+class RunTimes(msgspec.Struct, frozen=True):
+    """Whose run times go into a sweep, seconds; an estimator that learns is asked as it goes."""
+
+    #: of a waiting job
+    waiting: Callable[[JobState], float] = attrgetter("estimated_time")
+    #: of a job on its builder; None: what it was ordered by, as in ``working_state``
+    held: Callable[[Job, Builder], float] | None = None
+
+
+class QueueSweep:
+    """Estimates the dispatch of every waiting job, as things are when it is made.
+
+    Args:
+        lanes: the scheduler's queues.
+        builders: the builders that are there.
+        at: now, farm time.
+        rules: how to read the formula.
+        run_times: see there.
+        look: told of each waiting job, in dispatch order.
+    """
+
+    def __init__(
+        self,
+        lanes: Iterable[Lane],
+        builders: Iterable[BuilderState],
+        at: float,
+        rules: Rules = FARM,
+        run_times: RunTimes | None = None,
+        *,
+        look: Callable[[JobState], None] | None = None,
+    ) -> None:
+        self.at = at
+        self._rules = rules
+        self._run_times = run_times or RunTimes()
+        self._look = look
+        #: places in dispatch order by serial, of the jobs gone through so far
+        self.places: dict[int, int] = {}
+        self._orders = [lane.queue.order_kept() for lane in lanes if lane.waiting]
+        builders = list(builders)
+        self._builders = [builder_view(state) for state in builders]
+        self._held = [
+            (job_view(slot.running, at), slot.running.job, state.builder)
+            for state in builders
+            for slot in state.slots
+            if slot.running is not None
+        ]
+        self._estimates: QueueEstimates | None = None
+        self._work = self._steps()
+
+    def step(self) -> bool:
+        """Work for less than a millisecond or two; return whether there is more to do."""
+        next(self._work, None)
+        return self._estimates is None
+
+    def finish(self) -> QueueEstimates:
+        """Do what is left at once, and return the estimates."""
+        for _ in self._work:
+            pass
+        return self.estimates
+
+    @property
+    def estimates(self) -> QueueEstimates:
+        """What came out; raises RuntimeError before the end."""
+        if self._estimates is None:
+            raise RuntimeError("the sweep is not over yet")
+        return self._estimates
+
+    def estimate_of(self, state: JobState) -> float | None:
+        """Return the seconds from ``at`` to a job's dispatch; None: no builder could run it.
+
+        One that did not wait when the sweep began is taken to stand behind all.
+        """
+        return self.estimates.new_job(state.job.platform, self.places.get(state.serial))
+
+    def _steps(self) -> Iterator[None]:
+        platforms: dict[Platform, int] = {}
+        codes, durations, look = array("i"), array("d"), self._look
+        run_time, places = self._run_times.waiting, self.places
+        for state in _merged(self._orders):
+            if state is None:
+                yield
+                continue
+            codes.append(platforms.setdefault(state.job.platform, len(platforms)))
+            durations.append(run_time(state))
+            places[state.serial] = place = len(places)
+            if look is not None:
+                look(state)
+            if place % STEP == STEP - 1:
+                yield
+        held: list[JobView] = []
+        for view, job, builder in self._held:
+            held.append(self._with_duration(view, job, builder))
+            if len(held) % STEP == 0:
+                yield
+        yield
+        columns = WaitingColumns(
+            tuple(platforms), np.array(codes, np.int32), np.array(durations, np.float64)
+        )
+        capacity = Capacity(self._builders, held, self._rules)
+        self._estimates = QueueEstimates(columns, capacity, self._rules)
+
+    def _with_duration(self, view: JobView, job: Job, builder: Builder) -> JobView:
+        expected = self._run_times.held
+        if expected is None:
+            return view
+        return msgspec.structs.replace(view, duration_s=expected(job, builder))
+
+
+def _merged(orders: Iterable[Iterator[Entry | None]]) -> Iterator[JobState | None]:
+    """Yield the jobs of all queues, always the best head next; None: nothing to show yet."""
+    queues: list[Iterator[Entry]] = []
+    for order in orders:
+        for entry in order:
+            if entry is not None:
+                queues.append(chain((entry,), filter(None, order)))
+                break
+            yield None
+    for _, state in queues[0] if len(queues) == 1 else heapq.merge(*queues):
+        yield state

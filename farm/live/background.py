@@ -1,0 +1,57 @@
+"""What the scheduler's thread does besides dispatching, a little at a time.
+
+Work that looks at every waiting job takes longer than a report may wait. So it comes in small
+steps, done between batches of reports, a few at a time and then nothing for a while: reports that
+came meanwhile are taken in first, and the other processes of the machine have the processor too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+Step = Callable[[], bool]
+"""Works for a millisecond or two; returns whether there is more to do."""
+
+#: real seconds of steps at one go
+AT_ONCE = 0.002
+#: a share of the time that the steps may take
+SHARE = 0.2
+
+
+class Background:
+    """Takes turns among those who have work in steps; used from the scheduler's thread."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._workers: deque[Step] = deque()
+        self._next_at = 0.0
+
+    def add(self, step: Step) -> None:
+        """Let somebody do steps from now on, for as long as the farm runs."""
+        self._workers.append(step)
+
+    def turn(self) -> float | None:
+        """Do some steps if it is time to.
+
+        Returns the real seconds after which there are more to do; None if nothing is to be done.
+        """
+        began = self._monotonic()
+        if began < self._next_at:
+            return self._next_at - began
+        more = self._work_until(began + AT_ONCE)
+        ended = self._monotonic()
+        pause = (ended - began) * (1 / SHARE - 1)
+        self._next_at = ended + pause
+        return pause if more else None
+
+    def _work_until(self, deadline: float) -> bool:
+        """Let each have a step in turn; return whether anybody has more to do."""
+        idle = 0
+        while idle < len(self._workers):
+            idle = 0 if self._workers[0]() else idle + 1
+            self._workers.rotate(-1)
+            if self._monotonic() >= deadline:
+                return True
+        return False
