@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from farm.core.cancelling import Canceller
 from farm.core.commands import Command, RequeueJob
 from farm.core.dispatcher import Dispatcher
@@ -48,8 +46,7 @@ class Requeuer:
         if verdict.builder_fails:
             self.dispatcher.take_no_more(slot.builder, at)
             slot.builder.failed = True
-        tries = math.inf if verdict.job_is_reset else 0
-        lane = self.give_back(slot, at, verdict.reason, orders, tries)
+        lane = self.give_back(slot, at, verdict.reason, orders, verdict.job_is_reset)
         self.canceller.fail_fast(at, orders)
         if lane is not None:
             # before its old slot is free again: another builder is the better test
@@ -64,11 +61,11 @@ class Requeuer:
         at: float,
         reason: str,
         orders: list[Command],
-        tries: float | None = None,
+        again: bool | None = None,
     ) -> Lane | None:
         """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
 
-        ``tries``: how many attempts it may have had; None: one, and the rules' retries.
+        ``again``: whether it is tried again; None: as long as the rules' retries last.
         """
         state = slot.running
         if state is None:
@@ -79,9 +76,12 @@ class Requeuer:
         if state.status is JobStatus.CANCELLING:
             self.book.end_all(state, at, "cancelled", state.reason, orders)
             return None
-        if state.attempts > (self.rules.retries if tries is None else tries):
-            if tries is None:
-                reason = f"{reason} (attempt {state.attempts} of {1 + self.rules.retries})"
+        if again is None:
+            state.losses += 1
+            again = state.losses <= self.rules.retries
+            if not again:
+                reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
+        if not again:
             self.book.end_all(state, at, "failed", reason, orders)
             return None
         orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))

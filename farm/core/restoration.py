@@ -97,6 +97,7 @@ def _put_job(scheduler: Scheduler, view: JobView, key: Any, *, rekey: bool) -> J
         reason=view.reason,
         failures=view.failures,
         resets=view.resets,
+        losses=view.losses,
     )
     if view.leader is not None:
         leader = scheduler.jobs[view.leader]

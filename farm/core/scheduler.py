@@ -256,9 +256,12 @@ class Scheduler:
         return self._gone(event.builder, event.at, "its builder retired")
 
     def _on_builder_lost(self, event: events.BuilderLost) -> Sequence[Command]:
-        return self._gone(event.builder, event.at, event.reason or "its builder was lost")
+        reason = event.reason or "its builder was lost"
+        return self._gone(event.builder, event.at, reason, excused=event.excused)
 
-    def _gone(self, name: str, at: float, reason: str) -> Sequence[Command]:
+    def _gone(
+        self, name: str, at: float, reason: str, *, excused: bool = False
+    ) -> Sequence[Command]:
         """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
         state = self.builders.pop(name, None)
         if state is None:
@@ -276,7 +279,7 @@ class Scheduler:
         orders: list[Command] = []
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
-            lane = self.requeuer.give_back(slot, at, reason, orders)
+            lane = self.requeuer.give_back(slot, at, reason, orders, excused or None)
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane

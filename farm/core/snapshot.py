@@ -43,6 +43,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: see JobState
     failures: int = 0
     resets: int = 0
+    losses: int = 0
 
 
 class BuilderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -155,6 +156,7 @@ def _job_view(state: JobState, estimate: Callable[[Job, Builder], float] | None 
         expected_time=expected,
         failures=state.failures,
         resets=state.resets,
+        losses=state.losses,
     )
 
 

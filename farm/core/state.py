@@ -58,6 +58,8 @@ class JobState(msgspec.Struct, eq=False):
     #: attempts that failed, and how often it was tried again because of that (judged failures)
     failures: int = 0
     resets: int = 0
+    #: attempts that were lost and count against it (``retries``)
+    losses: int = 0
 
     def __lt__(self, other: JobState) -> bool:
         """Void and live heap entries of one job have equal keys; any fixed order will do."""

@@ -96,13 +96,13 @@ class Intake:
             else:
                 self._send(host, self._roster.assign(host, play, now))
 
-    def lose(self, host: HostState, at: float, reason: str) -> None:
-        """Give a host up: all its builders are lost."""
+    def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
+        """Give a host up: all its builders are lost (``excused``: it was told to go)."""
         plays = dict(host.plays)
         if plays:  # one that plays nobody any more was let go
             log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
-            self.facts.append(events.BuilderLost(at, builder, reason))
+            self.facts.append(events.BuilderLost(at, builder, reason, excused))
             self._replace(builder, plays[builder].builder.pool, at)
 
     def give_up(self, builder: str, at: float, reason: str) -> None:
@@ -156,7 +156,7 @@ class Intake:
         self.place(now)
 
     def _on_host_left(self, host: HostState, _: wire.HostLeft, at: float) -> None:
-        self.lose(host, at, "its host left")
+        self.lose(host, at, "its host left", excused=True)
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)

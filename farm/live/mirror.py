@@ -162,6 +162,7 @@ class Mirror:
             state.reason,
             state.failures,
             state.resets,
+            state.losses,
         )
 
     def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:

@@ -31,6 +31,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     failures: int = 0
     resets: int = 0
+    losses: int = 0
 
 
 class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):

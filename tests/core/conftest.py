@@ -131,9 +131,9 @@ class Ledger:
         """A waiting job gets another level, score or priority."""
         return self.tell(PriorityChanged(self.at, name, **change))
 
-    def lose(self, name: str, reason: str = "") -> list[str] | str:
+    def lose(self, name: str, reason: str = "", *, excused: bool = False) -> list[str] | str:
         """A builder is gone without notice."""
-        return self.tell(BuilderLost(self.at, name, reason))
+        return self.tell(BuilderLost(self.at, name, reason, excused))
 
     def requested(self, name: str, pool: str = "p") -> list[str] | str:
         """A builder was asked for."""

@@ -93,6 +93,20 @@ def test_a_lost_attempt_is_judged_too(ledger):
     assert farm.scheduler.builders["b"].failures == 1
 
 
+def test_judged_attempts_do_not_eat_the_tries_that_losses_have(ledger):
+    """``retries`` bounds builders that are lost; the judgement has a bound of its own."""
+    farm = ledger("b", failures=FailureRules(max_resets=9), retries=1)
+    farm.submit("a")
+    for attempt in range(1, 4):
+        assert farm.finish("a", "failed") == [
+            f"requeue a/{attempt}",
+            f"start a/{attempt + 1} on b.0",
+        ]
+    farm.join("c")
+    assert farm.lose("b") == ["requeue a/4", "start a/5 on c.0"]
+    assert farm.lose("c") == ["end a failed"]
+
+
 def test_a_job_that_is_being_cancelled_is_not_judged(ledger):
     """Whatever its builder says, it ends cancelled, and nobody is to blame."""
     farm = ledger("b", failures=JUDGED)

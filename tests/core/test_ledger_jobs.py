@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from farm.core.commands import EndJob, RequeueJob, StartJob
+from farm.core.restoration import restored
+from farm.core.runtime_estimators import make_estimator
+from farm.core.snapshot import snapshot_of
 
 
 def test_the_life_of_a_job(ledger):
@@ -124,6 +127,22 @@ def test_retries_are_bounded(ledger, retries):
     assert farm.orders[0].reason == f"power cut (attempt {total} of {total})"
     assert farm.orders[0].attempts == total
     assert farm.orders[0].builder == "last"
+
+
+def test_a_builder_that_was_told_to_go_counts_against_nobody(ledger):
+    """However often an operator takes the farm down: its jobs are not the worse for it."""
+    farm = ledger(retries=1)
+    farm.submit("a")
+    for number in range(5):
+        farm.join(f"b{number}")
+        assert farm.lose(f"b{number}", "its host left", excused=True) == [f"requeue a/{number + 1}"]
+    image = snapshot_of(farm.scheduler, farm.at)
+    assert restored(image, farm.rules, make_estimator("oracle")).jobs["a"].losses == 0
+    for number in range(2):
+        farm.join(f"c{number}")
+        orders = farm.lose(f"c{number}")
+    assert orders == ["end a failed"]
+    assert farm.orders[0].reason == "its builder was lost (attempt 2 of 2)"
 
 
 def test_all_jobs_of_a_lost_builder_are_requeued(ledger):
