@@ -55,7 +55,7 @@ class FarmMetrics:
         self._series = series = Series()
         path = scheduler.rules.path
         self._shares = None if path is None else Shares(series, path)
-        self._tally = Tally(series, self._shares)
+        self._tally = Tally(series, self._shares, self._waits)
         self._gauges = Gauges(series, scheduler)
         self._fixed: dict[Labels, float] = {
             (pool,): float(count) for pool, count in (desired or {}).items()
@@ -134,6 +134,10 @@ class FarmMetrics:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""
         self._series.set("farm_scheduler_leader", {(): float(in_charge)})
         self._readings = self._series.frozen()
+
+    def _waits(self, job: str) -> bool:
+        state = self._scheduler.jobs.get(job)
+        return state is not None and state.slot is None
 
     # --- looking at every waiting job -------------------------------------------------------
 

@@ -40,11 +40,20 @@ class _Matrix(msgspec.Struct):
 
 
 class Tally:
-    """Counts what the driver tells it. Call it from one thread; ``series`` holds the result."""
+    """Counts what the driver tells it. Call it from one thread; ``series`` holds the result.
 
-    def __init__(self, series: Series, shares: Shares | None = None) -> None:
+    ``waits``: says whether a job waits; an estimate of one that does not has come too late.
+    """
+
+    def __init__(
+        self,
+        series: Series,
+        shares: Shares | None = None,
+        waits: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self.series = series
         self.shares = shares
+        self._waits = waits
         self.hours = BuilderHours(series)
         self.platform = Bounded(NAMES)
         #: estimated time to dispatch of a job submitted now, by platform name
@@ -133,7 +142,7 @@ class Tally:
             self.shares.gone(event.builder)
 
     def _on_estimate(self, event: EstimateMade) -> None:
-        if event.dispatch_at is not None:
+        if event.dispatch_at is not None and self._waits(event.job):
             self._expected[event.job] = event.dispatch_at
 
     def _on_planned(self, event: PoolPlanned) -> None:

@@ -46,15 +46,16 @@ class Play:
 
 @pytest.fixture
 def play() -> Callable[..., Play]:
-    """Make a farm; ``fair_share`` names its keys."""
+    """Make a farm; ``fair_share`` names its keys; more rules, or options of the metrics."""
 
     def make(fair_share: tuple[str, ...] = (), **more: object) -> Play:
+        options = {name: more.pop(name) for name in ("in_steps", "monotonic") if name in more}
         rules = SchedulingRules(**more)
         if fair_share:
             rules = SchedulingRules(
                 path=path_extractor(fair_share), make_queue=FairShareQueue, **more
             )
-        return Play(rules)
+        return Play(rules, **options)
 
     return make
 

@@ -110,6 +110,16 @@ def test_an_estimate_is_held_against_what_came_true(play, job):
     assert total(farm.value("farm_dispatch_estimate_error_seconds", "earlier")) == (0, 0.0)
 
 
+def test_an_estimate_that_comes_too_late_is_not_kept(play, job):
+    """The job runs already, or is over: nothing is left to hold the estimate against."""
+    farm = play()
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(0.0, (job("one"),)), EstimateMade(1.0, "one", "farm", 5.0))
+    farm.tell(JobFinished(2.0, "one", 1, "b1", "succeeded"))
+    farm.tell(EstimateMade(3.0, "one", "farm", 5.0))
+    assert not farm.metrics._tally._expected
+
+
 def test_estimates_are_shown_for_the_head_and_for_a_new_job(play, job):
     """One running job of 10 s, one waiting: the head waits for the first, a new one for both."""
     farm = play()
@@ -118,6 +128,40 @@ def test_estimates_are_shown_for_the_head_and_for_a_new_job(play, job):
     farm.metrics.publish_now(0.0)
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 10.0
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "new") == 20.0
+
+
+def test_estimates_may_be_worked_out_in_steps(play, job):
+    """They are of the moment at which the look began, however the farm goes on meanwhile."""
+    farm = play(in_steps=True)
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(0.0, (job("one"), job("two"), job("three"))))
+    farm.metrics.publish_now(4.0)
+    assert "farm_dispatch_estimate_seconds" not in farm.metrics.readings()
+    farm.tell(JobFinished(5.0, "one", 1, "b1", "succeeded"))
+    farm.metrics.publish_now(5.0)
+    while farm.metrics.step():
+        pass
+    farm.metrics.publish_now(5.5)
+    assert farm.value("farm_queue_depth", "amd64/virtual") == 1
+    assert farm.value("farm_queue_oldest_wait_seconds", "amd64/virtual") == 4.0
+    assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 6.0
+    assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "new") == 26.0
+    assert not farm.metrics.step()
+
+
+def test_a_queue_too_long_to_look_at_shows_no_old_estimates(play, job, monkeypatch):
+    """What nobody has looked at for long is not shown."""
+    clock = [0.0]
+    farm = play(monotonic=lambda: clock[0])
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(0.0, (job("one"), job("two"))))
+    farm.metrics.publish_now(0.0)
+    assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 10.0
+    monkeypatch.setattr("farm.metrics.farm_metrics.MOST_WAITING", 0)
+    clock[0] = 60.0
+    farm.metrics.publish_now(60.0)
+    assert not farm.metrics.readings()["farm_dispatch_estimate_seconds"]
+    assert farm.value("farm_queue_depth", "amd64/virtual") == 1
 
 
 def test_a_matrix_is_answered_when_its_last_job_ends(play, job):

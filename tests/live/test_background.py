@@ -1,0 +1,90 @@
+"""Work in small steps: bounded at one go, in turns, and never most of the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.live.background import AT_ONCE, SHARE, Background
+
+
+class Clock:
+    """Real time that passes only when somebody works."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Worker:
+    """Has so many steps to do, each of which takes some time."""
+
+    def __init__(self, clock, steps, takes=0.0005) -> None:
+        self.clock, self.left, self.takes = clock, steps, takes
+        self.done_at: list[float] = []
+
+    def __call__(self) -> bool:
+        if not self.left:
+            return False
+        self.left -= 1
+        self.clock.now += self.takes
+        self.done_at.append(self.clock.now)
+        return self.left > 0
+
+
+@pytest.fixture
+def clock():
+    """A clock that nobody else moves."""
+    return Clock()
+
+
+def test_steps_are_bounded_at_one_go_and_by_their_share_of_the_time(clock):
+    """After two milliseconds of steps comes a pause, and reports have their turn."""
+    background, worker = Background(clock), Worker(clock, 1000)
+    background.add(worker)
+    began = clock.now
+    while worker.left:
+        before = clock.now
+        pause = background.turn()
+        assert clock.now - before < AT_ONCE + worker.takes
+        assert pause is not None
+        clock.now += pause
+    assert 1000 * worker.takes / (clock.now - began) == pytest.approx(SHARE, rel=0.05)
+
+
+def test_a_turn_that_comes_too_early_does_nothing(clock):
+    """Whoever asks too early is told how long to wait."""
+    background, worker = Background(clock), Worker(clock, 1000)
+    background.add(worker)
+    pause = background.turn()
+    done = len(worker.done_at)
+    clock.now += pause / 2
+    assert background.turn() == pytest.approx(pause / 2)
+    assert len(worker.done_at) == done
+
+
+def test_one_long_step_is_followed_by_a_long_pause(clock):
+    """A step cannot be cut short, but nobody comes right after it."""
+    background = Background(clock)
+    background.add(Worker(clock, 2, takes=0.1))
+    assert background.turn() == pytest.approx(0.1 * (1 / SHARE - 1))
+
+
+def test_everybody_has_a_turn(clock):
+    """Neither waits for the other's end."""
+    background = Background(clock)
+    workers = [Worker(clock, 100), Worker(clock, 100)]
+    for worker in workers:
+        background.add(worker)
+    background.turn()
+    assert all(worker.done_at for worker in workers)
+
+
+def test_nothing_to_do_means_no_pause(clock):
+    """The world waits for reports as long as it likes."""
+    background, worker = Background(clock), Worker(clock, 1)
+    assert background.turn() is None
+    background.add(worker)
+    assert background.turn() is None
+    assert not worker.left
