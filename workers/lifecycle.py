@@ -15,7 +15,8 @@ from celery.utils.log import get_task_logger
 from kombu.asynchronous import get_event_loop
 
 from farm.core.errors import FarmError, ServerError
-from farm.live.connection import RefusedError, check_server, connect
+from farm.live.connection import LOST_CONNECTION, RefusedError, check_server, connect
+from farm.live.keys import Keys
 from farm.live.messages import MessageError
 from farm.live.settings import LiveSettings
 from workers.host import BuilderHost
@@ -38,7 +39,7 @@ def bind(settings: LiveSettings) -> BuilderHost:
         raise SystemExit(str(error)) from None
 
     def before(**_: object) -> None:
-        _check_server(settings)
+        _prepare_server(settings)
 
     def up(**_: object) -> None:
         if settings.watch_stdin:
@@ -63,18 +64,22 @@ def bind(settings: LiveSettings) -> BuilderHost:
     return host
 
 
-def _check_server(settings: LiveSettings) -> None:
-    """End the process if the server will never have us; Celery would go on asking it for ever."""
+def _prepare_server(settings: LiveSettings) -> None:
+    """Forget what our name was ordered in an earlier life: to play builders that are lost, say.
+
+    Ends the process if the server will never have us; Celery would go on asking it for ever.
+    """
     url = settings.redis_url
     if url is None:
         return
     with contextlib.closing(connect(url, settings.host)) as client:
         try:
             check_server(client, url)
+            client.unlink(Keys(settings.prefix).host_list(settings.host))
         except RefusedError as error:
             sys.stderr.write(f"error: {error}\n")
             raise SystemExit(error.exit_code) from None
-        except ServerError:
+        except (ServerError, *LOST_CONNECTION):
             pass  # it may come: Celery waits for it
 
 

@@ -26,6 +26,7 @@ from farm.live.messages import (
 )
 from farm.live.server import Server
 from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.task_messages import TaskMessages
 from tests.live.test_scheduler_service import Service, jobs_of
 from workers.host import BuilderHost
 
@@ -124,6 +125,30 @@ def test_a_host_announces_its_room(alone: Alone):
     """And the pool that it is for."""
     until(alone.reports)
     assert alone.reports()[0] == HostUp(1, room=1, pool="linux")
+
+
+def test_a_host_that_starts_again_does_not_play_whom_it_was_told_before(
+    server: Server, keys: Keys, client: Any, tmp_path: Path
+):
+    """A container has one name in all its lives; the builders of an earlier one are lost."""
+    stale = TaskMessages().encode(play("stale"), "again")
+    client.lpush(keys.host_list("again"), stale)
+    settings = LiveSettings(
+        redis_url=server.url, prefix=keys.prefix, host="again", beat_interval=0.1
+    )
+    process = HostProcess(settings, tmp_path / "again.log")
+
+    def beats() -> list[Beat]:
+        entries = [decode_envelope(entry[b"m"]) for _, entry in client.xrange(keys.inbox)]
+        return [r for entry in entries for r in entry.reports if isinstance(r, Beat)]
+
+    try:
+        until(lambda: len(beats()) > 5)
+        assert {beat.builders for beat in beats()} == {()}
+    finally:
+        process.kill()
+        process.wait(10)
+        process.close()
 
 
 def test_a_ready_file_that_cannot_be_written_hurts_nobody(alone: Alone, tmp_path: Path):
