@@ -3,8 +3,9 @@
 Under the judgement an attempt that failed (its job did, or its builder did not know it) raises
 the count of its job and of its builder. While they are equal the job is tried again; who is
 ahead is to blame: the job fails, or the builder is cleaned, and at its fifth failure taken out of
-service. A success sets the builder's count to nothing. Failed attempts leave nothing to go on
-with, so they are judged as Launchpad judges failures at dispatch.
+service. A success sets the builder's count to nothing. A job that was being cancelled ends
+cancelled, whatever the judgement; its builder is judged all the same. Failed attempts leave
+nothing to go on with, so they are judged as Launchpad judges failures at dispatch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from farm.core.launchpad.failure_judgement import judge_failure
-from farm.core.state import BuilderState, JobState
+from farm.core.state import BuilderState, JobState, JobStatus
 
 
 class FailureRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ def judge(state: JobState, builder: BuilderState, rules: FailureRules, reason: s
         builder.failures,
         state.failures,
         retry=False,
+        cancelling=state.status is JobStatus.CANCELLING,
         resets=state.resets,
         max_resets=rules.max_resets,
     )

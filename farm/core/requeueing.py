@@ -23,7 +23,7 @@ class Requeuer:
     def void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
         """An attempt came to nothing though its builder is there: the slot goes on."""
         state = slot.running
-        if self.rules.failures and state and state.status is not JobStatus.CANCELLING:
+        if self.rules.failures and state:
             self.judge(state, slot, self.rules.failures, at, reason, orders)
             return
         lane = self.give_back(slot, at, reason, orders)

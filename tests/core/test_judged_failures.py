@@ -107,13 +107,18 @@ def test_judged_attempts_do_not_eat_the_tries_that_losses_have(ledger):
     assert farm.lose("c") == ["end a failed"]
 
 
-def test_a_job_that_is_being_cancelled_is_not_judged(ledger):
-    """Whatever its builder says, it ends cancelled, and nobody is to blame."""
+def test_a_job_that_is_being_cancelled_ends_so_but_its_builder_is_judged(ledger):
+    """As Launchpad does it: the count of a builder that fails while it cancels goes on rising."""
     farm = ledger("b", failures=JUDGED)
-    farm.submit("a")
-    farm.cancel("a")
-    assert farm.attempt_lost("a") == ["end a cancelled"]
-    assert farm.scheduler.builders["b"].failures == 0
+    for number in range(5):
+        farm.submit(f"a{number}")
+        farm.cancel(f"a{number}")
+        if number % 2:
+            assert farm.finish(f"a{number}", "failed") == [f"end a{number} cancelled"]
+        else:
+            assert farm.attempt_lost(f"a{number}") == [f"end a{number} cancelled"]
+        assert farm.scheduler.builders["b"].failures == number + 1
+    assert condition(farm, "b") == "failed"
 
 
 def test_counts_outlive_a_restart(ledger):
