@@ -135,6 +135,7 @@ class Desk:
                 snapshot=snapshot_of(self._scheduler, at),
                 scenario=self._scenario,
                 statistics=self._statistics(),
+                lost=self._lost_lately(began),
             )
             self._image = msgspec.Raw(msgspec.json.encode(image))
             ended = time.monotonic()
@@ -227,12 +228,15 @@ class Desk:
             why=plan.why if plan else "",
         )
 
+    def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
+        return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
+
     def _status(
         self, world: LiveWorld, now: float, states: dict[str, dict[str, int]]
     ) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
-        lost = tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
+        lost = self._lost_lately(now)
         builders: dict[str, int] = {}
         for counts in states.values():
             for state, count in counts.items():

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from farm.core.snapshot import FarmSnapshot
+from farm.live.pool_report import LostBuilder
 
 FORMAT = 1
 
@@ -23,3 +24,5 @@ class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     scenario: dict[str, Any]
     #: what the runtime estimator dumped; None: it is not one of ours
     statistics: dict[str, Any] | None = None
+    #: builders that were lost of late, the newest last
+    lost: tuple[LostBuilder, ...] = ()
