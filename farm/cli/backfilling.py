@@ -80,8 +80,9 @@ def write_text(run: Run, place: Place, sink: TextIO) -> int:
 
 
 def write_blocks(run: Run, place: Place, folder: Path) -> int:
-    """Let promtool make blocks in Prometheus's data directory, one after the other.
+    """Let promtool make blocks, and move them into Prometheus's data directory when all are made.
 
+    They are not made in it: a Prometheus that starts meanwhile clears away what it finds half done.
     Returns how many samples there are. Raises InputError where there is no promtool, RunError
     if it fails.
     """
@@ -91,27 +92,41 @@ def write_blocks(run: Run, place: Place, folder: Path) -> int:
             "--into needs promtool, which is not on PATH; it comes with Prometheus. Or write the "
             "text with -o - and run promtool where Prometheus is (docs/metrics.md)"
         )
+    folder.mkdir(parents=True, exist_ok=True)
+    # in the same file system, under a name that Prometheus ignores
+    with tempfile.TemporaryDirectory(prefix="farm-backfill-", dir=folder) as temporary:
+        blocks = Path(temporary) / "blocks"
+        samples = _write_block_by_block(
+            run, place, lambda text: _make_blocks(promtool, text, blocks), Path(temporary) / "text"
+        )
+        for block in blocks.iterdir():
+            block.rename(folder / block.name)
+    return samples
+
+
+def _write_block_by_block(run: Run, place: Place, take: Callable[[Path], None], text: Path) -> int:
+    """Write the text of each block into the same file and hand it on; return the samples' number.
+
+    So that a run of any length needs the memory of one block.
+    """
     collected, samples = _collector(run, place), 0
-    with tempfile.TemporaryDirectory(prefix="farm-backfill-") as temporary:
-        text = Path(temporary) / "block.txt"
+    current = place.began // BLOCK
 
-        def flush() -> None:
-            nonlocal samples
-            with text.open("w", encoding="utf-8", newline="\n") as sink:
-                samples += collected.write(sink)
-            _make_blocks(promtool, text, folder)
+    def flush() -> None:
+        nonlocal samples
+        with text.open("w", encoding="utf-8", newline="\n") as sink:
+            samples += collected.write(sink)
+        take(text)
 
-        block = place.began // BLOCK
+    def add(at: float, readings: Readings) -> None:
+        nonlocal current
+        if (block := (place.began + at) // BLOCK) != current:
+            current = block
+            flush()
+        collected.add(at, readings)
 
-        def take(at: float, readings: Readings) -> None:
-            nonlocal block
-            if (now := (place.began + at) // BLOCK) != block:
-                block = now
-                flush()
-            collected.add(at, readings)
-
-        _replay(run, place, take)
-        flush()
+    _replay(run, place, add)
+    flush()
     return samples
 
 
@@ -125,7 +140,7 @@ def _make_blocks(promtool: str, text: Path, folder: Path) -> None:
     )
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().rpartition("\n")[2] or "nothing"
-        raise RunError(f"promtool cannot make blocks in {folder} (exit {done.returncode}): {said}")
+        raise RunError(f"promtool cannot make blocks (exit {done.returncode}): {said}")
 
 
 def _collector(run: Run, place: Place) -> Backfill:

@@ -10,6 +10,7 @@ import sys
 import urllib.parse
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,10 +66,11 @@ scheduling: {fair_share: [team, build], stickiness: [0s, 1m]}
 class Filled:
     """The run, and the Prometheus that it was filled into."""
 
-    def __init__(self, run: Run, prometheus: Prometheus, said: str) -> None:
+    def __init__(self, run: Run, prometheus: Prometheus, said: str, blocks: list[Path]) -> None:
         self.run = run
         self.prometheus = prometheus
         self.said = said
+        self.blocks = blocks
         self.end = START + max(row.finished_at for row in run.jobs if row.finished_at)
 
     def at_the_end(self, expr: str) -> float:
@@ -91,8 +93,9 @@ def filled(tmp_path_factory, tool) -> Iterator[Filled]:
     ):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
+    blocks = list(data.iterdir())
     with Prometheus(tool("prometheus"), folder, data=data) as prometheus:
-        yield Filled(load_run(run), prometheus, done.stderr)
+        yield Filled(load_run(run), prometheus, done.stderr, blocks)
 
 
 def numbers(result: list[dict[str, Any]]) -> list[float]:
@@ -133,6 +136,12 @@ def test_what_is_shown_can_be_true(filled):
     first = min(row.submitted_at for row in filled.run.jobs)
     begun = START + math.ceil(first / 60) * 60 + 300
     assert list(implausible(filled.prometheus, begun, filled.end, step, **values)) == []
+
+
+def test_only_whole_blocks_are_put_there(filled):
+    """Nothing of what they were made from, or in, is left."""
+    assert filled.blocks
+    assert all((block / "meta.json").exists() for block in filled.blocks)
 
 
 def test_the_variables_offer_the_run(filled):
@@ -198,7 +207,7 @@ def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
 
 
 def test_a_promtool_that_fails_is_told(filled, tmp_path):
-    """Its own last words, and exit code 1."""
+    """Its own last words, exit code 1, and nothing left of what was begun."""
     (tmp_path / "promtool").write_text("#!/bin/sh\necho 'disk is full' >&2\nexit 3\n")
     (tmp_path / "promtool").chmod(0o755)
     command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
@@ -206,3 +215,4 @@ def test_a_promtool_that_fails_is_told(filled, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 1
     assert "exit 3): disk is full" in " ".join(done.stderr.split())
+    assert list((tmp_path / "data").iterdir()) == []
