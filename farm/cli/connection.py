@@ -58,7 +58,7 @@ def read_place(folder: Path) -> FarmPlace | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read ({error}); farm up writes it anew") from None
 
 
 def reach(redis: str | None, folder: Path) -> Operator:

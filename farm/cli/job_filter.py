@@ -112,7 +112,8 @@ class _Wish:
         if wanted.pool is not None:
             pools = operator.pools()
             if wanted.pool not in pools:
-                raise InputError(f"--pool: found {wanted.pool!r}; allowed: {', '.join(sorted(pools))}")
+                allowed = ', '.join(sorted(pools))
+                raise InputError(f"--pool: found {wanted.pool!r}; allowed: {allowed}")
             self._pools = {n: b.builder.pool for n, b in operator.builders().items()}
 
     def grants(self, job: LiveJob) -> bool:

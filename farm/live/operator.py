@@ -79,6 +79,10 @@ class Operator(JobReader):
         """Whether a scheduler is at work (its status is fresh)."""
         return time.time() - (status or self.status()).written_at < FRESH
 
+    def is_led(self) -> bool:
+        """Whether a scheduler has the farm (one that was killed counts for 10 s)."""
+        return bool(self._client.exists(self.keys.lease))
+
     def is_provisioned(self) -> bool:
         """Whether a provisioner's service is at work (one that was killed counts for 10 s)."""
         return bool(self._client.exists(self.keys.provisioner_lease))
@@ -109,7 +113,7 @@ class Operator(JobReader):
 
     def forget_everything(self) -> None:
         """Delete what a farm that is down has left; raises ServerError if it is not down."""
-        if self._client.exists(self.keys.lease):
+        if self.is_led():
             raise ServerError(
                 f"the farm at {redacted(self.url)} has a live scheduler (or it was killed just "
                 "now): end it first"

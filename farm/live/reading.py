@@ -71,6 +71,10 @@ class JobReader:
         found = [self._decoded(value, Try) for value in values]
         return list({one.attempt: one for one in found}.values())
 
+    def count_running(self) -> int:
+        """Return how many jobs are on builders."""
+        return int(self._client.hlen(self.keys.attempts))
+
     def jobs(self, group: Group) -> Iterator[LiveJob]:
         """Yield the jobs of a group, read from the server as they are asked for.
 

@@ -41,6 +41,9 @@ class Server(Protocol):
     def __exit__(self, *_: object) -> None:
         """Be done with it."""
 
+    def revive(self) -> bool:
+        """Start it again where it was, if it is ours and ended unasked; True: it did."""
+
 
 class GivenServer:
     """A server that somebody else runs; we only use it."""
@@ -55,6 +58,10 @@ class GivenServer:
 
     def __exit__(self, *_: object) -> None:
         """Leave it running."""
+
+    def revive(self) -> bool:
+        """Whoever runs it does that."""
+        return False
 
 
 class EmbeddedServer:
@@ -83,9 +90,20 @@ class EmbeddedServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def revive(self) -> bool:
+        """Start it again at the same place, with what it kept, if it ended unasked."""
+        if self._process is None or self._process.poll() is None:
+            return False
+        port = int(self.url.rpartition(":")[2].partition("/")[0])
+        self.stop()
+        self._start(port)
+        return True
+
     def start(self) -> None:
         """Start it and wait until it answers; raises ServerError."""
-        port = self.port if self.port is not None else free_port()
+        self._start(self.port if self.port is not None else free_port())
+
+    def _start(self, port: int) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
         if self.data is not None:
             self.data.mkdir(parents=True, exist_ok=True)

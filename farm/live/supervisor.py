@@ -1,4 +1,4 @@
-"""Keeps a farm up: its server and its services, as child processes; and ends it again.
+"""Keeps a farm's services up, as child processes; and ends them again.
 
 Services are started again when they end unasked, less and less eagerly, and not for ever. All of
 them have a *cord* as standard input, a pipe whose other end only this process holds: builder
@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import RunError
+from farm.live.log_files import last_line
 from farm.live.server import die_with_parent
 
 log = logging.getLogger("farm.supervisor")
@@ -35,13 +36,27 @@ class Service(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
+class Restarts:
+    """Counts how often something ended unasked of late."""
+
+    def __init__(self) -> None:
+        self._ends: deque[float] = deque()
+
+    def another(self, now: float) -> int:
+        """It ended once more; return how often within the window."""
+        self._ends.append(now)
+        while self._ends[0] < now - WINDOW:
+            self._ends.popleft()
+        return len(self._ends)
+
+
 class _Running:
     """One service: its process now, and how often it ended."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.process: subprocess.Popen[bytes] | None = None
-        self.ends: deque[float] = deque()
+        self.restarts = Restarts()
         self.not_before = 0.0
 
 
@@ -60,6 +75,8 @@ class Supervisor:
         self._folder = folder
         self._environment = dict(environment)
         self._running = [_Running(service) for service in services]
+        #: all were well once: what a service says to be impossible (exit code 2) may pass
+        self.settled = False
         self._cord_in, self._cord_out = os.pipe()
         os.set_inheritable(self._cord_out, False)
 
@@ -68,14 +85,21 @@ class Supervisor:
         for running in self._running:
             self._start(running)
 
-    def check(self) -> None:
-        """Start again whoever ended; raises RunError for one that keeps on ending."""
+    def check(self) -> float:
+        """Start again whoever ended; raises RunError for one that keeps on ending.
+
+        Returns after how many seconds the next look is due, if nobody ends before (SIGCHLD).
+        """
         now = time.monotonic()
+        due = float("inf")
         for running in self._running:
             if running.process is not None and running.process.poll() is not None:
                 self._ended(running, now)
             if running.process is None and now >= running.not_before:
                 self._start(running)
+            if running.process is None:
+                due = min(due, running.not_before - now)
+        return due
 
     def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
         """End one service: asked first, killed if it does not listen."""
@@ -136,26 +160,15 @@ class Supervisor:
         name, process = running.service.name, running.process
         code = None if process is None else process.returncode
         running.process = None
-        running.ends.append(now)
-        while running.ends[0] < now - WINDOW:
-            running.ends.popleft()
-        if code == 2 or len(running.ends) >= MOST_RESTARTS:
+        count = running.restarts.another(now)
+        if (code == 2 and not self.settled) or count >= MOST_RESTARTS:
             raise RunError(
-                f"the farm's {name} ended, exit code {code} ({len(running.ends)} times lately); "
+                f"the farm's {name} ended, exit code {code} ({count} times lately); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (len(running.ends) - 1))
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
         running.not_before = now + pause
         log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
-
-
-def last_line(path: Path) -> str:
-    """Return the last line of a log that says something."""
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
-        return "nothing"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
 
 
 def _end(process: subprocess.Popen[bytes] | None, timeout: float) -> None:
