@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from farm.cli.main import main
+from farm.live.connection import connect
+from farm.live.server import choose_server
+from tests.cli.still_farm import StillFarm
 
 
 class Said(NamedTuple):
@@ -41,3 +45,18 @@ def farm(
         return Said(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The URL of a server for the tests of one process."""
+    with choose_server(None) as running:
+        yield running.url
+
+
+@pytest.fixture
+def still(server: str, tmp_path: Path) -> Iterator[StillFarm]:
+    """A farm with two pools and nobody at work."""
+    with closing(connect(server, "test")) as client:
+        client.flushall()
+        yield StillFarm(client, server, tmp_path)

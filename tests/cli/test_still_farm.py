@@ -6,140 +6,24 @@ No process plays this farm, so a test is quick, and whatever is handed in stays 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from farm.cli.job_lines import standard_input
 from farm.cli.main import app
-from farm.core.commands import EndJob
-from farm.core.errors import FarmError, InputError
-from farm.core.model import Builder, Job, Platform
+from farm.core.errors import FarmError
+from farm.core.model import Platform
 from farm.core.provisioning import PoolSnapshot
-from farm.core.snapshot import BuilderView
-from farm.live.connection import connect
-from farm.live.keys import Keys
-from farm.live.messages import Cancel, Submit, decode_envelope
-from farm.live.ordering import encode_member
-from farm.live.pool_report import FarmStatus, LostBuilder, PoolReport
-from farm.live.saved import Attempt, Try
-from farm.live.server import choose_server
-from farm.live.store import Batch, Store
+from farm.live.saved import Try
+from farm.live.store import Batch
+from tests.cli.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
 AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)
 #: what a terminal would obey, rich would interpret, and a table would break on
 EVIL = "\x1b[31mred[/x] :smile: \x9b2J\r\n\u202eback[bold]"
-
-
-class StillFarm:
-    """A farm that nobody plays, and the commands on it."""
-
-    def __init__(self, client: Any, url: str, folder: Path) -> None:
-        self.client, self.url, self.folder = client, url, folder
-        self.keys = Keys("still:")
-        self.store = Store(client, self.keys)
-        self._serial = 0
-        self.publish()
-
-    def publish(self, **report: Any) -> None:
-        status = FarmStatus(
-            at=100, written_at=0, speed=1, submitted=0, waiting=0, running=0, ended={},
-            builders={"idle": 1}, hosts=1, stopping=False,
-            lost=(LostBuilder("linux-9", 90.0, "its host has gone silent", "linux"),),
-        )  # fmt: skip
-        pools = {
-            name: PoolReport(
-                snapshot=PoolSnapshot(pool=name, at=100.0), processors=(processor,),
-                **(report if name == "linux" else {}),
-            )
-            for name, processor in (("linux", "amd64"), ("arm", "arm64"))
-        }  # fmt: skip
-        self.store.notices.publish(pools, {}, {}, status)
-
-    def wait(self, *ids: str, **fields: Any) -> None:
-        batch = Batch()
-        for name in ids:
-            self._serial += 1
-            job = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
-            batch.jobs[name] = job
-            batch.submitted[name] = self._serial
-            batch.waits(job, encode_member((0, 0.0, self._serial), name))
-        self.store.commit(batch, "0-0", 0.0)
-
-    def run(self, name: str, builder: str = "linux-1", **fields: Any) -> None:
-        self._serial += 1
-        batch = Batch()
-        batch.jobs[name] = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
-        batch.submitted[name] = self._serial
-        batch.attempts[name] = Attempt(name, 1, builder, 0, 3.0, 3.5)
-        self.store.commit(batch, "0-0", 3.0)
-
-    def end(self, name: str, outcome: str = "succeeded", **fields: Any) -> None:
-        self._serial += 1
-        job = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
-        batch = Batch()
-        batch.submitted[name] = self._serial
-        why = "" if outcome == "succeeded" else "because"
-        batch.ended[name] = EndJob(job, outcome, 2, 1.0, 9.0, 2.0, 3.0, "linux-1", 0, why)
-        self.store.commit(batch, "0-0", 9.0)
-
-    def join(self, name: str, state: str = "idle", **fields: Any) -> None:
-        batch = Batch()
-        builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
-        batch.builders[name] = BuilderView(
-            builder=builder, condition=state, joined_at=1.0, active_at=1.0, **fields
-        )
-        self.store.commit(batch, "0-0", 1.0)
-
-    def farm(self, *words: str, stdin: str | bytes | None = None, width: int = 0) -> Any:
-        env = {"FARM_PREFIX": self.keys.prefix, "COLUMNS": str(width) if width else None}
-        return CliRunner().invoke(app, [*words, "--redis", self.url], input=stdin, env=env)
-
-    def says(self, *words: str, code: int = 0, **options: Any) -> str:
-        """Return standard output of a command that ends with this exit code."""
-        done = self.farm(*words, **options)
-        error = done.exception
-        assert done.exit_code == code or getattr(error, "exit_code", 1) == code, (done, error)
-        return done.stdout if code == 0 else f"{done.stdout}{error}"
-
-    def rows(self, *words: str, **options: Any) -> list[Any]:
-        return [json.loads(line) for line in self.says(*words, "--json", **options).splitlines()]
-
-    def inbox(self) -> list[Any]:
-        """Return the reports that were handed in, and forget them."""
-        entries = self.client.xrange(self.keys.inbox)
-        self.client.delete(self.keys.inbox)
-        return [r for _, fields in entries for r in decode_envelope(fields[b"m"]).reports]
-
-    def submitted(self) -> list[Job]:
-        return [job for r in self.inbox() if isinstance(r, Submit) for job in r.jobs]
-
-    def cancelled(self) -> list[str]:
-        return [name for r in self.inbox() if isinstance(r, Cancel) for name in r.jobs]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The URL of a server for the tests of this file."""
-    with choose_server(None) as running:
-        yield running.url
-
-
-@pytest.fixture
-def still(server: str, tmp_path: Path) -> Iterator[StillFarm]:
-    """A farm with two pools and nobody at work."""
-    with closing(connect(server, "test")) as client:
-        client.flushall()
-        yield StillFarm(client, server, tmp_path)
-
-
-# --- what reaches a terminal -------------------------------------------------------------------
 
 
 def test_names_reach_a_terminal_as_text_only(still: StillFarm):
@@ -278,126 +162,6 @@ def test_retrying_by_what_became_of_jobs_tries_each_once(still: StillFarm):
     assert still.inbox() == []
 
 
-# --- handing in --------------------------------------------------------------------------------
-
-LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'
-HEAD = "job_id,submitted_at_s,service_time_s,platform\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("a.jsonl", f"{LINE % 'x'}\n{{\n{LINE % 'y'}\n", "a.jsonl:2: not a job"),
-        (
-            "a.jsonl",
-            f"{LINE % 'x'}\n{LINE % 'x'}\n",
-            "a.jsonl: found job id 'x' twice (jobs 1 and 2)",
-        ),
-        ("a.jsonl", "", "a.jsonl: found no jobs"),
-        (
-            "a.jsonl",
-            '{"service_time_s": -1, "platform": "any/virtual"}',
-            "a.jsonl:1: job a-000001: se",
-        ),
-        ("a.jsonl", '{"service_time_s": NaN}', "a.jsonl:1: not a job"),
-        ("a.jsonl", '{"service_time_s": 1e999}', "a.jsonl:1: not a job: Number out of range"),
-        ("a.jsonl", '{"service_time_s": 1, "score": 1e999}', "a.jsonl:1: not a job"),
-        ("a.jsonl", '{"service_time_s": 1, "colour": 2}', "a.jsonl:1: unknown key 'colour'"),
-        ("a.jsonl", '{"service_time_s": 1, "mode": "magic"}', "Invalid enum value 'magic'"),
-        ("a.jsonl", '{"service_time_s": 1, "threads": 0}', "Expected int >= 1"),
-        ("a.jsonl", b'\n{"job_id": "\xe9"}', "a.jsonl:2: byte 12 of the line is not UTF-8"),
-        ("a.jsonl", LINE % "x" + LINE % ("y" * 300), "a.jsonl:1: not a job"),
-        ("a.jsonl", LINE % ("y" * 300), "a.jsonl:1: job id of 300 characters"),
-        ("a.jsonl", LINE % "\\u001b[2J", "has control characters"),
-        (
-            "a.jsonl",
-            (LINE % "x").replace("amd64", "sparc"),
-            "a.jsonl: job 'x': no pool of the farm",
-        ),
-        ("a.jsonl", (LINE % "x").replace("amd64/", "a" * 10**6), "found 'aaaa"),
-        ("a.jsonl", '{"service_time_s": 1}', "found nothing, and the farm's pools differ"),
-        ("a.csv", HEAD + "x,0,1,amd64/virtual\ny,0\n", "a.csv:3: found 2 values"),
-        ("a.csv", HEAD + "x,0,-1,amd64/virtual\n", "a.csv:2: service_time_s: found '-1'"),
-        ("a.csv", HEAD + "x,0,nan,amd64/virtual\n", "a.csv:2: service_time_s: found 'nan'"),
-        ("a.csv", HEAD + "\x1b[2J,0,1,amd64/virtual\n", "a.csv: job id '\\x1b[2J' has control"),
-        ("a.csv", HEAD + "x,0,1,sparc/native\n", "a.csv: job 'x': no pool of the farm could run"),
-        ("a.csv", HEAD + "old,0,1,amd64/virtual\n", "a.csv: 1 of 1 job ids are known"),
-        ("a.txt", LINE % "x", "a.txt: format: cannot be guessed from the name; allowed: .jsonl"),
-        ("absent.jsonl", None, "absent.jsonl: cannot be read: No such file"),
-        ("absent.csv", None, "absent.csv: no such file"),
-    ],
-)
-def test_a_file_with_a_mistake_is_refused_as_a_whole(still: StillFarm, name, content, said):
-    """The message names the file and the place; nothing of the file is handed in."""
-    still.end("old")
-    if content is not None:
-        data = content if isinstance(content, bytes) else content.encode()
-        (still.folder / name).write_bytes(data)
-    told = still.says("submit", str(still.folder / name), code=2)
-    assert said in told
-    assert len(told) < 2000
-    assert still.inbox() == []
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "ids"),
-    [
-        ("a.jsonl", f"\ufeff{LINE % 'x'}\r\n\r\n{LINE % 'y'}", "x y"),
-        ("a.jsonl", LINE % "日本語 \U0001f389" + "\n", "日本語 \U0001f389"),
-        ("A.JSONL", LINE % "x", "x"),
-        ("a.csv", f"\ufeff{HEAD}x,0,1,amd64/virtual\r\n", "x"),
-    ],
-)
-def test_files_as_editors_of_all_kinds_write_them(still: StillFarm, name, content, ids):
-    """A mark at the beginning, line ends of two characters, empty lines, no last line end."""
-    (still.folder / name).write_bytes(content.encode())
-    still.says("submit", str(still.folder / name))
-    assert " ".join(job.id for job in still.submitted()) == ids
-
-
-def test_a_separator_inside_a_text_does_not_end_a_line(still: StillFarm):
-    """JSON allows it; a text of that sort is refused by its name, not as broken JSON."""
-    line = '{"service_time_s": 1, "platform": "any/virtual", "kind": "a\u2028b"}'
-    (still.folder / "a.jsonl").write_text(line, encoding="utf-8")
-    assert "kind 'a\\u2028b' has" in still.says("submit", str(still.folder / "a.jsonl"), code=2)
-
-
-def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFarm):
-    """And the message says how much that was."""
-    lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
-    told = still.says("submit", "-", stdin=lines, code=2)
-    assert "stdin:3: not a job" in told
-    assert "(2 jobs before that: handed in)" in told
-    assert [job.id for job in still.submitted()] == ["x", "y"]
-    told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
-    assert "stdin:2: byte 0 of the line is not UTF-8" in told
-    assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
-
-
-def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: StillFarm):
-    """A message that the scheduler would refuse would be a job that is lost silently."""
-    one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual")
-    for words, said in (
-        (("--id", ""), "0 characters"),
-        (("--id", "a\x1bb"), "control characters"),
-        (("--user", "a\nb"), "attribute user 'a\\nb' has control characters"),
-        (("--kind", "k" * 2000), "kind of 2000 characters"),
-        (("--score", "nan"), "score nan"),
-        (("--level", "9" * 30), "level 999"),
-        (("--id", "x", "--count", "3", "--prefix", "\t"), "control characters"),
-        (("--jobs", "3"), "--jobs: says something of a FILE"),
-        (("--mode", "magic"), "allowed: timed"),
-    ):
-        assert said in still.says(*one, *words, code=2), words
-    (still.folder / "a.jsonl").write_text(LINE % "x")
-    for words in (("--user", "ann"), ("--level", "0"), ("--id", "y"), ("--count", "2")):
-        told = still.says("submit", str(still.folder / "a.jsonl"), *words, code=2)
-        assert f"{words[0]}: says something of one job" in told
-    assert still.inbox() == []
-    assert still.says(*one, "--id", "x", "--count", "2") == "2 jobs submitted\n"
-    assert [job.id for job in still.submitted()] == ["x-1", "x-2"]
-
-
 # --- builders and pools ------------------------------------------------------------------------
 
 
@@ -497,10 +261,3 @@ def test_watching_without_a_terminal_prints_one_view_after_the_other(still: Stil
     assert done.exit_code == 130
     assert done.stdout.count("farm time") == 3
     assert "\x1b" not in done.stdout
-
-
-def test_closed_standard_input(monkeypatch):
-    """`farm submit - <&-`: Python has no stdin at all then."""
-    monkeypatch.setattr("farm.cli.job_lines.sys.stdin", None)
-    with pytest.raises(InputError, match="standard input is closed"):
-        standard_input()

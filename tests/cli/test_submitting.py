@@ -1,0 +1,134 @@
+"""Handing jobs in to a live farm: what is taken, and what is refused before it is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.cli.job_lines import standard_input
+from farm.core.errors import InputError
+from tests.cli.still_farm import StillFarm
+
+pytestmark = pytest.mark.live
+LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'
+HEAD = "job_id,submitted_at_s,service_time_s,platform\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", f"{LINE % 'x'}\n{{\n{LINE % 'y'}\n", "a.jsonl:2: not a job"),
+        (
+            "a.jsonl",
+            f"{LINE % 'x'}\n{LINE % 'x'}\n",
+            "a.jsonl: found job id 'x' twice (jobs 1 and 2)",
+        ),
+        ("a.jsonl", "", "a.jsonl: found no jobs"),
+        (
+            "a.jsonl",
+            '{"service_time_s": -1, "platform": "any/virtual"}',
+            "a.jsonl:1: job a-000001: se",
+        ),
+        ("a.jsonl", '{"service_time_s": NaN}', "a.jsonl:1: not a job"),
+        ("a.jsonl", '{"service_time_s": 1e999}', "a.jsonl:1: not a job: Number out of range"),
+        ("a.jsonl", '{"service_time_s": 1, "score": 1e999}', "a.jsonl:1: not a job"),
+        ("a.jsonl", '{"service_time_s": 1, "colour": 2}', "a.jsonl:1: unknown key 'colour'"),
+        ("a.jsonl", '{"service_time_s": 1, "mode": "magic"}', "Invalid enum value 'magic'"),
+        ("a.jsonl", '{"service_time_s": 1, "threads": 0}', "Expected int >= 1"),
+        ("a.jsonl", b'\n{"job_id": "\xe9"}', "a.jsonl:2: byte 12 of the line is not UTF-8"),
+        ("a.jsonl", LINE % "x" + LINE % ("y" * 300), "a.jsonl:1: not a job"),
+        ("a.jsonl", LINE % ("y" * 300), "a.jsonl:1: job id of 300 characters"),
+        ("a.jsonl", LINE % "\\u001b[2J", "has control characters"),
+        (
+            "a.jsonl",
+            (LINE % "x").replace("amd64", "sparc"),
+            "a.jsonl: job 'x': no pool of the farm",
+        ),
+        ("a.jsonl", (LINE % "x").replace("amd64/", "a" * 10**6), "found 'aaaa"),
+        ("a.jsonl", '{"service_time_s": 1}', "found nothing, and the farm's pools differ"),
+        ("a.csv", HEAD + "x,0,1,amd64/virtual\ny,0\n", "a.csv:3: found 2 values"),
+        ("a.csv", HEAD + "x,0,-1,amd64/virtual\n", "a.csv:2: service_time_s: found '-1'"),
+        ("a.csv", HEAD + "x,0,nan,amd64/virtual\n", "a.csv:2: service_time_s: found 'nan'"),
+        ("a.csv", HEAD + "\x1b[2J,0,1,amd64/virtual\n", "a.csv: job id '\\x1b[2J' has control"),
+        ("a.csv", HEAD + "x,0,1,sparc/native\n", "a.csv: job 'x': no pool of the farm could run"),
+        ("a.csv", HEAD + "old,0,1,amd64/virtual\n", "a.csv: 1 of 1 job ids are known"),
+        ("a.txt", LINE % "x", "a.txt: format: cannot be guessed from the name; allowed: .jsonl"),
+        ("absent.jsonl", None, "absent.jsonl: cannot be read: No such file"),
+        ("absent.csv", None, "absent.csv: no such file"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_as_a_whole(still: StillFarm, name, content, said):
+    """The message names the file and the place; nothing of the file is handed in."""
+    still.end("old")
+    if content is not None:
+        data = content if isinstance(content, bytes) else content.encode()
+        (still.folder / name).write_bytes(data)
+    told = still.says("submit", str(still.folder / name), code=2)
+    assert said in told
+    assert len(told) < 2000
+    assert still.inbox() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("a.jsonl", f"\ufeff{LINE % 'x'}\r\n\r\n{LINE % 'y'}", "x y"),
+        ("a.jsonl", LINE % "日本語 \U0001f389" + "\n", "日本語 \U0001f389"),
+        ("A.JSONL", LINE % "x", "x"),
+        ("a.csv", f"\ufeff{HEAD}x,0,1,amd64/virtual\r\n", "x"),
+    ],
+)
+def test_files_as_editors_of_all_kinds_write_them(still: StillFarm, name, content, ids):
+    """A mark at the beginning, line ends of two characters, empty lines, no last line end."""
+    (still.folder / name).write_bytes(content.encode())
+    still.says("submit", str(still.folder / name))
+    assert " ".join(job.id for job in still.submitted()) == ids
+
+
+def test_a_separator_inside_a_text_does_not_end_a_line(still: StillFarm):
+    """JSON allows it; a text of that sort is refused by its name, not as broken JSON."""
+    line = '{"service_time_s": 1, "platform": "any/virtual", "kind": "a\u2028b"}'
+    (still.folder / "a.jsonl").write_text(line, encoding="utf-8")
+    assert "kind 'a\\u2028b' has" in still.says("submit", str(still.folder / "a.jsonl"), code=2)
+
+
+def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFarm):
+    """And the message says how much that was."""
+    lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
+    told = still.says("submit", "-", stdin=lines, code=2)
+    assert "stdin:3: not a job" in told
+    assert "(2 jobs before that: handed in)" in told
+    assert [job.id for job in still.submitted()] == ["x", "y"]
+    told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
+    assert "stdin:2: byte 0 of the line is not UTF-8" in told
+    assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
+
+
+def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: StillFarm):
+    """A message that the scheduler would refuse would be a job that is lost silently."""
+    one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual")
+    for words, said in (
+        (("--id", ""), "0 characters"),
+        (("--id", "a\x1bb"), "control characters"),
+        (("--user", "a\nb"), "attribute user 'a\\nb' has control characters"),
+        (("--kind", "k" * 2000), "kind of 2000 characters"),
+        (("--score", "nan"), "score nan"),
+        (("--level", "9" * 30), "level 999"),
+        (("--id", "x", "--count", "3", "--prefix", "\t"), "control characters"),
+        (("--jobs", "3"), "--jobs: says something of a FILE"),
+        (("--mode", "magic"), "allowed: timed"),
+    ):
+        assert said in still.says(*one, *words, code=2), words
+    (still.folder / "a.jsonl").write_text(LINE % "x")
+    for words in (("--user", "ann"), ("--level", "0"), ("--id", "y"), ("--count", "2")):
+        told = still.says("submit", str(still.folder / "a.jsonl"), *words, code=2)
+        assert f"{words[0]}: says something of one job" in told
+    assert still.inbox() == []
+    assert still.says(*one, "--id", "x", "--count", "2") == "2 jobs submitted\n"
+    assert [job.id for job in still.submitted()] == ["x-1", "x-2"]
+
+
+def test_closed_standard_input(monkeypatch):
+    """`farm submit - <&-`: Python has no stdin at all then."""
+    monkeypatch.setattr("farm.cli.job_lines.sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        standard_input()
