@@ -27,6 +27,10 @@ Tell = Callable[[Callable[[float], Event]], None]
 """Puts a fact into a world, made at the farm time at which it is put in."""
 
 
+#: estimates given in one step: less than a millisecond
+ANSWERED_AT_ONCE = 50
+
+
 class Given(msgspec.Struct, frozen=True):
     """An estimate as instants of farm time; see ``EstimateMade``."""
 
@@ -132,19 +136,20 @@ class EstimatingWorld:
         if not chosen:
             return
         waiting = [state for state in chosen if executing(state).slot is None]
-        depth = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
-        asked = _Asked(event.at, waiting, depth)
+        asked = _Asked(event.at, waiting, self._depth())
         for giver in self._prompt:
-            if waiting:
-                for _ in giver.prepare(self._scheduler, event.at):
-                    pass
-            self._answer(giver, chosen, asked, event.at)
+            given = self._given_at_once(giver, asked)
+            self._facts.extend(_fact(giver, state, asked, given.get(state)) for state in chosen)
+        started = [state for state in chosen if executing(state).slot is not None]
         for giver in self._patient:
-            self._answer(giver, [s for s in chosen if executing(s).slot is not None], asked, 0.0)
+            self._facts.extend(_fact(giver, state, asked, None) for state in started)
         if waiting and self._patient:
             self._asked.append(asked)
             if self._work is None:
                 self._begin()
+
+    def _depth(self) -> int:
+        return sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
 
     def _chosen(self, event: JobsSubmitted) -> list[JobState]:
         """Return those of the submitted jobs that are given estimates."""
@@ -157,27 +162,13 @@ class EstimatingWorld:
                     chosen.append(state)
         return chosen
 
-    def _answer(self, giver: Giver, states: Sequence[JobState], asked: _Asked, at: float) -> None:
-        """Let a giver that is prepared give its estimates of jobs, as of ``at``."""
-        waiting = {id(state) for state in asked.jobs}
-        wanted = [state for state in states if id(state) in waiting]
-        given = iter(giver.give(self._scheduler, wanted, at)) if wanted else iter(())
-        for state in states:
-            # one that was dispatched at once has its answer
-            waits = id(state) in waiting
-            found = next(given) if waits else Given(asked.at)
-            self._facts.append(
-                EstimateMade(
-                    asked.at,
-                    state.job.id,
-                    giver.rules,
-                    found.dispatch_at,
-                    giver.run_times,
-                    asked.depth if waits else 0,
-                    found.mean_at,
-                    found.quantiles_at,
-                )
-            )
+    def _given_at_once(self, giver: Giver, asked: _Asked) -> dict[JobState, Given]:
+        """Return a giver's estimates of what was asked for just now."""
+        if not asked.jobs:
+            return {}
+        for _ in giver.prepare(self._scheduler, asked.at):
+            pass
+        return dict(zip(asked.jobs, giver.give(self._scheduler, asked.jobs, asked.at), strict=True))
 
     # --- in steps ---------------------------------------------------------------------------
 
@@ -208,12 +199,34 @@ class EstimatingWorld:
         for giver, work in zip(self._patient, steps, strict=True):
             yield from work
             for asked in batch:
-                self._answer(giver, asked.jobs, asked, at)
+                yield from self._answering(giver, asked, at)
+
+    def _answering(self, giver: Giver, asked: _Asked, at: float) -> Iterator[None]:
+        for begin in range(0, len(asked.jobs), ANSWERED_AT_ONCE):
+            some = asked.jobs[begin : begin + ANSWERED_AT_ONCE]
+            given = zip(some, giver.give(self._scheduler, some, at), strict=True)
+            self._facts.extend(_fact(giver, state, asked, found) for state, found in given)
+            yield
 
 
 def executing(state: JobState) -> JobState:
     """Return the job whose execution serves this one."""
     return state.leader or state
+
+
+def _fact(giver: Giver, state: JobState, asked: _Asked, given: Given | None) -> EstimateMade:
+    """Return an estimate as a fact; without one the job was dispatched at once."""
+    found = Given(asked.at) if given is None else given
+    return EstimateMade(
+        asked.at,
+        state.job.id,
+        giver.rules,
+        found.dispatch_at,
+        giver.run_times,
+        0 if given is None else asked.depth,
+        found.mean_at,
+        found.quantiles_at,
+    )
 
 
 def _stamped(made: EstimateMade, at: float) -> EstimateMade:

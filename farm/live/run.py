@@ -19,6 +19,7 @@ from farm.core.pool_spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
 from farm.driver import Observer, World, drive
 from farm.live.clock import FarmClock
+from farm.live.collector import seldom_everything
 from farm.live.connection import Connection, connect, redacted
 from farm.live.hosts import HostProcesses
 from farm.live.inbox import Inbox
@@ -210,6 +211,7 @@ class _Farm:
             self._bring_up()
         else:
             self._go_on()
+        self._stack.enter_context(seldom_everything())
         if self._watchers.on_up is not None:
             self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:

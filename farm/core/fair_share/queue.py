@@ -228,6 +228,7 @@ class FairShareQueue:
             self._tree.stop(operation, slot, instant)
             for member in operation.states:
                 del self._operations[member.serial]
+        execution.operations.clear()  # they know each other: no work for the cycle collector
         self._tree.settle(touched)
 
     def slot_free(self, slot: Slot, at: float) -> None:  # noqa: ARG002
