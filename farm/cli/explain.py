@@ -76,7 +76,7 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
 
 
 def _waits(answer: Answer | None) -> bool:
-    return answer is not None and answer.job is not None and answer.job.ahead is not None
+    return answer is not None and answer.job is not None and bool(answer.job.why)
 
 
 def _said(found: LiveJob, answer: Answer | None) -> str:
@@ -91,8 +91,8 @@ def _said(found: LiveJob, answer: Answer | None) -> str:
             "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
             "none across a restart; a recorded run keeps all: farm explain RUN --job)"
         )
-    if now is not None and now.ahead is not None:
-        return f"{name} waits: {now.why or 'it is about to be dispatched'}"
+    if now is not None and now.why:
+        return f"{name} waits: {now.why}"
     if (end := found.end) is None:
         where = "" if found.attempt is None else f" on {found.attempt.builder}"
         return f"{name} is {found.state}{where}; {rest}".rstrip("; ")

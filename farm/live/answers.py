@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from farm.core.dispatch_estimator.in_steps import QueueSweep
 from farm.core.explain import Decision
+from farm.core.pool_spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.live.messages import Ask
@@ -42,24 +45,26 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
 
 
-def answer(question: Ask, scheduler: Scheduler, at: float) -> Answer:
+def answer(question: Ask, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float) -> Answer:
     """Return what the scheduler knows; O(waiting jobs of the platform) for a waiting job."""
-    state = scheduler.jobs.get(question.job)
+    state = scheduler.jobs.get(question.job) if question.about == "job" else None
     return Answer(
         at=at,
-        job=None if state is None or question.about != "job" else _waiting(state, scheduler, at),
+        job=None if state is None else _waiting(state, scheduler, pools, at),
         decision=scheduler.dispatcher.decisions.get(question.job),
     )
 
 
-def _waiting(state: JobState, scheduler: Scheduler, at: float) -> Waiting:
+def _waiting(
+    state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float
+) -> Waiting:
     able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
     ahead = None
     executing = state.leader or state
     if executing.slot is None:
         order = enumerate(state.lane.queue.in_order())
         ahead = next((place for place, other in order if other is executing), None)
-    pools = {b.builder.pool for b in able}
+    named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
     facts = Waiting(
         status=state.status.value,
         attempts=state.attempts,
@@ -69,12 +74,12 @@ def _waiting(state: JobState, scheduler: Scheduler, at: float) -> Waiting:
         builders=len(able),
         accepting=sum(b.accepts for b in able),
         free=sum(b.accepts and b.busy < len(b.slots) for b in able),
-        booting=sum(len(scheduler.pool(name).requested) for name in pools),
+        booting=sum(len(scheduler.pool(name).requested) for name in named),
         dispatch_in_time=None if ahead is None else _estimate(executing, scheduler, at),
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
-    return msgspec.structs.replace(facts, why=_why(facts, scheduler))
+    return msgspec.structs.replace(facts, why=_why(facts, has_pool=bool(named)))
 
 
 def _estimate(state: JobState, scheduler: Scheduler, at: float) -> float | None:
@@ -85,19 +90,21 @@ def _estimate(state: JobState, scheduler: Scheduler, at: float) -> float | None:
     return sweep.estimate_of(state)
 
 
-def _why(job: Waiting, scheduler: Scheduler) -> str:
+def _why(job: Waiting, *, has_pool: bool) -> str:
     """Say in one sentence why a job waits; empty if it does not."""
-    if job.ahead is None:
-        return ""
     if job.leader is not None:
         return f"{job.leader}, which does the same action, is executed for both"
+    if job.ahead is None:
+        return ""
     if not job.builders:
-        booting = sum(len(pool.requested) for pool in scheduler.pools.values())
-        return f"no builder that could run it is there ({booting} builders are booting)"
+        if not has_pool:
+            return "no pool of the farm has builders that could run it"
+        return f"no builder that could run it is there, and {job.booting or 'none'} of them boot"
     if not job.accepting:
         return f"all {job.builders} builders that could run it are drained, failed or leaving"
+    first = "it is the next" if not job.ahead else f"{job.ahead:,} jobs are ahead"
     if not job.free:
-        return (
-            f"all {job.accepting} builders that could run it are busy, {job.ahead} jobs are ahead"
-        )
-    return f"{job.ahead} jobs are ahead"
+        return f"all {job.accepting} builders that could run it are busy, {first}"
+    if not job.ahead:
+        return f"{first}; {job.free} builders have room, but it is kept for one that suits better"
+    return first

@@ -124,7 +124,7 @@ class Desk:
         elif isinstance(report, wire.Ask) and report.about == "farm":
             world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
-            found = answer(report, self._scheduler, world.clock.now())
+            found = answer(report, self._scheduler, self._pools, world.clock.now())
             world.notices.reply(report.reply_to, found)
 
     def _whole_farm(self, at: float) -> msgspec.Raw:

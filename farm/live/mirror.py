@@ -55,9 +55,9 @@ class Mirror:
         self._on_builder: set[str] = set()
 
     @property
-    def waiting(self) -> int:
-        """How many jobs the store shows as waiting."""
-        return len(self._places)
+    def running(self) -> int:
+        """How many jobs the store shows on builders."""
+        return len(self._on_builder)
 
     def touch(self, fact: Event) -> None:
         """Note what the fact may change (what it did is looked up when all is decided)."""

@@ -78,7 +78,8 @@ class JobReader:
     def jobs(self, group: Group) -> Iterator[LiveJob]:
         """Yield the jobs of a group, read from the server as they are asked for.
 
-        Waiting ones platform by platform in policy order, running ones by dispatch, ended ones
+        Waiting ones platform by platform in policy order (at last those that another job's
+        execution serves), running ones by dispatch, ended ones
         the last one first. A job that goes on meanwhile may be met again in a later group.
         """
         return {"waiting": self._waiting, "running": self._running, "ended": self._ended}[group]()
@@ -126,6 +127,7 @@ class JobReader:
         return LiveJob(job=self._decoded(job, Job), state=_state(on), attempt=on)
 
     def _waiting(self) -> Iterator[LiveJob]:
+        seen: set[str] = set()
         for platform in sorted(p.decode() for p in self._client.smembers(self.keys.platforms)):
             key = self.keys.pending(platform)
             first = b"-"
@@ -133,9 +135,14 @@ class JobReader:
             while members := self._client.zrangebylex(key, first, b"+", 0, AT_ONCE):
                 first = b"(" + members[-1]
                 names = [job_of_member(member.decode()) for member in members]
+                seen.update(names)
                 for value in self._client.hmget(self.keys.jobs, names):
                     if value is not None:
                         yield LiveJob(job=self._decoded(value, Job), state="waiting")
+        # those that another job's execution serves have no place in a queue
+        live = [name.decode() for name in self._client.hkeys(self.keys.jobs)]
+        others = self.jobs_of([name for name in live if name not in seen])
+        yield from (job for job in others if job.state == "waiting")
 
     def _running(self) -> Iterator[LiveJob]:
         attempts = self._hash(self.keys.attempts, Attempt)

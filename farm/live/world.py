@@ -309,12 +309,12 @@ class LiveWorld:
         """Say how far the run is."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.fleet.booting)
-        live, waiting = len(self._book.jobs), self._mirror.waiting
+        live, running = len(self._book.jobs), self._mirror.running
         return LiveStatus(
             at=self.clock.now(),
             submitted=self.intake.jobs_taken_in,
-            waiting=waiting,
-            running=max(0, live - waiting),
+            waiting=max(0, live - running),
+            running=running,
             ended=dict(self.ended),
             builders={name: count for name, count in builders.items() if count},
             hosts=sum(not host.lost for host in self.roster.hosts.values()),

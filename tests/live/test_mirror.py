@@ -106,6 +106,7 @@ class History:
         }
         shown = self.store.attempts().values()
         assert {(a.job, a.attempt, a.builder, a.slot) for a in shown} == on_builders
+        assert self.mirror.running == len(on_builders)
         builders = self.store.builders()
         assert {name: record.busy for name, record in builders.items()} == {
             name: state.busy for name, state in self.scheduler.builders.items()

@@ -107,8 +107,11 @@ def test_the_queue_is_read_through_though_its_head_leaves(farm: Farm):
     waiting = farm.operator.jobs("waiting")
     seen = [next(waiting).job.id for _ in range(500)]
     farm.run(*range(400))
+    batch = Batch()  # one that another job's execution serves: it is in no queue
+    batch.jobs["follower"] = Job(id="follower", service_time=1.0, platform=AMD64)
+    farm.store.commit(batch, "0-0", 1.0)
     seen += [job.job.id for job in waiting]
-    assert seen == [job.id for job in farm.jobs]
+    assert seen == [*(job.id for job in farm.jobs), "follower"]
 
 
 def test_attempts_that_came_to_nothing_are_told_and_forgotten_with_the_job(farm: Farm, client):
