@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.matching import Lane
 from farm.core.model import Builder
 from farm.core.pool_spec import PoolSpec
 from farm.core.provisioning import PoolSnapshot
@@ -56,17 +57,17 @@ class PoolObserver:
             running_jobs=pool.busy_slots - draining_jobs,
             draining_jobs=draining_jobs,
         )
-        return self._closer(snapshot, at) if self._closely else snapshot
+        return self._closer(snapshot, lanes, at) if self._closely else snapshot
 
-    def _closer(self, snapshot: PoolSnapshot, at: float) -> PoolSnapshot:
+    def _closer(self, snapshot: PoolSnapshot, lanes: list[Lane], at: float) -> PoolSnapshot:
         """Add the estimates: O(waiting + running jobs)."""
-        scheduler, sample = self._scheduler, self._sample
+        scheduler, sample, ours = self._scheduler, self._sample, frozenset(lanes)
         work, oldest_at = 0.0, at
         next_slot_time: float | None = 0.0 if snapshot.free_slots else None
         for state in scheduler.jobs.values():
             slot = state.slot
             if slot is None:
-                if state.leader is None and sample.can_run(state.job.platform):
+                if state.leader is None and state.lane in ours:
                     work += scheduler.estimator.estimate(state.job, sample)
                     oldest_at = min(oldest_at, state.submitted_at)
             elif slot.builder.builder.pool == self._spec.name and next_slot_time != 0.0:
