@@ -171,3 +171,23 @@ def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(tmp_
     assert code == 2
     assert f"--metrics-port (FARM_METRICS_PORT): cannot listen on 127.0.0.1:{port}" in told
     assert not (tmp_path / ".farm/farm.json").exists()
+
+
+def test_ctrl_c_while_the_command_is_still_being_read():
+    """Half a second of imports: no traceback, and the exit code of an interruption."""
+    code = """
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "farm.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from farm.cli.entry import main
+main()
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert 'farm = "farm.cli.entry:main"' in (root / "pyproject.toml").read_text()
