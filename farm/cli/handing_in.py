@@ -27,18 +27,22 @@ class Submission:
     """Hands jobs in and counts them.
 
     Args:
-        operator: whose farm it is.
         source: what the jobs come from, for messages.
         skip_known: leave out those whose ids are known; else they are a mistake.
     """
 
-    def __init__(self, operator: Operator, source: str, *, skip_known: bool) -> None:
-        self._operator = operator
+    _operator: Operator
+
+    def __init__(self, source: str, *, skip_known: bool) -> None:
         self._source = source
         self._skip_known = skip_known
         self.submitted = 0
         self.skipped = 0
         self._first: list[str] = []
+
+    def begin(self, operator: Operator) -> None:
+        """Hand in to this operator's farm from now on."""
+        self._operator = operator
 
     def at_once(self, jobs: list[Job], pace: float | None, *, quiet: bool) -> None:
         """All of them, or none if one is known already (or its id stands there twice).

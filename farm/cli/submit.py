@@ -114,45 +114,46 @@ def submit(
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
     streamed = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
-        pools = operator.pools()
-        wanted = None if platform is None else parse_platform(platform, "--platform", None)
-        default = wanted or only_platform(pools)
-        if source is None:
-            one = described(
-                service_time or "", job_id, parse_platform(None, "--platform", default), mode,
-                user, attribute,
-            )  # fmt: skip
-            one = msgspec.structs.replace(
-                one, kind=kind, matrix=matrix, level=level, score=score, priority=priority,
-                threads=threads,
-            )  # fmt: skip
-            found: Iterable[Job] = copies(one, count)
-        elif streamed:
-            found = parse_lines(standard_input(), where, prefix or made_up(where), default)
-        elif str(source) == "-":
-            found = of_stdin(trace_format, jobs, wanted, default)
-        else:
-            found = of_file(source, trace_format, jobs, wanted, default)
-        if prefix is not None and not streamed:
-            found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
-        found = sound(found, where)
-        if not allow_unrunnable:
-            found = runnable(found, pools, where)
-        submission = Submission(operator, where, skip_known=skip_known)
-        try:
+    submission = Submission(where, skip_known=skip_known)
+    try:
+        with reach(redis, folder) as operator:
+            warn_if_unattended(operator)
+            pools = operator.pools()
+            wanted = None if platform is None else parse_platform(platform, "--platform", None)
+            default = wanted or only_platform(pools)
+            if source is None:
+                one = described(
+                    service_time or "", job_id, parse_platform(None, "--platform", default), mode,
+                    user, attribute,
+                )  # fmt: skip
+                one = msgspec.structs.replace(
+                    one, kind=kind, matrix=matrix, level=level, score=score, priority=priority,
+                    threads=threads,
+                )  # fmt: skip
+                found: Iterable[Job] = copies(one, count)
+            elif streamed:
+                found = parse_lines(standard_input(), where, made_up(where), default)
+            elif str(source) == "-":
+                found = of_stdin(trace_format, jobs, wanted, default)
+            else:
+                found = of_file(source, trace_format, jobs, wanted, default)
+            if prefix is not None:
+                found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
+            found = sound(found, where)
+            if not allow_unrunnable:
+                found = runnable(found, pools, where)
+            submission.begin(operator)
             if streamed and pace is None:
                 submission.stream(found)
             elif streamed:
                 submission.paced(found, pace or 1.0)
             else:
                 submission.at_once(list(found), pace, quiet=quiet or as_json)
-        except FarmError as error:
-            raise type(error)(f"{error}{_before(submission)}") from None
-        except KeyboardInterrupt:
-            FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
-            raise
+    except FarmError as error:
+        raise type(error)(f"{error}{_before(submission)}") from None
+    except KeyboardInterrupt:
+        FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
+        raise
     if as_json:
         typer.echo(msgspec.json.encode(submission.outcome()).decode())
     elif not quiet:
@@ -162,7 +163,8 @@ def submit(
 def _before(submission: Submission) -> str:
     """Say what had been handed in already when something went wrong."""
     count = submission.submitted
-    return f" ({many(count, 'job')} before that: handed in)" if count else ""
+    handed_in = f"{many(count, 'job')} before that: handed in; --skip-known leaves known ones out"
+    return f" ({handed_in})" if count else ""
 
 
 def _refuse_stray_options(context: typer.Context, names: tuple[str, ...]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
 from farm.cli.job_lines import standard_input
 from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.live.operator import Operator
 from tests.cli.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
@@ -96,11 +99,38 @@ def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFa
     lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
     told = still.says("submit", "-", stdin=lines, code=2)
     assert "stdin:3: not a job" in told
-    assert "(2 jobs before that: handed in)" in told
+    assert "(2 jobs before that: handed in; --skip-known" in told
     assert [job.id for job in still.submitted()] == ["x", "y"]
     told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
     assert "stdin:2: byte 0 of the line is not UTF-8" in told
     assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
+
+
+def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
+    """How far it came is told, so that the rest can be handed in again."""
+    (still.folder / "a.jsonl").write_text("".join(f"{LINE % n}\n" for n in range(1200)))
+    real, calls = Operator.submit, []
+
+    def submit(operator: Operator, jobs: list[Job]) -> int:
+        calls.append(len(jobs))
+        if len(calls) == 2:
+            raise redis.ConnectionError("Connection closed by server.")
+        return real(operator, jobs)
+
+    monkeypatch.setattr(Operator, "submit", submit)
+    told = still.says("submit", str(still.folder / "a.jsonl"), code=2)
+    assert "cannot be used: Connection closed by server." in told
+    assert "(500 jobs before that: handed in; --skip-known leaves known ones out)" in told
+    assert len(still.submitted()) == 500
+
+
+def test_a_prefix_is_put_before_every_id(still: StillFarm):
+    """Whatever the jobs come from, and whether they brought an id or not."""
+    other = LINE.replace(', "job_id": "%s"', "")
+    still.says("submit", "-", "--prefix", "p.", stdin=f"{LINE % 'x'}\n{other}\n")
+    first, second = (job.id for job in still.submitted())
+    assert first == "p.x"
+    assert second.startswith("p.stdin-")
 
 
 def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: StillFarm):
