@@ -170,11 +170,13 @@ class FarmKeeper:
 
     def _end(self, supervisor: Supervisor, operator: Operator) -> None:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
+        log.info("ending: %s", "running jobs first" if self._asked == 1 else "at once")
         supervisor.stop_one("provisioner")
         with contextlib.suppress(FarmError, *LOST_CONNECTION):
             while self._asked == 1 and self._drain(operator):
                 supervisor.check()
                 self._wakeups.wait(LOOK_INTERVAL)
+        log.info("builder hosts leave")
         supervisor.close_cord()
         deadline = time.monotonic() + LEAVE_TIMEOUT
         with contextlib.suppress(FarmError, *LOST_CONNECTION):

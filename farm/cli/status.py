@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
+from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, read_place
 from farm.cli.options import AsJson
 from farm.cli.showing import Column, FarmConsole, counted, listing, many, story
 from farm.live.connection import LOST_CONNECTION
@@ -47,6 +47,9 @@ def status(
         else:
             console = FarmConsole()
             console.print(_view(now, operator.pools(), console.width))
+            place = None if redis else read_place(folder)
+            if place is not None and place.state != "up":
+                console.print(Text(f"the farm is {place.state}", style="yellow"))
     if not _is_fresh(now):
         raise typer.Exit(1)
 
