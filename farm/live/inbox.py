@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 
 #: stream entries read at once: bounds how long a batch of decisions can take
 AT_ONCE = 100
+#: senders that are remembered, to know what they sent twice
+MOST_SENDERS = 10_000
 
 
 class Inbox:
@@ -24,6 +26,7 @@ class Inbox:
         self.cursor = cursor
         #: messages refused, for metrics and for one warning each kind
         self.refused = 0
+        #: what each sender sent last, whoever has been silent longest first
         self._last_seq: dict[tuple[str, str], int] = {}
 
     def read(self, timeout: float) -> list[Envelope]:
@@ -54,7 +57,8 @@ class Inbox:
 
     def _is_new(self, envelope: Envelope) -> bool:
         who = (envelope.sender, envelope.life)
-        if envelope.seq <= self._last_seq.get(who, 0):
-            return False
-        self._last_seq[who] = envelope.seq
-        return True
+        last = self._last_seq.pop(who, 0)
+        self._last_seq[who] = max(last, envelope.seq)
+        if len(self._last_seq) > MOST_SENDERS:  # every command of an operator is another one
+            del self._last_seq[next(iter(self._last_seq))]
+        return envelope.seq > last

@@ -104,6 +104,18 @@ def test_an_envelope_sent_twice_is_taken_in_once(client, keys, caplog):
     assert inbox.read(0.0) == []
 
 
+def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
+    """Every command of an operator is another one; who sends again and again stays known."""
+    monkeypatch.setattr("farm.live.inbox.MOST_SENDERS", 3)
+    inbox = Inbox(client, keys)
+    for number in range(1, 6):
+        for sender, seq in (("host", number), ("host", number), (f"operator-{number}", 1)):
+            envelope = wire.Envelope(wire.VERSION, sender, "life", seq, (wire.LoadDone(),))
+            client.xadd(keys.inbox, {"m": wire.encode(envelope)})
+    assert len(inbox.read(0.1)) == 10
+    assert len(inbox._last_seq) == 3
+
+
 def test_our_messages_are_what_celery_itself_would_send(server, client, keys):
     """A task sent by Celery and one written by us differ in ids and in what is for display."""
     order = StartAttempt(
