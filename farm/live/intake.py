@@ -9,6 +9,7 @@ from typing import Any
 
 from farm.core import events
 from farm.core.events import Event
+from farm.core.model import Job
 from farm.core.retirement import pattern_of
 from farm.live import messages as wire
 from farm.live.flaws import flaw_of
@@ -46,6 +47,8 @@ class Intake:
         self.known: Callable[[Sequence[str]], Container[str]] | None = None
         #: heartbeats to be compared with what their hosts ought to hold
         self.beats: list[tuple[HostState, wire.Beat]] = []
+        #: ids taken in that the one who knows may not know yet
+        self._just_now: set[str] = set()
         self._fleet = fleet
         self._roster = roster
         self._send = send
@@ -270,14 +273,24 @@ class Intake:
         if flaws:
             jobs = tuple(job for job in jobs if flaw_of(job) is None)
         if self.known is not None and jobs:
-            known = self.known([job.id for job in jobs])
-            jobs = tuple(job for job in jobs if job.id not in known)
+            jobs = self._new(jobs, self.known([job.id for job in jobs]))
         if not jobs:
             return
         self.jobs_taken_in += len(jobs)
         first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
         self.worst_delay = max(self.worst_delay, at - first)
         self.facts.append(events.JobsSubmitted(at, jobs))
+
+    def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
+        """Leave out those that were handed in before, an instant before too."""
+        if not self.facts:
+            self._just_now.clear()
+        new: list[Job] = []
+        for job in jobs:
+            if job.id not in known and job.id not in self._just_now:
+                self._just_now.add(job.id)
+                new.append(job)
+        return tuple(new)
 
 
 def _finished(report: wire.Finished, at: float) -> Event:
