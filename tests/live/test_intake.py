@@ -14,7 +14,7 @@ def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
     """Counted once, too; whoever knows the farm's jobs does not know them before they are kept."""
     intake = Intake(Fleet([], 1.0), Roster(Patience()), lambda *_: None)
     kept: set[str] = set()
-    intake.known = lambda names: kept.intersection(names)
+    intake.known = kept.intersection
 
     def hand_in(*names: str) -> None:
         jobs = tuple(Job(id=name, service_time=1.0) for name in names)
