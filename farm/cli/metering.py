@@ -37,7 +37,9 @@ class Metering:
         self._stack = contextlib.ExitStack()
         if place.wanted:
             desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
-            self.metrics = FarmMetrics(scheduler, speed=speed, desired=desired, in_steps=True)
+            self.metrics = FarmMetrics(
+                scheduler, speed=speed, desired=desired, pools=pools, in_steps=True
+            )
             self.observers = (self.metrics.observe,)
             self._server = place.server(self._readings, scheduler_target)
 

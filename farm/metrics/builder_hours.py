@@ -22,6 +22,15 @@ class BuilderHours:
         self._sum_joined_at: defaultdict[str, float] = defaultdict(float)
         self._past: defaultdict[str, float] = defaultdict(float)
 
+    def expect(self, pool: str) -> None:
+        """Begin what is counted of a pool at zero."""
+        name = self._pool(pool)
+        self._series.begin("farm_builders_requested_total", (name,))
+        self._series.begin("farm_builders_joined_total", (name,))
+        self._series.begin("farm_builders_ended_total", (name, "retired"), (name, "lost"))
+        self._series.begin("farm_builder_boot_seconds", (name,))
+        self._there[name] += 0
+
     def on_requested(self, event: BuilderRequested) -> None:
         """A builder was asked for."""
         pool = self._pool(event.pool)

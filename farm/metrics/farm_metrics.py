@@ -7,10 +7,11 @@ reads that copy, so however long it takes, and however many scrape, dispatch doe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from farm.core.commands import Command
 from farm.core.events import Event
+from farm.core.pool_spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.metrics.close_look import CloseLook
 from farm.metrics.gauges import Gauges
@@ -36,6 +37,8 @@ class FarmMetrics:
         scheduler: whose farm it is.
         speed: farm seconds in a real second.
         desired: how many builders each fixed pool should have.
+        pools: counters of these, and of what they build for, stand at 0 before anything happens,
+            so that rates see the first burst.
         in_steps: somebody calls ``step`` again and again, so what takes long need not be done at
             once.
         monotonic: real seconds.
@@ -47,6 +50,7 @@ class FarmMetrics:
         *,
         speed: float = 1.0,
         desired: Mapping[str, int] | None = None,
+        pools: Iterable[PoolSpec] = (),
         in_steps: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -71,6 +75,8 @@ class FarmMetrics:
         series.begin("farm_scheduler_cycle_seconds")
         series.begin("farm_scheduler_commit_seconds")
         series.begin("farm_scheduler_aside_seconds")
+        for pool in pools:
+            self._tally.expect(pool)
         self._readings: Readings = series.frozen()
         self.adopt()
 

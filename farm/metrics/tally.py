@@ -21,7 +21,8 @@ from farm.core.events import (
     JobsSubmitted,
     PoolPlanned,
 )
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Job, Platform
+from farm.core.pool_spec import PoolSpec
 from farm.metrics.builder_hours import BuilderHours
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series
@@ -98,6 +99,14 @@ class Tally:
                 self._ended(command, event)  # type: ignore[arg-type]
             elif kind is RequeueJob:
                 self._requeued(command, event.at)  # type: ignore[arg-type]
+
+    def expect(self, pool: PoolSpec) -> None:
+        """Begin what is counted of a pool, and of the platforms that it builds for, at zero."""
+        self.hours.expect(pool.name)
+        for processor in pool.processors:
+            platform = self.platform(str(Platform(processor, pool.virtualized)))
+            for counted in ("submitted", "dispatched"):
+                self.series.begin(f"farm_jobs_{counted}_total", (platform,))
 
     def adopt(self, builder: Builder, joined_at: float) -> None:
         """Get to know a builder that was there before us."""

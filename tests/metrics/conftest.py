@@ -16,6 +16,8 @@ from farm.core.scheduler import Scheduler
 from farm.metrics.farm_metrics import FarmMetrics
 
 AMD64 = Platform("amd64", True)
+#: options of the metrics; others are rules
+METRICS = ("in_steps", "monotonic", "pools")
 
 
 class Play:
@@ -49,7 +51,7 @@ def play() -> Callable[..., Play]:
     """Make a farm; ``fair_share`` names its keys; more rules, or options of the metrics."""
 
     def make(fair_share: tuple[str, ...] = (), **more: object) -> Play:
-        options = {name: more.pop(name) for name in ("in_steps", "monotonic") if name in more}
+        options = {name: more.pop(name) for name in METRICS if name in more}
         rules = SchedulingRules(**more)
         if fair_share:
             rules = SchedulingRules(

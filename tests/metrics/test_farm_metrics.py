@@ -13,6 +13,7 @@ from farm.core.events import (
     PoolPlanned,
 )
 from farm.core.model import Builder
+from farm.core.pool_spec import PoolSpec
 from farm.metrics.series import Bounded, HistogramValue
 
 
@@ -84,6 +85,19 @@ def test_builders_and_slots_are_counted_by_state(play, job):
     assert farm.value("farm_builders", "linux", "building") == 0
     assert farm.value("farm_slots", "linux", "busy") == 0
     assert farm.value("farm_builder_seconds_total", "linux") == 5.0
+
+
+def test_counters_of_a_pool_stand_at_zero_from_the_start(play):
+    """A counter that first appears at 40 looks, to a rate, as if nothing had happened."""
+    farm = play(pools=[PoolSpec(name="linux", processors=("amd64", "i386"))])
+    farm.metrics.publish_now(0.0)
+    assert farm.value("farm_builders_requested_total", "linux") == 0.0
+    assert farm.value("farm_builders_joined_total", "linux") == 0.0
+    assert farm.value("farm_builders_ended_total", "linux", "lost") == 0.0
+    assert farm.value("farm_builder_seconds_total", "linux") == 0.0
+    for platform in ("amd64/virtual", "i386/virtual"):
+        assert farm.value("farm_jobs_submitted_total", platform) == 0.0
+        assert farm.value("farm_jobs_dispatched_total", platform) == 0.0
 
 
 def test_booting_and_plans_are_measured(play):
