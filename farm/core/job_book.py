@@ -89,6 +89,7 @@ class JobBook:
             orders.append(self.end(state, at, outcome, reason))
         if state.followers:
             orders.extend(self.end(f, at, outcome, reason, state) for f in state.followers)
+            state.followers = ()  # they know each other: no work for the cycle collector
 
     def end(
         self,

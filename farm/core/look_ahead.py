@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
+from collections.abc import Iterable
+from itertools import chain
 
 from farm.core.platform_queue import Entry, PlainQueue
 from farm.core.state import JobState, JobStatus, Slot
@@ -42,7 +44,9 @@ class LookAheadQueue(PlainQueue):
         """Take the job off the queue if it waits here, wherever it stands."""
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
+            self._tell(state, state.key)
             state.key = (*state.key,)  # its entry counts no more, not even if it waits again
 
-    def _entries(self) -> list[Entry]:
-        return [*filter(self._counts, self._front), *super()._entries()]
+    def _entries(self) -> Iterable[Entry]:
+        """Return all entries, void ones too, in no particular order."""
+        return chain(self._front, self._heap)

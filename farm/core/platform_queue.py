@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from farm.core.state import JobState, JobStatus, Slot
 
+Key = tuple[Any, ...]
 #: a sort key, as it was when the job was put here, and the job
-Entry = tuple[tuple[Any, ...], JobState]
+Entry = tuple[Key, JobState]
 #: entries that a kept order sorts in one step: about a millisecond
 SORTED_AT_ONCE = 1000
 
@@ -54,8 +55,8 @@ class PlatformQueue(Protocol):
     def left(self, follower: JobState, at: float) -> None:
         """A follower no longer wants the execution that it shares."""
 
-    def rekeyed(self, state: JobState, at: float) -> None:
-        """The key of a waiting job, or of one that shares its execution, was changed."""
+    def rekeyed(self, state: JobState, before: Key, at: float) -> None:
+        """A waiting job, or one that shares its execution, was given another key (``before``)."""
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without disturbing the queue."""
@@ -75,10 +76,13 @@ class PlainQueue:
     so taking a job out costs nothing; the heap is rebuilt when more than half of it is void.
     """
 
-    __slots__ = ("_heap", "_waiting")
+    __slots__ = ("_heap", "_kept", "_waiting")
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
+        #: of each order that is being kept: which key a job had that has changed since, None: it
+        #: did not wait
+        self._kept: list[dict[JobState, Key | None]] = []
         #: how many jobs wait (the heap may hold more entries than that)
         self._waiting = 0
 
@@ -88,6 +92,8 @@ class PlainQueue:
     def add(self, state: JobState, at: float) -> None:
         """Let the job wait, at the best place of those that its execution serves."""
         self._waiting += 1
+        if self._kept:
+            self._tell(state, None)
         if state.followers:
             state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
@@ -95,6 +101,7 @@ class PlainQueue:
     def remove(self, state: JobState, at: float) -> None:
         """Take a waiting job out; call it while its status still says that it waits."""
         self._waiting -= 1
+        self._tell(state, state.key)
         state.key = (*state.key,)  # the entry in the heap no longer carries this very key
         self._limit_void_entries()
 
@@ -126,6 +133,8 @@ class PlainQueue:
         """Take the job off the queue if it waits here."""
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
+            if self._kept:
+                self._tell(state, state.key)
             if self._heap[0][1] is state:
                 heapq.heappop(self._heap)
 
@@ -142,17 +151,19 @@ class PlainQueue:
         """Let a waiting leader move up to the best place of those that it serves."""
         leader = follower.leader
         if leader is not None and leader.status is JobStatus.WAITING and follower.key < leader.key:
+            self._tell(leader, leader.key)
             leader.key = (*follower.key,)  # of its own, see _best_key
             heapq.heappush(self._heap, (leader.key, leader))
 
     def left(self, follower: JobState, at: float) -> None:
         """Leave the leader where it is: it was promised that place."""
 
-    def rekeyed(self, state: JobState, at: float) -> None:
+    def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a waiting job to its new place; a follower can only move its leader up."""
         if state.leader is not None:
             self.joined(state, at)
             return
+        self._tell(state, before)
         if state.followers:
             state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
@@ -160,19 +171,42 @@ class PlainQueue:
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in policy order: O(n log n), the queue is not touched."""
-        for _, state in sorted(self._entries(), key=lambda entry: entry[0]):
+        entries = filter(self._counts, self._entries())
+        for _, state in sorted(entries, key=lambda entry: entry[0]):
             yield state
 
     def order_kept(self) -> Iterator[Entry | None]:
         """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
-        return _sorted_in_steps(self._entries())
+        order = self._order_kept(list(self._entries()))
+        next(order)  # from here on we are told what changes
+        return order
 
-    def _entries(self) -> list[Entry]:
-        return [
-            entry
-            for entry in self._heap
-            if entry[1].key is entry[0] and entry[1].status is JobStatus.WAITING
-        ]
+    def _order_kept(self, entries: list[Entry]) -> Iterator[Entry | None]:
+        changed: dict[JobState, Key | None] = {}
+        self._kept.append(changed)
+        portions = []
+        try:
+            yield None
+            for begin in range(0, len(entries), SORTED_AT_ONCE):
+                some = entries[begin : begin + SORTED_AT_ONCE]
+                portions.append(sorted(entry for entry in some if self._counted(entry, changed)))
+                yield None
+        finally:
+            self._kept = [one for one in self._kept if one is not changed]
+        yield from heapq.merge(*portions)
+
+    def _counted(self, entry: Entry, changed: Mapping[JobState, Key | None]) -> bool:
+        """Whether an entry counted before these changes."""
+        key, state = entry
+        return changed[state] is key if state in changed else self._counts(entry)
+
+    def _tell(self, state: JobState, before: Key | None) -> None:
+        for changed in self._kept:
+            changed.setdefault(state, before)
+
+    def _entries(self) -> Iterable[Entry]:
+        """Return all entries, void ones too, in no particular order."""
+        return self._heap
 
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
@@ -187,14 +221,6 @@ class PlainQueue:
                 if child < len(heap):
                     heapq.heappush(frontier, (heap[child][0], child))
         return found
-
-
-def _sorted_in_steps(entries: list[Entry]) -> Iterator[Entry | None]:
-    portions = []
-    for begin in range(0, len(entries), SORTED_AT_ONCE):
-        portions.append(sorted(entries[begin : begin + SORTED_AT_ONCE]))
-        yield None
-    yield from heapq.merge(*portions)
 
 
 def _best_key(state: JobState) -> tuple[Any, ...]:

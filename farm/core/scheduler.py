@@ -163,9 +163,9 @@ class Scheduler:
         state.job = job = msgspec.structs.replace(state.job, **changes)
         runs = state.leader or state
         key = self.rules.policy(job, runs.estimated_time, runs.submitted_at, state.serial)
-        state.key = (-job.level, key, state.serial)
+        before, state.key = state.key, (-job.level, key, state.serial)
         orders: list[Command] = []
-        state.lane.queue.rekeyed(state, event.at)
+        state.lane.queue.rekeyed(state, before, event.at)
         self.dispatcher.look_again(event.at, orders)
         return orders or NO_COMMANDS
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from farm.core import policies
+from farm.core import platform_queue, policies
 from farm.core.balancer import RANKINGS
 from farm.core.commands import IGNORED, StartJob
 from farm.core.dispatch_estimator import RULES, estimate_queue, in_steps
@@ -321,11 +321,13 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     queues = [lane.queue for lane in player.farm.scheduler.dispatcher.matching.lanes]
     was = [list(queue.in_order()) for queue in queues]
     kept = [queue.order_kept() for queue in queues]
-    seen = [list(islice(order, steps)) for order in kept]
-    for kind, number in after:
-        player.play(kind, number)
-    looks = (filter(None, chain(head, rest)) for head, rest in zip(seen, kept, strict=True))
-    assert [[state for _, state in look] for look in looks] == was
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
+        seen = [list(islice(order, steps)) for order in kept]
+        for kind, number in after:
+            player.play(kind, number)
+        looks = (filter(None, chain(head, rest)) for head, rest in zip(seen, kept, strict=True))
+        assert [[state for _, state in look] for look in looks] == was
 
 
 @settings(max_examples=100, deadline=None, phases=PHASES)
@@ -350,10 +352,11 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     jobs, expected = estimate_queue(view_of(snapshot_of(scheduler, at)), RULES[name])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_steps, "STEP", 2)
+        patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
         for kind, number in after:
             player.play(kind, number)
             sweep.step()
-    found = sweep.finish()
+        found = sweep.finish()
     assert list(sweep.places) == [job.id for job in jobs]
     assert np.array_equal(found.estimate_s, expected.estimate_s, equal_nan=True)
     one_by_one = [found.estimate_at(place) for place in range(len(jobs))]

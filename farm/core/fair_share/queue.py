@@ -24,7 +24,7 @@ from farm.core.invocation import (
     Operation,
     SwappingFreeSlots,
 )
-from farm.core.platform_queue import Entry
+from farm.core.platform_queue import Entry, Key
 from farm.core.state import JobState, Slot
 
 
@@ -113,11 +113,12 @@ class FairShareQueue:
         if follower.serial in self._operations:
             self.remove(follower, at)
 
-    def rekeyed(self, state: JobState, at: float) -> None:  # noqa: ARG002
+    def rekeyed(self, state: JobState, before: Key, at: float) -> None:  # noqa: ARG002
         """A waiting job's key, level or priority was changed: it takes its new place."""
         operation = self._operations.get(state.serial)
         if operation is None or operation.execution.slot is not None:
             raise InvariantError(f"job {state.job.id} does not wait in this queue")
+        self._tree.before_sharing(operation.execution, before if state.leader is None else None)
         self._tree.dequeue(operation)
         moved = operation.rekeyed(state)
         self._operations.update((member.serial, moved) for member in moved.states)

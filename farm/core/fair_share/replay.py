@@ -13,7 +13,7 @@ import msgspec
 
 from farm.core.fair_share.heap import HeapPreview
 from farm.core.invocation import Execution, Invocation, Operation, urgency
-from farm.core.platform_queue import Entry
+from farm.core.platform_queue import Entry, Key
 
 
 class _Kept(msgspec.Struct, eq=False):
@@ -77,8 +77,7 @@ class Replay:
         while (operation := self._next()) is not None:
             execution = operation.execution
             kept = self._kept.get(execution)
-            leader = execution.leader if kept is None else kept.entry[1]
-            yield (leader.key, leader) if kept is None else kept.entry
+            yield (execution.leader.key, execution.leader) if kept is None else kept.entry
             # asked for again: the execution may have changed while the caller had the job
             kept = self._kept.get(execution)
             self._dispatch(execution.operations if kept is None else kept.operations)
@@ -90,10 +89,15 @@ class Replay:
         for one in node.lineage():
             self._shadow(one)
 
-    def before_sharing(self, execution: Execution) -> None:
-        """Those whom an execution serves are about to change, or it is about to leave its nodes."""
+    def before_sharing(self, execution: Execution, key: Key | None) -> None:
+        """Those whom an execution serves are about to change, or it is about to leave its nodes.
+
+        ``key``: the one that its leader had till now, if that is not its key any more.
+        """
         if execution not in self._kept and execution.operations:
-            self._kept[execution] = _Kept(tuple(execution.operations), _entry(execution))
+            leader = execution.leader
+            entry = (leader.key if key is None else key, leader)
+            self._kept[execution] = _Kept(tuple(execution.operations), entry)
 
     # --- the play -----------------------------------------------------------------------------
 
@@ -152,14 +156,3 @@ class Replay:
             node,
             urgency(head.level, head.priority, shadow.executing, shadow.started, node.created),
         )
-
-
-def _entry(execution: Execution) -> Entry:
-    """Return the job in whose name an execution is dispatched, with the key that it had till now.
-
-    One that stands alone may have been given another key just before; its place has the old one.
-    """
-    operation, *others = execution.operations
-    leader = execution.leader
-    alone = not others and len(operation.states) == 1
-    return (operation.key if alone else leader.key), leader

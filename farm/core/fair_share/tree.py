@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
 from farm.core.fair_share.replay import Replay
 from farm.core.invocation import Execution, FreeSlots, Instant, Invocation, Operation
+from farm.core.platform_queue import Key
 from farm.core.state import Slot
 
 
@@ -111,15 +111,13 @@ class InvocationTree:
                 del node.executing[slot]
             node.completed = instant
 
-    def move(self, operation: Operation, key: tuple[Any, ...]) -> None:
-        """Give a waiting operation another place in its node's queue."""
-        self._tell(operation.node)
-        operation.node.queue.put(operation, key)
+    def before_sharing(self, execution: Execution, key: Key | None = None) -> None:
+        """Call it before an execution's members change; ``dequeue`` does.
 
-    def before_sharing(self, execution: Execution) -> None:
-        """Call it before an execution's members change; ``dequeue`` does."""
+        ``key``: its leader's, if that has just been changed.
+        """
         for onlooker in self.onlookers:
-            onlooker.before_sharing(execution)
+            onlooker.before_sharing(execution, key)
 
     def _tell(self, node: Invocation) -> None:
         for onlooker in self.onlookers:

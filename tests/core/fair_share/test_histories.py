@@ -136,8 +136,8 @@ class History(RuleBasedStateMachine):
         if name is not None:
             state = self.yard.waiting[name]
             state.job = msgspec.structs.replace(state.job, priority=priority, level=level)
-            state.key = (-level, (priority,), state.serial)
-            self.yard.queue.rekeyed(state, self.tick())
+            before, state.key = state.key, (-level, (priority,), state.serial)
+            self.yard.queue.rekeyed(state, before, self.tick())
 
     @rule()
     def begin_to_look(self):

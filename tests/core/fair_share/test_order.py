@@ -120,8 +120,8 @@ def test_removing_and_rekeying(yard):
     yard.wait("b", "B", priority=1)
     yard.queue.remove(yard.jobs["a1"], 1.0)
     late = yard.jobs["a3"]
-    late.key = (0, (-1,), late.serial)
-    yard.queue.rekeyed(late, 1.0)
+    before, late.key = late.key, (0, (-1,), late.serial)
+    yard.queue.rekeyed(late, before, 1.0)
     moved = yard.jobs["a2"]
     yard.queue.remove(moved, 1.0)
     moved.key = (0, (7,), moved.serial)
