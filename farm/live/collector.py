@@ -7,7 +7,7 @@ import gc
 from collections.abc import Iterator
 
 #: middle collections (7,000 new objects each that live on) after which all objects are looked at
-SELDOM = 500
+SELDOM = 2000
 
 
 @contextlib.contextmanager
@@ -17,7 +17,7 @@ def seldom_everything() -> Iterator[None]:
     A look at everything takes about 50 ms for the loaded modules alone, and as much again for
     every 10,000 live jobs; reports wait meanwhile, and by default it comes after every few
     thousand submissions. What a farm makes is freed without the collector, but for a few cycles
-    (jobs that shared an execution, builders that are gone), which may wait.
+    (builders that are gone), which may wait.
     """
     gc.collect()
     gc.freeze()

@@ -8,10 +8,11 @@ node just before its first change, or when its turn comes, whichever is first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from farm.core.fair_share.heap import HeapPreview
+from farm.core.fair_share.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.invocation import Execution, Invocation, Operation, urgency
 from farm.core.platform_queue import Entry, Key
 
@@ -29,9 +30,8 @@ class _Shadow:
     __slots__ = ("children", "executing", "queue", "started", "waiting")
 
     def __init__(self, node: Invocation, *, apart: bool) -> None:
-        self.queue = HeapPreview(node.queue.copy() if apart else node.queue)
-        children = node.waiting_children
-        self.children = HeapPreview(children.copy() if apart else children)
+        self.queue = _preview(node.queue, apart=apart)
+        self.children = _preview(node.waiting_children, apart=apart)
         self.executing = len(node.executing)
         self.started = node.started
         self.waiting = node.waiting
@@ -56,6 +56,17 @@ def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[Entry | N
         yield from replay.run()
     finally:
         onlookers.remove(replay)
+
+
+#: of an empty heap: a replay never puts anything where nothing was, and leaves are many
+_NOTHING: HeapPreview[Any] = HeapPreview(UpdatableHeap())
+
+
+def _preview(heap: UpdatableHeap[Item], *, apart: bool) -> HeapPreview[Item]:
+    """Return a preview; ``apart``: one that bears changes of the heap."""
+    if not len(heap):
+        return _NOTHING
+    return HeapPreview(heap.copy() if apart else heap)
 
 
 class Replay:
