@@ -11,10 +11,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
-from farm.cli.options import Overrides, ScenarioFile
+from farm.cli.options import AsJson, Overrides, Quiet, ScenarioFile
+from farm.cli.showing import FarmConsole, many
 from farm.core.model import Job
 from farm.live.operator import Operator
 from farm.scenario import Scenario, load_scenario
@@ -40,6 +40,8 @@ def load(
             help="Hand in nothing while so many jobs wait: a farm that is stopped is not buried.",
         ),
     ] = 10_000,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Hand in a scenario's jobs at their farm times, until they end or Ctrl-C.
 
@@ -52,7 +54,10 @@ def load(
         signal.signal(kind, lambda *_: stop.set())
     with reach(redis, folder) as operator:
         count = _play(wanted, operator, name or uuid.uuid4().hex[:6], most_waiting, stop)
-    Console(stderr=True).print(f"handed in {count} jobs", highlight=False)
+    if as_json:
+        typer.echo(msgspec.json.encode({"submitted": count}).decode())
+    elif not quiet:
+        FarmConsole(stderr=True).print(f"handed in {many(count, 'job')}")
 
 
 def _play(

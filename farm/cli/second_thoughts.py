@@ -37,7 +37,7 @@ RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Jobs by id; - reads ids from standard input."),
+    typer.Argument(metavar="ID", help="Jobs by id; - reads ids from standard input."),
 ]
 
 

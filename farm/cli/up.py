@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from farm.cli.connection import DEFAULT_DIR, Dir, FarmPlace, place_file, read_place
 from farm.cli.keeping import FarmKeeper
-from farm.cli.options import MetricsAddress, MetricsPort, Overrides, Quiet, ScenarioFile
+from farm.cli.options import AsJson, MetricsAddress, MetricsPort, Overrides, Quiet, ScenarioFile
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import this_command
 from farm.cli.showing import FarmConsole, many
@@ -61,6 +62,7 @@ def up(
     ] = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Start a farm that stays up: server, scheduler, provisioner, builder hosts.
@@ -81,7 +83,11 @@ def up(
     options = [f"--set={override}" for override in overrides]
     options += ["--fresh"] if fresh else []
     place = _start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
-    if not quiet:
+    if as_json:
+        said = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
+        said |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
+        typer.echo(msgspec.json.encode(said).decode())
+    elif not quiet:
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"
         )
@@ -107,6 +113,7 @@ def down(
         float | None,
         typer.Option(min=0, help="Seconds that running jobs get; absent: as long as they take."),
     ] = None,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """End the farm that farm up started: running jobs end first, no process is left.
@@ -133,7 +140,9 @@ def down(
             os.kill(place.pid, signal.SIGINT)
             deadline = None
         time.sleep(LOOK_INTERVAL)
-    if not quiet:
+    if as_json:
+        typer.echo(msgspec.json.encode({"down": str(folder)}).decode())
+    elif not quiet:
         typer.echo("the farm is down")
 
 

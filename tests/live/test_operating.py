@@ -115,7 +115,8 @@ def up(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Up]:
     """A farm that is up, and is down after the test whatever happens."""
     farm = Up(tmp_path, getattr(request, "param", SCENARIO))
     try:
-        farm.farm("up", "farm.yaml")
+        (told,) = farm.rows("up", "farm.yaml")
+        assert (told["prefix"], told["dir"]) == ("tested:", ".farm")
         yield farm
     finally:
         state = tmp_path / ".farm/farm.json"
@@ -199,7 +200,7 @@ def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
     for _ in range(3):  # as often as a job may be lost, and more often
         up.until(lambda: up.status()["running"] == 20, "running")
         pids = up.processes()
-        up.farm("down", "--now")
+        assert up.rows("down", "--now") == [{"down": ".farm"}]
         up.assert_nothing_is_left(pids)
         assert "no farm is running here" in up.farm("status", code=2)
         assert "no farm is running here" in up.farm("down", code=2)
