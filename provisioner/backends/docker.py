@@ -139,12 +139,16 @@ class DockerBackend:
         return {}
 
     def close(self) -> None:
-        """Leave nothing behind, unless told to."""
-        if not self._keep:
-            self._let_go()
-            for instance in self.instances():
-                self.remove(Remove(instance, "retired"))
-        self._client.close()
+        """Leave nothing behind, unless told to, or there is no Engine to take it away."""
+        try:
+            if not self._keep:
+                self._let_go()
+                for instance in self.instances():
+                    self.remove(Remove(instance, "retired"))
+        except BackendError as error:
+            log.warning("builders' containers stay, for our next start: %s", error)
+        finally:
+            self._client.close()
 
     def _let_go(self) -> None:
         """Let builders say good-bye: their jobs wait again at once, not after a long silence."""
@@ -194,11 +198,9 @@ class DockerBackend:
             POOL: builder.pool,
             BUILDER: builder.id,
             # an image that docker compose built says of which service it is, and containers take
-            # that over: compose would stop, or replace, builders together with that service
+            # that over: whoever looks for that service's containers would find builders
             f"{COMPOSE}.project": f"{self._options.farm}-builders",
             f"{COMPOSE}.service": builder.pool,
-            f"{COMPOSE}.container-number": str(builder.index),
-            f"{COMPOSE}.oneoff": "False",
         }
 
     def _limits(self) -> dict[str, Any]:

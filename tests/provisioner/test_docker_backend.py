@@ -111,8 +111,6 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
         # not those of the image: builders are no containers of the service it was built for
         "com.docker.compose.project": "farm-builders",
         "com.docker.compose.service": "linux",
-        "com.docker.compose.container-number": "7",
-        "com.docker.compose.oneoff": "False",
     }
     assert (how["nano_cpus"], how["mem_limit"], how["pids_limit"]) == (1_500_000_000, "256m", 256)
     assert (how["cap_drop"], how["security_opt"]) == (["ALL"], ["no-new-privileges"])
@@ -181,6 +179,15 @@ def test_closing_leaves_nothing_unless_told_to(engine, backend):
     assert engine.boxes == {}
     assert engine.closed
     assert box["told"] == "SIGTERM", "its jobs are not left to be missed"
+
+
+def test_closing_without_an_engine_is_no_error(engine, backend, caplog):
+    """It stops with the machine, say: what is left is the next start's."""
+    backend.launch(PLAY)
+    engine.is_away = True
+    backend.close()
+    assert "stay, for our next start: Docker Engine: " in caplog.text
+    assert engine.closed
 
 
 def test_no_engine_is_one_clear_message(engine, backend):
