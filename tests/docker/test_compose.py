@@ -72,6 +72,8 @@ def test_a_trace_is_worked_off_whatever_dies(farms: Farms, newest: Compose, sour
     farm.until(lambda: sum(farm.ended().values()) >= 5, "the first ends")
     farm.until(lambda: builders_up(farm) == 3, "metrics of all builders")
 
+    farm.compose("restart", "scheduler", "provisioner")
+    farm.until(lambda: len(farm.builders()) == 3, "the pool's growth once more")
     farm.engine.docker("kill", farm.builders()[0])
     farm.die("scheduler")
     questions = Questions(farm)
