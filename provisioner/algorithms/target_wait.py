@@ -62,9 +62,11 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
             return self.towards(snapshot, needed, why), Surplus()
         if present <= enough:
             return self.towards(snapshot, present, "as many as needed", stop="idle"), Surplus()
+        if memory.peak >= present:
+            memory = Surplus()  # all that are left were needed meanwhile: the surplus begins now
         since = snapshot.at if memory.since is None else memory.since
         peak = max(enough, memory.peak)
-        if snapshot.at - since < self.hold or peak >= present:
+        if snapshot.at - since < self.hold:
             held = self.towards(snapshot, present, f"{enough} would do; holding", stop="idle")
             return held, Surplus(since, peak)
         why = f"{peak} have been enough for {self.hold:g} s"

@@ -118,6 +118,19 @@ def test_a_burst_while_holding_starts_the_wait_again(plans: Any) -> None:
     assert [plan.stop for plan in made] == [0, 0, 0, 0, 8]
 
 
+def test_a_pool_that_shrank_to_what_it_needed_shrinks_on_when_it_needs_less(plans: Any) -> None:
+    """Protects against the size of the last shrinking being held for ever."""
+    target = TargetWait(max=50, objective=300.0, hold=60.0)
+    busy = {"busy": 2, "running_jobs": 2, "next_slot_time": 0.0}
+    made = plans(
+        target,
+        {"at": 0.0, "idle": 1, **busy},
+        {"at": 60.0, "idle": 1, **busy},
+        *({"at": 60.0 + 30.0 * k, "idle": 2} for k in range(1, 4)),
+    )
+    assert [plan.stop for plan in made] == [0, 1, 0, 0, 2]
+
+
 def test_the_release_share_leaves_a_band_in_which_nothing_happens(plans: Any) -> None:
     """Protects against flapping: between objective and release * objective the size stays."""
     between = {**BUSY, "waiting_jobs": 6, "waiting_work": 1500.0}
