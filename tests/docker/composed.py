@@ -50,8 +50,8 @@ class Composed:
         self._cli = cli.command
         self.source = source
         self._override = source / f"{name}.override.yml"
-        overrides = {} if GRAFANA in engine.images() else {"grafana": NO_GRAFANA}
-        self._override.write_text(json.dumps({"version": "2.4", "services": overrides}))
+        grafana = {} if GRAFANA in engine.images() else NO_GRAFANA
+        self._override.write_text(json.dumps({"services": {"grafana": grafana}}))
         self.environment = engine.environment | {
             "COMPOSE_PROJECT_NAME": name,
             "FARM_NAME": name,
@@ -116,7 +116,7 @@ class Composed:
         written = self.engine.docker(
             "exec", self.service("redis"), "redis-cli", "get", "farm:status", timeout=60
         )
-        found: dict[str, Any] = json.loads(written or "null") or {"ended": {}, "builders": {}}
+        found: dict[str, Any] = json.loads(written.strip() or "null") or {"ended": {}, "builders": {}}
         return found
 
     def ended(self) -> dict[str, int]:
