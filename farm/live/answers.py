@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
 
 import msgspec
 
@@ -45,49 +46,100 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
 
 
-def answer(question: Ask, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float) -> Answer:
-    """Return what the scheduler knows; O(waiting jobs of the platform) for a waiting job."""
+class Questions:
+    """Questions about jobs, answered one after the other in small steps.
+
+    ``clock``: farm time; ``reply``: given an answer, and the question that it is to.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pools: Mapping[str, PoolSpec],
+        clock: Callable[[], float],
+        reply: Callable[[Ask, Answer], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._pools = pools
+        self._clock = clock
+        self._reply = reply
+        self._waiting: deque[Ask] = deque()
+        self._work: Generator[None, None, Answer] | None = None
+
+    def ask(self, question: Ask) -> None:
+        """Let a question wait for its turn."""
+        self._waiting.append(question)
+
+    def step(self) -> bool:
+        """Work for a millisecond or two; return whether there is more to do."""
+        if not self._waiting:
+            return False
+        question = self._waiting[0]
+        if self._work is None:
+            self._work = answering(question, self._scheduler, self._pools, self._clock())
+        try:
+            next(self._work)
+        except StopIteration as done:
+            self._work = None
+            self._reply(self._waiting.popleft(), done.value)
+        return bool(self._waiting)
+
+
+def answering(
+    question: Ask, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float
+) -> Generator[None, None, Answer]:
+    """Return what the scheduler knows now, after some steps between which it may go on."""
     state = scheduler.jobs.get(question.job) if question.about == "job" else None
-    return Answer(
-        at=at,
-        job=None if state is None else _waiting(state, scheduler, pools, at),
-        decision=scheduler.dispatcher.decisions.get(question.job),
-    )
-
-
-def _waiting(
-    state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float
-) -> Waiting:
-    able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
-    ahead = None
+    decision = scheduler.dispatcher.decisions.get(question.job)
+    if state is None:
+        return Answer(at=at, decision=decision)
+    facts, has_pool = _facts(state, scheduler, pools)
     executing = state.leader or state
     if executing.slot is None:
-        order = enumerate(state.lane.queue.in_order())
-        ahead = next((place for place, other in order if other is executing), None)
+        ahead, dispatch_in_time = yield from _place(executing, scheduler, at)
+        facts = msgspec.structs.replace(facts, ahead=ahead, dispatch_in_time=dispatch_in_time)
+    facts = msgspec.structs.replace(facts, why=_why(facts, has_pool=has_pool))
+    return Answer(at=at, job=facts, decision=decision)
+
+
+def _facts(
+    state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec]
+) -> tuple[Waiting, bool]:
+    """Return what needs no look at other jobs, and whether a pool has builders for the job."""
+    able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
     named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
     facts = Waiting(
         status=state.status.value,
         attempts=state.attempts,
         submitted_at=state.submitted_at,
         estimated_time=state.estimated_time,
-        ahead=ahead,
         builders=len(able),
         accepting=sum(b.accepts for b in able),
         free=sum(b.accepts and b.busy < len(b.slots) for b in able),
         booting=sum(len(scheduler.pool(name).requested) for name in named),
-        dispatch_in_time=None if ahead is None else _estimate(executing, scheduler, at),
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
-    return msgspec.structs.replace(facts, why=_why(facts, has_pool=bool(named)))
+    return facts, bool(named)
 
 
-def _estimate(state: JobState, scheduler: Scheduler, at: float) -> float | None:
-    """Estimate when the job is dispatched: O(n log n) in all waiting jobs."""
-    lanes = scheduler.dispatcher.matching.lanes
-    sweep = QueueSweep(lanes, scheduler.builders.values(), at)
-    sweep.finish()
-    return sweep.estimate_of(state)
+def _place(
+    state: JobState, scheduler: Scheduler, at: float
+) -> Generator[None, None, tuple[int | None, float | None]]:
+    """Return how many jobs of its platform are ahead of a job, and when it is dispatched."""
+    lane, mates = state.lane, list[int]()
+
+    def look(other: JobState) -> None:
+        if other.lane is lane:
+            mates.append(other.serial)
+
+    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    sweep = QueueSweep(lanes, builders, at, look=look)
+    while sweep.step():
+        yield
+    if state.serial not in sweep.places:
+        return None, None
+    return mates.index(state.serial), sweep.estimate_of(state)
 
 
 def _why(job: Waiting, *, has_pool: bool) -> str:

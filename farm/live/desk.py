@@ -21,7 +21,7 @@ from farm.core.pool_spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of, snapshot_of
 from farm.live import messages as wire
-from farm.live.answers import answer
+from farm.live.answers import Questions
 from farm.live.image import FarmImage
 from farm.live.orders import carry_out
 from farm.live.pool_report import FarmStatus, HostRecord, LostBuilder, PoolReport
@@ -73,6 +73,7 @@ class Desk:
         self._learned = 0.0
         self._wall = wall
         self._next_report = 0.0
+        self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
         #: pools of the builders that were there, or asked for, at the last report
         self._homes: dict[str, str] = {}
@@ -124,8 +125,18 @@ class Desk:
         elif isinstance(report, wire.Ask) and report.about == "farm":
             world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
-            found = answer(report, self._scheduler, self._pools, world.clock.now())
-            world.notices.reply(report.reply_to, found)
+            self._answer_in_steps(report, world)
+
+    def _answer_in_steps(self, question: wire.Ask, world: LiveWorld) -> None:
+        if self._questions is None:
+            self._questions = Questions(
+                self._scheduler,
+                self._pools,
+                world.clock.now,
+                lambda asked, found: world.notices.reply(asked.reply_to, found),
+            )
+            world.background.add(self._questions.step)
+        self._questions.ask(question)
 
     def _whole_farm(self, at: float) -> msgspec.Raw:
         """Return the farm's image, encoded; one that cost much serves for a while (a 20th)."""

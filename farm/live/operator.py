@@ -143,7 +143,7 @@ class Operator(JobReader):
             raise ServerError(f"cannot be sent: {error}") from None
         self._client.xadd(self.keys.inbox, {"m": data})
 
-    def ask(self, about: Literal["decision", "job"], job: str, timeout: float = 5.0) -> Answer:
+    def ask(self, about: Literal["decision", "job"], job: str, timeout: float = 15.0) -> Answer:
         """Ask the scheduler's process; raises ServerError if no answer comes in time."""
         token = uuid.uuid4().hex
         self.tell(Ask(about, job, token))

@@ -9,7 +9,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.pool_spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.live.answers import Waiting, answer
+from farm.live.answers import Questions, Waiting
 from farm.live.messages import Ask
 
 AMD64 = Platform("amd64", True)
@@ -36,9 +36,18 @@ class Told:
         self.scheduler.handle(events.JobsSubmitted(1.0, jobs))
 
     def of(self, job: str) -> Waiting:
-        found = answer(Ask("job", job, "token"), self.scheduler, POOLS, 2.0).job
-        assert found is not None
-        return found
+        answers = []
+        clerk = Questions(
+            self.scheduler, POOLS, lambda: 2.0, lambda asked, found: answers.append((asked, found))
+        )
+        question = Ask("job", job, "token")
+        clerk.ask(question)
+        while clerk.step():
+            pass
+        ((asked, answer),) = answers
+        assert asked is question
+        assert answer.job is not None
+        return answer.job
 
 
 @pytest.fixture
@@ -80,3 +89,32 @@ def test_a_job_that_is_served_by_anothers_execution(truth):
     told.join("linux-1")
     assert told.of("a").why == ""
     assert told.of("b").why == said
+
+
+def test_the_farm_goes_on_while_a_question_is_answered(told: Told):
+    """Several questions wait for their turn; each answer is of the moment when that came."""
+    told.join("linux-1")
+    told.submit(*(f"j{number}" for number in range(200)))
+    at, answers = [2.0], {}
+    clerk = Questions(
+        told.scheduler,
+        POOLS,
+        lambda: at[0],
+        lambda asked, found: answers.setdefault(asked.job, found),
+    )
+    assert not clerk.step()
+    for job in ("j150", "j199", "nobody"):
+        clerk.ask(Ask("job", job, "token"))
+    assert clerk.step()
+    at[0] = 9.0
+    told.scheduler.handle(events.JobFinished(9.0, "j0", 1, "linux-1", "succeeded"))
+    while clerk.step():
+        pass
+    assert {job: found.at for job, found in answers.items()} == {
+        "j150": 2.0,
+        "j199": 9.0,
+        "nobody": 9.0,
+    }
+    assert answers["j150"].job.ahead == 149
+    assert answers["j199"].job.ahead == 197
+    assert answers["nobody"].job is None
