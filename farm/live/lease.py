@@ -14,7 +14,7 @@ import msgspec
 import redis
 
 from farm.core.errors import RunError, ServerError
-from farm.live.connection import LOST_CONNECTION, Connection, redacted
+from farm.live.connection import Connection, redacted
 from farm.live.keys import Keys
 
 LEASE_TIME = 10.0
@@ -75,7 +75,8 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._stop.wait(self._time / 4):
-            with contextlib.suppress(*LOST_CONNECTION):
+            # a server that is away, or still reads what it had: the next time will tell
+            with contextlib.suppress(redis.RedisError):
                 self.lost = not (self._refresh() or self._take_again())
                 if self.lost:
                     return
@@ -94,10 +95,8 @@ class Lease:
                 return False
             pipe.multi()
             action(pipe)
-            try:
-                pipe.execute()
-            except redis.WatchError:
-                return False
+            # raises WatchError if it was changed just now, or the connection broke just now
+            pipe.execute()
         return True
 
     def _who(self) -> str:

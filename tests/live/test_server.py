@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import redis
 
 from farm.core.errors import ServerError
 from farm.live.connection import check_server, connect, redacted
@@ -173,6 +174,33 @@ class TestRealServer:
         assert lease.lost
         lease.release()
         assert client.get(keys.lease) == b"somebody else"
+
+    def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys):
+        """A connection that breaks between two commands is told as a WatchError: not the end."""
+
+        class Trouble:
+            def __init__(self) -> None:
+                self.calls = 0
+                self.well_again = threading.Event()
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(client, name)
+
+            def pipeline(self) -> object:
+                self.calls += 1
+                if self.calls <= 3:
+                    raise redis.WatchError("A BusyLoadingError occurred while watching keys")
+                if self.calls > 5:
+                    self.well_again.set()
+                return client.pipeline()
+
+        trouble = Trouble()
+        lease = Lease(trouble, keys, lease_time=0.2)
+        lease.take(server.url)
+        assert trouble.well_again.wait(30), "nobody looks after it any more"
+        assert not lease.lost
+        assert client.get(keys.lease) is not None
+        lease.release()
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
     def test_a_killed_farm_takes_its_server_with_it(self):
