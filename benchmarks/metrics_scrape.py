@@ -1,98 +1,162 @@
-"""What metrics cost: a scrape, a publication, an observed fact, with 10,000 waiting jobs.
+"""What metrics and estimates cost, and how long they hold dispatch up, with 10,000 waiting jobs.
 
-The farm has 1,000 builders in 20 pools of 20 platforms, all of them busy.
+The farm has 1,000 builders of two slots, all busy, in one pool or in 20 pools of 20 platforms. A
+scrape and the estimates of a submission are measured whole; what the scheduler's thread does at
+one go (a publication, the beginning of a look at every waiting job, one of its steps) is a pause
+of dispatch. Processor milliseconds of one thread, as the farm's process has its collector set.
+
+    python benchmarks/metrics_scrape.py [WAITING …]
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
 from prometheus_client import generate_latest
 
+from farm.core.dispatch_estimator import RULES
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
+from farm.core.formula_giver import FormulaGiver
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
+from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
 from farm.core.scheduler import Scheduler
+from farm.live.collector import seldom_everything
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics
 
-BUILDERS, WAITING, PLATFORMS = 1_000, 10_000, 20
+BUILDERS, WAITING, REPEATS = 1_000, 10_000, 5
 
 
-def busy_farm(rules: SchedulingRules) -> tuple[Scheduler, FarmMetrics, list[tuple[str, str]]]:
-    scheduler = Scheduler(rules, make_estimator("oracle"))
-    metrics = FarmMetrics(scheduler, monotonic=lambda: 0.0)
-    for number in range(BUILDERS):
-        kind = number % PLATFORMS
-        builder = Builder(
-            id=f"b{number}", pool=f"pool-{kind}", index=number, processors=(f"cpu-{kind}",), slots=2
-        )
-        tell(scheduler, metrics, BuilderJoined(0.0, builder))
-    jobs = tuple(
-        Job(
+class Farm:
+    """A busy farm and its metrics."""
+
+    def __init__(self, rules: SchedulingRules, waiting: int, platforms: int) -> None:
+        self.scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
+        self.metrics = FarmMetrics(self.scheduler, monotonic=lambda: 0.0, in_steps=True)
+        for number in range(BUILDERS):
+            kind = number % platforms
+            name, cpu = f"b{number}", f"cpu-{kind}"
+            builder = Builder(id=name, pool=f"p-{kind}", index=number, processors=(cpu,), slots=2)
+            self.tell(BuilderJoined(0.0, builder))
+        jobs = tuple(self.job(n, platforms) for n in range(waiting + 2 * BUILDERS))
+        self.tell(JobsSubmitted(1.0, jobs))
+
+    @staticmethod
+    def job(number: int, platforms: int) -> Job:
+        """Return the n-th job."""
+        return Job(
             id=f"j{number}",
             service_time=60.0 + number % 600,
-            platform=Platform(f"cpu-{number % PLATFORMS}", True),
+            declared_time=60.0 + number % 600,
+            platform=Platform(f"cpu-{number % platforms}", True),
             attributes={"team": f"team-{number % 30}", "user": f"user-{number % 300}"},
         )
-        for number in range(WAITING + 2 * BUILDERS)
+
+    def tell(self, event) -> None:
+        """Handle a fact, observed."""
+        self.metrics.observe(event, self.scheduler.handle(event))
+
+    def look(self) -> list[float]:
+        """Look at every waiting job; return how long the beginning and each step took."""
+        lap = Lap()
+        look = self.metrics._gauges.look_closely(3.0)
+        lap.add()
+        more = True
+        while more:
+            more = look.step()
+            lap.add()
+        return lap.times
+
+    def sweep(self) -> list[float]:
+        """Prepare a submission's estimate; return how long the beginning and each step took."""
+        lap = Lap()
+        steps = FormulaGiver(RULES["launchpad"], "declared").prepare(self.scheduler, 3.0)
+        lap.add()
+        for _ in steps:
+            lap.add()
+        lap.add()
+        return lap.times
+
+
+class Lap:
+    """Processor milliseconds of this thread from one call of ``add`` to the next."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self._began = time.thread_time()
+
+    def add(self) -> None:
+        """Note the time since the last call."""
+        self.times.append(1000 * (time.thread_time() - self._began))
+        self._began = time.thread_time()
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Return the processor milliseconds of this thread."""
+    lap = Lap()
+    action()
+    lap.add()
+    return lap.times[0]
+
+
+def whole(name: str, action: Callable[[], object]) -> str:
+    """Measure something that is done at one go."""
+    times = [timed(action) for _ in range(4 * REPEATS)]
+    return f"  {name:<28} {statistics.median(times):8.2f} ms, at most {max(times):.2f}"
+
+
+def in_steps(name: str, action: Callable[[], list[float]]) -> str:
+    """Measure something that is done in steps."""
+    laps = [action() for _ in range(REPEATS)]
+    steps = sorted(step for lap in laps for step in lap[1:])
+    return (
+        f"  {name:<28} {statistics.median(map(sum, laps)):8.2f} ms in {len(laps[0])} steps: the "
+        f"first {statistics.median(lap[0] for lap in laps):.2f}, of the others 99 % within "
+        f"{steps[int(0.99 * len(steps))]:.2f}, at most {steps[-1]:.2f}"
     )
-    tell(scheduler, metrics, JobsSubmitted(1.0, jobs))
-    running = [
-        (state.job.id, state.slot.builder.builder.id)
-        for state in scheduler.jobs.values()
-        if state.slot is not None
-    ]
-    return scheduler, metrics, running
 
 
-def tell(scheduler: Scheduler, metrics: FarmMetrics, event) -> None:
-    metrics.observe(event, scheduler.handle(event))
-
-
-def timed(action: Callable[[], object], repeats: int = 20) -> str:
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        action()
-        times.append(1000 * (time.perf_counter() - began))
-    return f"median {statistics.median(times):7.2f} ms, most {max(times):7.2f} ms"
-
-
-def measure(name: str, rules: SchedulingRules) -> None:
-    scheduler, metrics, running = busy_farm(rules)
-    waiting = sum(lane.waiting for lane in scheduler.dispatcher.matching.lanes)
+def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> None:
+    """Print what one farm takes."""
+    farm = Farm(rules, waiting, platforms)
+    metrics = farm.metrics
     metrics.publish_now(2.0)
+    while metrics.step():
+        pass
+    metrics.publish_now(2.5)
     registry = registry_of(metrics.readings)
     size = len(generate_latest(registry))
-    print(f"{name}: {waiting:,} waiting jobs, {len(scheduler.builders):,} builders")
-    print(f"  scrape ({size:,} bytes)   {timed(lambda: generate_latest(registry))}")
+    print(f"{name}, {waiting:,} jobs wait for {platforms} platform(s), {BUILDERS:,} builders")
+    print(whole(f"scrape, {size / 1000:.0f} kB", lambda: generate_latest(registry)))
     metrics._next_close_look = float("inf")
-    print(f"  publish, twice a second {timed(lambda: metrics.publish_now(3.0))}")
-    print(f"  estimates, every 5 s+   {timed(lambda: metrics._gauges.look_closely(3.0), 5)}")
-    events = [JobFinished(4.0, job, 1, builder, "succeeded") for job, builder in running[:1_000]]
-    began = time.perf_counter()
-    answers = [(event, scheduler.handle(event)) for event in events]
-    middle = time.perf_counter()
-    for event, commands in answers:
-        metrics.observe(event, commands)
-    ended = time.perf_counter()
-    per = 1e6 / len(events)
-    print(
-        f"  a job's end: {per * (middle - began):.1f} µs to decide, "
-        f"{per * (ended - middle):.1f} µs to count"
-    )
+    print(whole("publication, twice a second", lambda: metrics.publish_now(3.0)))
+    print(in_steps("close look, every 5 s or more", farm.look))
+    print(in_steps("sweep for a submission", farm.sweep))
+    running = [s for s in farm.scheduler.jobs.values() if s.slot is not None][:1_000]
+    events = [
+        JobFinished(4.0, s.job.id, 1, s.slot.builder.builder.id, "succeeded") for s in running
+    ]
+    answers = []
+    decided = timed(lambda: answers.extend((e, farm.scheduler.handle(e)) for e in events))
+    counted = timed(lambda: [metrics.observe(event, orders) for event, orders in answers])
+    print(f"  a job's end: {decided:.1f} µs to decide, {counted:.1f} µs to count", flush=True)
 
 
 def main() -> None:
-    measure("fifo", SchedulingRules())
+    """Measure each farm."""
     path = path_extractor(["team", "user"])
-    measure("fair share", SchedulingRules(path=path, make_queue=FairShareQueue))
+    with seldom_everything():
+        for waiting in [int(word) for word in sys.argv[1:]] or [WAITING]:
+            for platforms in (1, 20):
+                measure("fifo", SchedulingRules(), waiting, platforms)
+                fair = SchedulingRules(path=path, make_queue=FairShareQueue)
+                measure("fair share", fair, waiting, platforms)
 
 
 if __name__ == "__main__":

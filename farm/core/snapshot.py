@@ -162,16 +162,18 @@ def _job_view(state: JobState, estimate: Callable[[Job, Builder], float] | None 
 
 def condition_of(state: BuilderState) -> BuilderCondition:
     """Return what a builder is doing, in one word."""
-    running = sum(slot.running is not None for slot in state.slots)
     if state.retired:
         return "stopping"
     if state.failed or not state.builder.takes_jobs:
         return "failed"
     if state.draining:
         return "draining"
-    if running:
-        return "building"
-    return "cleaning" if state.busy else "idle"
+    if not state.busy:
+        return "idle"
+    for slot in state.slots:
+        if slot.running is not None:
+            return "building"
+    return "cleaning"
 
 
 def builder_view(state: BuilderState) -> BuilderView:

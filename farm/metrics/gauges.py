@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
+from farm.core.state import BuilderState
 from farm.metrics.catalogue import NAMES
 from farm.metrics.close_look import CloseLook
 from farm.metrics.series import Bounded, Labels, Series
@@ -74,16 +75,26 @@ class Gauges:
                 self._slots[name, state] += 0
             self._running[name,] += 0
             self._builders[name, "booting"] += len(pool.requested)
-        for builder in self._scheduler.builders.values():
-            name = self._pool(builder.builder.pool)
-            self._builders[name, condition_of(builder)] += 1
-            busy = sum(slot.running is not None for slot in builder.slots)
-            cleaning = builder.busy - busy
-            free = len(builder.slots) - builder.busy
-            self._running[name,] += busy
-            self._slots[name, "busy"] += busy
-            self._slots[name, "cleaning"] += cleaning
-            self._slots[name, "idle" if builder.accepts else "unavailable"] += free
+        # many builders, but few that are not in the same state as another one
+        alike = Counter(map(_state_of, self._scheduler.builders.values()))
+        for (pool_name, condition, busy, cleaning, free, accepts), count in alike.items():
+            name = self._pool(pool_name)
+            self._builders[name, condition] += count
+            self._running[name,] += count * busy
+            self._slots[name, "busy"] += count * busy
+            self._slots[name, "cleaning"] += count * cleaning
+            self._slots[name, "idle" if accepts else "unavailable"] += count * free
+
+
+def _state_of(builder: BuilderState) -> tuple[str, str, int, int, int, bool]:
+    """Return pool, condition, busy, cleaned and free slots, and whether it takes jobs."""
+    slots, taken = builder.slots, builder.busy
+    busy = 0
+    if taken:
+        for slot in slots:
+            busy += slot.running is not None
+    pool, free = builder.builder.pool, len(slots) - taken
+    return pool, condition_of(builder), busy, taken - busy, free, builder.accepts
 
 
 def _floats(counts: Counter[Labels]) -> dict[Labels, float]:

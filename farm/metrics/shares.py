@@ -67,11 +67,10 @@ class Shares:
 
     def slots(self, builders: Iterable[BuilderState]) -> dict[Labels, float]:
         """Return how many slots run jobs of each share: O(slots)."""
-        counts: Counter[Labels] = Counter()
-        for state in builders:
-            if state.busy:
-                for slot in state.slots:
-                    if slot.running is not None:
-                        counts[(self.share_of(slot.running.path),)] += 1
         known = self._series.labels("farm_share_jobs_submitted_total")
-        return {**{(label[0],): 0.0 for label in known}, **{k: float(n) for k, n in counts.items()}}
+        found: dict[Labels, float] = {(label[0],): 0.0 for label in known}
+        running = [slot.running for state in builders if state.busy for slot in state.slots]
+        for path, count in Counter(job.path[:1] for job in running if job is not None).items():
+            share = (self.share_of(path),)
+            found[share] = found.get(share, 0.0) + count
+        return found

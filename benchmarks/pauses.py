@@ -1,0 +1,192 @@
+"""How long a live farm's reports wait for something else: estimates, metrics, reports to others.
+
+1,000 builders, played by two hosts, work off a queue of so many jobs, in one queue and in a
+fair-share tree; 50 jobs end and 50 come every second. Each farm runs twice: bare, and with every
+submission estimated, metrics published and scraped twice a second. Between two batches of
+reports the scheduler's thread does what else is to be done; its processor milliseconds at one go
+are "aside", those of taking in, deciding on and committing a batch are "batch".
+
+    python benchmarks/pauses.py [--waiting 10000,100000] [--seconds 30]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+from farm.core.dispatch_estimator import RULES
+from farm.core.fair_share.keys import path_extractor
+from farm.core.fair_share.queue import FairShareQueue
+from farm.core.formula_giver import FormulaGiver
+from farm.core.giving_estimates import EstimatingWorld
+from farm.core.model import Job, Platform
+from farm.core.pool_spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
+from farm.core.scheduler import Scheduler
+from farm.driver import World
+from farm.live.desk import Desk
+from farm.live.hosts import HostProcesses
+from farm.live.run import LiveOptions, run_live
+from farm.live.world import LiveStatus, LiveWorld
+from farm.metrics.exporter import MetricsServer
+from farm.metrics.farm_metrics import FarmMetrics
+from farm.sim.simulation import together
+
+BUILDERS, HOSTS, RATE = 1_000, 2, 50.0
+PLATFORM = Platform("amd64", True)
+SCRAPER = """
+import sys, time, urllib.request
+while True:
+    urllib.request.urlopen(sys.argv[1]).read()
+    time.sleep(0.5)
+"""
+
+
+class Watch:
+    """Processor milliseconds of the scheduler's thread, while the farm is in full swing."""
+
+    def __init__(self) -> None:
+        self.aside: list[float] = []
+        self.batch: list[float] = []
+        self.counts = False
+        self._began = 0.0
+
+    def see(self, world: LiveWorld) -> None:
+        """Put ourselves between the world and what it does."""
+        world._do_regularly = self._before(world._do_regularly)
+        world.background.turn = self._after(world.background.turn)
+        self._began = time.thread_time()
+
+    def _before(self, action: Callable[[float], None]) -> Callable[[float], None]:
+        def timed(now: float) -> None:
+            self._note(self.batch)
+            action(now)
+
+        return timed
+
+    def _after(self, action: Callable[[], float | None]) -> Callable[[], float | None]:
+        def timed() -> float | None:
+            pause = action()
+            self._note(self.aside)
+            return pause
+
+        return timed
+
+    def _note(self, times: list[float]) -> None:
+        now = time.thread_time()
+        if self.counts:
+            times.append(1000 * (now - self._began))
+        self._began = now
+
+
+def job(number: int) -> Job:
+    """Return the n-th job: 10 to 30 s, 20 s on the average."""
+    return Job(
+        id=f"j{number}",
+        service_time=10.0 + number % 21,
+        declared_time=10.0 + number % 21,
+        kind=f"kind-{number % 500}",
+        platform=PLATFORM,
+        attributes={"team": f"team-{number % 30}", "user": f"user-{number % 300}"},
+    )
+
+
+def load(waiting: int, seconds: float) -> Iterator[tuple[float, tuple[Job, ...]]]:
+    """Yield a long queue, then one job after the other."""
+    first = waiting + BUILDERS
+    for begin in range(0, first, 100):
+        yield 0.0, tuple(job(n) for n in range(begin, min(first, begin + 100)))
+    for number in range(int(seconds * RATE)):
+        yield number / RATE, (job(first + number),)
+
+
+def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) -> Watch:
+    """Run one farm; return what its scheduler's thread was at."""
+    scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
+    pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
+    desk, watch = Desk(scheduler, pools, long_lived=True), Watch()
+    metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
+
+    def around(world: LiveWorld) -> World:
+        if not watched:
+            return world
+        giver = FormulaGiver(RULES["launchpad"], "declared")
+        made = EstimatingWorld(world, scheduler, [giver], tell=world.tell)
+        world.background.add(made.step)
+        return made
+
+    def up(world: LiveWorld, _: HostProcesses) -> None:
+        watch.see(world)
+        threading.Thread(target=times, args=(world,), daemon=True).start()
+
+    def times(world: LiveWorld) -> None:
+        while world.status().waiting < waiting:
+            time.sleep(0.1)
+        time.sleep(2.0)
+        watch.counts = True
+        time.sleep(seconds)
+        watch.counts = False
+        world.stop()
+        world.stop()
+
+    def progress(status: LiveStatus) -> None:
+        if metrics is not None:
+            metrics.publish(status.at, hosts=status.hosts, delay=status.worst_delay)
+
+    with ExitStack() as stack:
+        if metrics is not None:
+            server = stack.enter_context(MetricsServer(metrics.readings, 0))
+            scraper = subprocess.Popen([sys.executable, "-c", SCRAPER, server.url])
+            stack.callback(scraper.wait)
+            stack.callback(scraper.kill)
+        run_live(
+            scheduler,
+            pools,
+            load(waiting, 10 * seconds),
+            LiveOptions(hosts=HOSTS),
+            observe=together([desk.observe, *([] if metrics is None else [metrics.observe])]),
+            progress=progress,
+            on_up=up,
+            on_tick=desk.tick,
+            meter=metrics,
+            around=around,
+        )
+    return watch
+
+
+def shown(name: str, times: list[float]) -> str:
+    """Return percentiles on one line."""
+    times = sorted(times)
+    marks = [f"{times[int(len(times) * level)]:.2f}" for level in (0.5, 0.99, 0.999)]
+    return f"{name} {' / '.join(marks)} / {times[-1]:.2f} ms"
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--waiting", default="10000")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    options = parser.parse_args()
+    fair = SchedulingRules(path=path_extractor(["team", "user"]), make_queue=FairShareQueue)
+    print("processor time of the scheduler's thread at one go: p50 / p99 / p99.9 / most")
+    for waiting in map(int, options.waiting.split(",")):
+        for name, rules in (("one queue", SchedulingRules()), ("fair share", fair)):
+            print(f"{waiting:,} jobs wait, {name}")
+            for watched in (False, True):
+                watch = run(rules, waiting, options.seconds, watched=watched)
+                print(
+                    f"  {'estimates, scrapes' if watched else 'bare':<18}  "
+                    f"{shown('aside', watch.aside)};  {shown('batch', watch.batch)};  "
+                    f"{sum(watch.aside) / options.seconds / 10:.1f} % aside",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
