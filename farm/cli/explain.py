@@ -71,12 +71,8 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         console.print(plain(f"attempt {one.attempt} {tried(one)}", 1000), soft_wrap=True)
     if decision is not None:
         _show(decision)
-    for line in [said, *(hints if _waits(answer) else [])]:
+    for line in [said, *(hints if found.state == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
-
-
-def _waits(answer: Answer | None) -> bool:
-    return answer is not None and answer.job is not None and bool(answer.job.why)
 
 
 def _said(found: LiveJob, answer: Answer | None) -> str:

@@ -19,7 +19,7 @@ from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderView
 from farm.live.answers import Answer
-from farm.live.connection import check_server, connect, redacted
+from farm.live.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.image import FarmImage
 from farm.live.keys import Keys
 from farm.live.messages import VERSION, Ask, Envelope, MessageError, Play, Report, Submit, encode
@@ -30,6 +30,10 @@ from farm.live.store import Store
 
 #: a status that is older (real seconds) means that no scheduler is at work
 FRESH = 10.0
+#: real seconds that an answer of the scheduler's process is waited for
+ANSWER_TIMEOUT = 10.0
+#: real seconds that the server is asked to wait at once
+LONGEST_BLOCK = SOCKET_TIMEOUT / 2
 
 
 class NoFarmError(ServerError):
@@ -143,35 +147,38 @@ class Operator(JobReader):
             raise ServerError(f"cannot be sent: {error}") from None
         self._client.xadd(self.keys.inbox, {"m": data})
 
-    def ask(self, about: Literal["decision", "job"], job: str, timeout: float = 15.0) -> Answer:
+    def ask(
+        self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
+    ) -> Answer:
         """Ask the scheduler's process; raises ServerError if no answer comes in time."""
-        token = uuid.uuid4().hex
-        self.tell(Ask(about, job, token))
-        found = self._client.blpop([self.keys.reply(token)], timeout=timeout)
-        if found is None:
-            raise ServerError(
-                f"the farm's scheduler at {redacted(self.url)} did not answer "
-                f"within {timeout:g} s: is it running?"
-            )
-        return self._decoded(found[1], Answer)
+        return self._decoded(self._answer_to(about, job, timeout), Answer)
 
     def catch_up(self) -> None:
         """Return when all that was told so far has been taken in, if a scheduler is at work."""
         if self.is_attended():
             self.ask("decision", "")
 
-    def image(self, timeout: float = 15.0) -> FarmImage:
+    def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return the whole farm as it stands; raises ServerError if no scheduler answers."""
         self.status()
+        return self._decoded(self._answer_to("farm", "", timeout), FarmImage)
+
+    def _answer_to(
+        self, about: Literal["decision", "job", "farm"], job: str, timeout: float
+    ) -> bytes:
         token = uuid.uuid4().hex
-        self.tell(Ask("farm", "", token))
-        found = self._client.blpop([self.keys.reply(token)], timeout=timeout)
-        if found is None:
-            raise ServerError(
-                f"the farm's scheduler at {redacted(self.url)} did not answer "
-                f"within {timeout:g} s: is it running?"
-            )
-        return self._decoded(found[1], FarmImage)
+        self.tell(Ask(about, job, token))
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            # shorter than the time after which the connection itself is given up
+            found = self._client.blpop([self.keys.reply(token)], timeout=min(left, LONGEST_BLOCK))
+            if found is not None:
+                answer: bytes = found[1]
+                return answer
+        raise ServerError(
+            f"the farm's scheduler at {redacted(self.url)} did not answer "
+            f"within {timeout:g} s: is it running?"
+        )
 
     def statistics(self) -> dict[str, Any] | None:
         """Return what an earlier scheduler's runtime estimator had learned, if it was saved."""

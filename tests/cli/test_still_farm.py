@@ -13,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from farm.cli.main import app
-from farm.core.errors import FarmError
+from farm.core.errors import FarmError, ServerError
 from farm.core.model import Platform
 from farm.core.provisioning import PoolSnapshot
+from farm.live.operator import Operator
 from farm.live.saved import Try
 from farm.live.store import Batch
 from tests.cli.still_farm import StillFarm
@@ -219,11 +220,28 @@ def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
     still.wait("w")
     still.run("r")
     still.end("f", "failed")
+    still.publish(states={"failed": 1})
+    assert "pool linux: 1 failed (farm undrain mends them)" in still.says("explain", "w")
     assert "w is waiting; why, only its scheduler could say" in still.says("explain", "w")
     assert "r is running on linux-1; why" in still.says("explain", "r")
     assert "f failed at 9s (because); why" in still.says("explain", "f")
     assert still.rows("explain", "r")[0][0]["job"] == "r"
     assert "'x' is not known" in still.says("explain", "x", code=2)
+
+
+def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
+    """Its status is fresh, but it is stopped, or too busy: what is known without it is told."""
+
+    def silence(*_: object, **__: object) -> None:
+        raise ServerError("the farm's scheduler did not answer")
+
+    monkeypatch.setattr(Operator, "ask", silence)
+    monkeypatch.setattr(Operator, "is_attended", lambda *_: True)
+    still.run("r")
+    done = still.farm("job", "r", "--json")
+    assert json.loads(done.stdout)["state"] == "running"
+    assert "warning: the farm's scheduler did not answer" in done.stderr
+    assert "did not answer" in still.says("cancel", "nobody", code=2)
 
 
 def test_another_prefix_and_keys_that_are_not_ours(still: StillFarm):

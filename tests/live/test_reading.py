@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from farm.core.commands import EndJob
-from farm.core.errors import InputError
+from farm.core.errors import InputError, ServerError
 from farm.core.model import Job, Platform
 from farm.live.keys import Keys
 from farm.live.operator import Operator
@@ -138,3 +138,14 @@ def test_known_jobs_are_told_from_ended_ones(farm: Farm):
         "succeeded",
         "waiting",
     ]
+
+
+def test_a_question_that_nobody_answers(farm: Farm, server, keys, monkeypatch):
+    """One message when the time is over, though the connection itself is given up sooner."""
+    monkeypatch.setattr("farm.live.connection.SOCKET_TIMEOUT", 0.6)
+    monkeypatch.setattr("farm.live.operator.LONGEST_BLOCK", 0.2)
+    with (
+        Operator(server.url, keys.prefix) as operator,
+        pytest.raises(ServerError, match="did not answer within"),
+    ):
+        operator.ask("job", "j1", timeout=1.5)
