@@ -116,7 +116,10 @@ class Composed:
         written = self.engine.docker(
             "exec", self.service("redis"), "redis-cli", "get", "farm:status", timeout=60
         )
-        found: dict[str, Any] = json.loads(written.strip() or "null") or {"ended": {}, "builders": {}}
+        found: dict[str, Any] = json.loads(written.strip() or "null") or {
+            "ended": {},
+            "builders": {},
+        }
         return found
 
     def ended(self) -> dict[str, int]:

@@ -52,7 +52,7 @@ def slice_of_a_trace() -> str:
         team = json.dumps({"team": ("red", "blue")[number % 2]})
         mode = "stress" if number % 20 == 3 else "timed"
         heavy, fails = str(number % 5 == 0).lower(), str(number % 30 == 7).lower()
-        table.writerow([number, 5 if mode == "stress" else 50, heavy, fails, mode, team])
+        table.writerow([number, 5 if mode == "stress" else 40, heavy, fails, mode, team])
     return text.getvalue()
 
 

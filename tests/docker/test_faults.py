@@ -71,7 +71,7 @@ def faulty(
         engine, newest, source, "farmfaults",
         FARM_SCENARIO="examples/faults.yaml",
         FARM_BUILDER_IMAGE=image,
-        FARM_BOOT_TIMEOUT="15",
+        FARM_BOOT_TIMEOUT="10",
         FARM_KEEP_BUILDERS="1",
         FARM_DOCKER_SOCKET=str(relay.folder),
         FARM_DOCKER_HOST="unix:///var/run/docker.sock/engine.sock",
@@ -102,7 +102,7 @@ def test_the_engine_goes_away_and_comes_back(farm: Faulty):
     (builder,) = farm.builders()
     farm.relay.cut()
     farm.until(lambda: "Docker Engine" in farm.pool()["trouble"], "telling it")
-    farm.submit(24)
+    farm.submit(18)
     farm.until(lambda: sum(farm.ended().values()) >= 3, "work going on")
     assert farm.builders() == [builder]
     told = [line for line in farm.log("provisioner").splitlines() if "Docker Engine:" in line]
@@ -117,7 +117,7 @@ def test_the_engine_goes_away_and_comes_back(farm: Faulty):
 
 def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty):
     """SIGKILL, then `restart`: the same containers, the same attempts (FARM_KEEP_BUILDERS=1)."""
-    farm.submit(42)
+    farm.submit(36)
     farm.until(lambda: farm.status()["builders"].get("building") == 3, "growth")
     builders = sorted(farm.builders())
     began = farm.log("provisioner").count("sizing linux")
@@ -134,7 +134,7 @@ def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty)
 
 def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
     """Its file has every job and attempt; all wait for it, and go on by themselves."""
-    farm.submit(30)
+    farm.submit(20)
     farm.until(lambda: len(farm.builders()) == 3, "growth")
     before = farm.status()
     farm.engine.docker("kill", farm.service("redis"))
@@ -160,7 +160,7 @@ def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
 
     sleeper = SLEEPER.format(image=farm.environment["FARM_IMAGE"])
     farm.engine.docker("build", "-q", "-t", farm.builders_image, "-", stdin=sleeper)
-    farm.until(lambda: "did not join within 15 s" in farm.pool()["trouble"], "giving it up")
+    farm.until(lambda: "did not join within 10 s" in farm.pool()["trouble"], "giving it up")
     farm.until(lambda: farm.builders(everything=True) == [], "removing it")
     tries = tries_to_start(farm)
     pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
