@@ -5,41 +5,42 @@ output, a line of JSON each:
 
     {"start": 7, "mode": "stress", "threads": 4, "seconds": 2.5, "cores": [0, 1]}
     {"kill": 7}
+    {"measure": ["stress", "memory"], "turns": 10}
         {"burning": 7}                          all its processes are at work
         {"ended": 7, "error": null, "cpu": 10.0}
+        {"rates": {"cpu": 960.0}, "own": false}    measured because a job needed it
+        {"measured": null, "rates": {…}, "own": false}  measured because asked; or what hindered it
 
-``seconds`` are of work, for each thread, on one otherwise idle core; null burns until killed. When
-standard input closes, the host is gone: everything is killed and the program ends. Each burning
-process looks between two bits of work whether this program still lives, so SIGKILL here ends them
-too. It has one thread and few imports, so that a fork is safe, and quick: a job begins to burn
-within a few milliseconds.
+``seconds`` are of work, for each thread, on one otherwise idle core; null burns until killed.
+
+When standard input closes, the host is gone: everything is killed and the program ends. Linux also
+kills the program when the host ends, and the burning processes when the program ends; each of them
+may be stopped at the time. The program has one thread and few imports, so that a fork is safe, and
+quick: a job begins to burn within a few milliseconds. It is not niced, as the processes are: else
+it would stand in line behind all that burns, with a cancel in its hands.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workers import stress_ng
-from workers.kernels import Kernel, buffer_size, cpu_kernel, memory_kernel, rate_of
-
-MODES = ("stress", "memory", "mixed")
-#: seconds of work between two looks at the parent
-BIT = 0.01
-PR_SET_PDEATHSIG = 1
-#: the exit code of a burning process whose parent is gone
-ORPHANED = 3
+from workers.burning_process import REASONS, Part, Work, burn
+from workers.kernels import buffer_size, cpu_kernel, memory_kernel
+from workers.limits import memory_room
+from workers.memory_budget import MemoryBudget, NoMemoryError
+from workers.orphans import die_with
+from workers.rates import HASTY, SLICES, Burst, measure, slices_of
+from workers.stress_ng import StressNg, UnusableError
 
 
 class Group:
@@ -51,7 +52,15 @@ class Group:
         self.alive: set[int] = set()
         self.cpu = 0.0
         self.error: str | None = None
+        #: closed at its other end by each process that gets to work
         self.ready = -1
+
+    def add(self, pid: int) -> None:
+        """Take a process in."""
+        self.leader = self.leader or pid
+        with contextlib.suppress(OSError):  # it does so itself as well: whoever comes first
+            os.setpgid(pid, self.leader)
+        self.alive.add(pid)
 
     def kill(self) -> None:
         """End them all at once."""
@@ -69,7 +78,7 @@ class Group:
         code = os.waitstatus_to_exitcode(status)
         if code and self.error is None:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            self.error = f"a burning process {how}"
+            self.error = f"a burning process {REASONS.get(code, how)}"
 
 
 class Burner:
@@ -77,13 +86,16 @@ class Burner:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._program: str | None = settings.get("stress_ng")
-        self._buffer = int(settings.get("buffer") or buffer_size())
+        self._must = bool(settings.get("must"))
+        self._stress_ng: StressNg | None = None
+        self._buffer = int(settings.get("buffer") or buffer_size(room=memory_room()))
+        self._budget = MemoryBudget(self._buffer, memory_room)
         self._rates: dict[str, float] = dict(settings.get("rates") or {})
         self._groups: dict[int, Group] = {}
         self._owner: dict[int, Group] = {}
         self._unread = b""
-        if nice := int(settings.get("nice") or 0):
-            os.nice(nice)
+        self._poll = select.poll()
+        self._nice = int(settings.get("nice") or 0)
 
     def serve(self) -> None:
         """Obey until standard input closes; then leave nothing behind."""
@@ -93,15 +105,16 @@ class Burner:
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for pipe in (0, wake):
+            self._poll.register(pipe, select.POLLIN)
         try:
             while True:
-                pipes = [group.ready for group in self._groups.values() if group.ready >= 0]
-                readable, _, _ = select.select([0, wake, *pipes], [], [])
+                readable = {pipe for pipe, _ in self._poll.poll()}
                 if wake in readable:
                     os.read(wake, 4096)
                     self._bury()
                 for group in [g for g in self._groups.values() if g.ready in readable]:
-                    self._answer_ready(group)
+                    self._all_at_work(group)
                 if 0 in readable and not self._read():
                     return
         finally:
@@ -120,98 +133,102 @@ class Burner:
             self._start(request)
         elif "kill" in request and (group := self._groups.get(request["kill"])) is not None:
             group.kill()
-        elif "rates" in request:
-            _answer({"rates": {name: self._rate(name) for name in self._kernels()}})
+        elif "measure" in request:
+            self._answer_measured(request["measure"], request["turns"])
 
-    def _kernels(self) -> tuple[str, ...]:
-        return ("cpu", "memory", *(("stress_ng",) if self._program else ()))
+    def _answer_measured(self, modes: list[str], turns: int) -> None:
+        error = None
+        try:
+            self._measure([name for mode in modes for name in self._kernels(mode)], turns)
+        except (UnusableError, OSError) as problem:
+            error = str(problem)
+        _answer({"measured": error, "rates": self._rates, "own": self._program is None})
 
     def _start(self, request: dict[str, Any]) -> None:
-        """Fork a job's processes; they get to work when all of them stand."""
-        group = Group(request["start"])
-        seconds, cores = request.get("seconds"), request.get("cores")
-        plan = [
-            (name, None if seconds is None else seconds * part)
-            for name, part in self._parts(request["mode"])
-        ]
-        for name, _ in plan:
-            self._rate(name)
-        group.ready, told = os.pipe()
-        self._groups[group.number] = group
+        """Fork a job's processes; whatever hinders that ends the job, and says so."""
+        group = self._groups[request["start"]] = Group(request["start"])
         try:
-            for _ in range(request["threads"]):
-                pid = os.fork()
-                if pid == 0:
-                    self._burn(group.leader, plan, cores, told)
-                group.leader = group.leader or pid
-                with contextlib.suppress(OSError):
-                    os.setpgid(pid, group.leader)
-                group.alive.add(pid)
-                self._owner[pid] = group
+            work = self._work(request)
+            self._fork(group, work, request["threads"])
+        except (UnusableError, NoMemoryError) as error:
+            group.error = str(error)
         except OSError as error:
             group.error = f"cannot start a burning process: {error.strerror}"
             group.kill()
-            if not group.alive:
-                self._end(group)
-        finally:
-            os.close(told)
+        if not group.alive:
+            self._end(group)
 
-    def _parts(self, mode: str) -> list[tuple[str, float]]:
-        """Return which kernels a mode works with, and the share of the work of each."""
-        if mode == "stress":
-            return [("stress_ng" if self._program else "cpu", 1.0)]
-        return [("memory", 1.0)] if mode == "memory" else [("cpu", 0.5), ("memory", 0.5)]
+    def _work(self, request: dict[str, Any]) -> Work:
+        """Return what each process of a job does; measures rates that nobody knows yet."""
+        names = self._kernels(request["mode"])
+        if unknown := [name for name in names if name not in self._rates]:
+            self._measure(unknown, HASTY)
+            _answer({"rates": self._rates, "own": self._program is None})
+        walks = "memory" in names
+        buffer = self._budget.take(request["start"], request["threads"], walks=walks)
+        seconds, program = request["seconds"], ""
+        if names == ["stress_ng"] and self._stress_ng is not None:
+            program = self._stress_ng.program
+            seconds = seconds and max(0.0, seconds - self._stress_ng.start_up)
+        parts = tuple(
+            Part(name, self._rates[name], None if seconds is None else seconds / len(names))
+            for name in names
+        )
+        return Work(parts, self._nice, buffer, request.get("cores"), program)
 
-    def _rate(self, name: str) -> float:
-        """Return a kernel's units per second on an idle core, measured when first asked for."""
-        if name not in self._rates:
-            if name == "stress_ng":
-                self._rates[name] = stress_ng.rate(self._program or name)
-            else:
-                self._rates[name] = rate_of(self._kernel(name), 10 if name == "cpu" else 96)
-        return self._rates[name]
-
-    def _kernel(self, name: str) -> Kernel:
-        return cpu_kernel() if name == "cpu" else memory_kernel(self._buffer)
-
-    def _burn(
-        self, leader: int, plan: list[tuple[str, float | None]], cores: list[int] | None, told: int
-    ) -> None:
-        """Be a burning process: never returns."""
-        code = 1
+    def _fork(self, group: Group, work: Work, threads: int) -> None:
+        group.ready, told = os.pipe()
+        self._poll.register(group.ready, select.POLLIN)
         try:
-            parent = os.getppid()
-            signal.set_wakeup_fd(-1)
-            os.setpgid(0, leader)
-            null = os.open(os.devnull, os.O_RDWR)
-            os.dup2(null, 0)
-            os.dup2(null, 1)
-            if cores and hasattr(os, "sched_setaffinity"):
-                os.sched_setaffinity(0, cores)
-            name, seconds = plan[0]
-            if name == "stress_ng":
-                _die_with(parent)
-                os.close(told)
-                units = None if seconds is None else self._units(name, seconds)
-                words = stress_ng.command(self._program or name, units)
-                os.execv(words[0], words)  # noqa: S606
-            kernels = [(self._kernel(name), self._rates[name], seconds) for name, seconds in plan]
-            os.close(told)
-            code = 0 if all(_work(kernels, parent)) else ORPHANED
-        except MemoryError:
-            code = 12
+            for _ in range(threads):
+                parent, pid = os.getpid(), os.fork()
+                if pid == 0:
+                    burn(work, group.leader, parent, told)
+                group.add(pid)
+                self._owner[pid] = group
         finally:
-            os._exit(code)
+            os.close(told)
 
-    def _units(self, name: str, seconds: float) -> int:
-        return max(1, round(seconds * self._rates[name]))
+    def _kernels(self, mode: str) -> list[str]:
+        """Return which kernels a mode works with, in equal shares."""
+        if mode == "stress":
+            return ["stress_ng"] if self._uses_stress_ng() else ["cpu"]
+        return ["memory"] if mode == "memory" else ["cpu", "memory"]
 
-    def _answer_ready(self, group: Group) -> None:
-        """Every process of the group has closed its end of the pipe: all are at work."""
-        os.close(group.ready)
-        group.ready = -1
+    def _uses_stress_ng(self) -> bool:
+        """Try the program when it is first needed; one that does not work is not used."""
+        if self._program is not None and self._stress_ng is None:
+            try:
+                self._stress_ng = StressNg(self._program)
+            except UnusableError as error:
+                if self._must:
+                    raise
+                self._program = None
+                sys.stderr.write(f"{error}: jobs of mode stress burn without it\n")
+                sys.stderr.flush()
+        return self._stress_ng is not None
+
+    def _measure(self, names: list[str], turns: int) -> None:
+        bursts = {name: self._burst(name) for name in names if name not in self._rates}
+        self._rates |= measure(bursts, turns)
+
+    def _burst(self, name: str) -> Burst:
+        if name == "stress_ng" and self._stress_ng is not None:
+            return self._stress_ng.burst
+        kernel = cpu_kernel() if name == "cpu" else memory_kernel(self._buffer)
+        return lambda: slices_of(kernel, SLICES[name])
+
+    def _all_at_work(self, group: Group) -> None:
+        """Every process of the group has closed its end of the pipe."""
+        self._close_ready(group)
         if group.alive:
             _answer({"burning": group.number})
+
+    def _close_ready(self, group: Group) -> None:
+        if group.ready >= 0:
+            self._poll.unregister(group.ready)
+            os.close(group.ready)
+            group.ready = -1
 
     def _bury(self) -> None:
         while self._owner:
@@ -228,31 +245,10 @@ class Burner:
                     self._end(group)
 
     def _end(self, group: Group) -> None:
-        if group.ready >= 0:
-            os.close(group.ready)
+        self._close_ready(group)
+        self._budget.give_back(group.number)
         del self._groups[group.number]
         _answer({"ended": group.number, "error": group.error, "cpu": group.cpu})
-
-
-def _work(kernels: list[tuple[Kernel, float, float | None]], parent: int) -> Iterator[bool]:
-    """Do the work of all kernels in turns, bit by bit; False: the parent is gone."""
-    left = [
-        None if seconds is None else max(1, round(seconds * rate)) for _, rate, seconds in kernels
-    ]
-    while any(units is None or units > 0 for units in left):
-        for k, (kernel, rate, _) in enumerate(kernels):
-            units, bit = left[k], max(1, round(BIT * rate))
-            kernel(bit if units is None else min(bit, units))
-            left[k] = None if units is None else max(0, units - bit)
-        yield os.getppid() == parent
-
-
-def _die_with(parent: int) -> None:
-    """Let the system kill this process when its parent dies; for programs that do not look."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(ORPHANED)
 
 
 def _answer(answer: dict[str, Any]) -> None:
@@ -261,5 +257,12 @@ def _answer(answer: dict[str, Any]) -> None:
         os.write(1, data)
 
 
+def main(settings: dict[str, Any]) -> None:
+    """Burn for the host whose child this process is."""
+    if (host := settings.get("host")) is not None:
+        die_with(host)
+    Burner(settings).serve()
+
+
 if __name__ == "__main__":
-    Burner(json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}).serve()
+    main(json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})

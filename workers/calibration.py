@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,8 @@ import msgspec
 
 from farm.core.errors import RunError
 from workers.limits import cores_of, cpu_quota, own_cores
-from workers.stress import Burners, BurnSettings
+from workers.rates import HASTY
+from workers.stress import MODES, Burners, BurnSettings
 
 Reference = Literal["pi", "burn"]
 PROGRAM = Path(__file__).with_name("reference.py")
@@ -54,6 +55,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     #: in all, for waiting until others are quiet and repeating what they disturbed
     patience: float = 0.0
     burner: str = "own"
+    #: units of work per second, by kernel; those left out are measured
+    rates: dict[str, float] = {}
     nice: int = 0
 
 
@@ -75,7 +78,8 @@ def measure(plan: Plan, heard: Callable[[Timing], None] = lambda _: None) -> lis
     deadline = time.monotonic() + plan.limit + plan.patience
     patience = plan.patience
     timings: list[Timing] = []
-    with contextlib.closing(Burners(BurnSettings(burner=plan.burner, nice=plan.nice))) as burners:
+    settings = BurnSettings(burner=plan.burner, nice=plan.nice, rates=plan.rates)
+    with contextlib.closing(Burners(settings)) as burners:
         bench = _Bench(plan, burners, deadline)
         with bench:
             for number, heavy in _turns(plan):
@@ -179,10 +183,14 @@ def _seconds_under(pids: list[int], root: int | None) -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def work_rates(burner: str = "own") -> dict[str, float]:
-    """Return this machine's units of work in a second of an idle core, by kernel."""
-    with contextlib.closing(Burners(BurnSettings(burner=burner))) as burners:
-        return burners.rates()
+def work_rates(settings: BurnSettings, modes: Iterable[str] = MODES) -> dict[str, float]:
+    """Return this machine's units of work in a second of an idle core, by kernel.
+
+    Those that jobs of these modes need; what the settings do not say is measured, with care.
+    Raises RunError when that cannot be done, InputError for settings that cannot be.
+    """
+    with contextlib.closing(Burners(settings)) as burners:
+        return burners.rates(modes)
 
 
 def _turns(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -210,7 +218,7 @@ class _Bench:
 
     def __enter__(self) -> None:
         """Find out how often the reference job fits into the time that it is to take."""
-        self._burners.rates()
+        self._burners.rates(["stress"], HASTY)
         if self._pi is not None:
             self._pi.warm_up(self._left())
 

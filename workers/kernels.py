@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,9 +25,6 @@ BLOCKS_PER_UNIT = MIB // len(BLOCK)
 #: a bus is not found out with less, and no machine shall be filled with more
 LEAST_BUFFER, MOST_BUFFER = 32 * MIB, 256 * MIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-
-#: seconds between two rounds of a measurement
-PAUSE = 0.01
 
 Kernel = Callable[[int], None]
 """Does so many units of work and returns."""
@@ -52,8 +48,7 @@ def memory_kernel(size: int) -> Kernel:
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
     buffer = memoryview(mmap.mmap(-1, 2 * half, flags=flags))
     # pages that were never written are all the same page of zeros, which stays in the cache
-    for page in range(0, 2 * half, mmap.PAGESIZE):
-        buffer[page] = 1
+    buffer[:: mmap.PAGESIZE] = bytes([1]) * len(buffer[:: mmap.PAGESIZE])
     at = 0
 
     def work(units: int) -> None:
@@ -83,19 +78,3 @@ def _cache_size(path: Path) -> int:
         return int(text.rstrip("KMG")) * scale
     except (OSError, ValueError):
         return 0
-
-
-def rate_of(kernel: Kernel, units: int, rounds: int = 9) -> float:
-    """Return units per second of processor time on an otherwise idle core.
-
-    Processor time, not time on the wall: what else the machine does hardly matters. Of some
-    rounds with pauses between them the upper quartile: a disturbance (caches, the bus, a
-    neighbour of a virtual machine) only ever slows down, and one lucky round is no rule.
-    """
-    rates = []
-    for _ in range(rounds):
-        began = time.process_time()
-        kernel(units)
-        rates.append(units / max(time.process_time() - began, 1e-9))
-        time.sleep(PAUSE)
-    return sorted(rates)[3 * len(rates) // 4]

@@ -8,28 +8,24 @@ machine decides.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
-import subprocess
-import sys
+import queue
 import threading
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, RunError
 from workers import stress_ng
-from workers.kernels import buffer_size
-from workers.limits import memory_room
+from workers.burner_program import BurnerProgram
+from workers.rates import CAREFUL
 
 MODES = frozenset({"stress", "memory", "mixed"})
 KERNELS = ("cpu", "memory", "stress_ng")
-PROGRAM = Path(__file__).with_name("burner.py")
+#: no machine does less or more units in a second; beyond that nobody would look up in between
+LEAST_RATE, MOST_RATE = 1e-3, 1e9
 NICE = 10
-CLOSE_TIMEOUT = 2.0
 
 Ended = Callable[[str | None, float], None]
 """Told once, from a thread of the burner: what went wrong (None: nothing), processor seconds."""
@@ -56,23 +52,30 @@ class BurnSettings(msgspec.Struct, frozen=True, kw_only=True):
         program = None if self.burner == "own" else stress_ng.find()
         if program is None and self.burner == "stress-ng":
             raise InputError("FARM_BURNER: stress-ng is not installed; allowed here: auto, own")
-        buffer = buffer_size(room=memory_room())
-        return {"stress_ng": program, "rates": self.rates, "nice": self.nice, "buffer": buffer}
+        return {
+            "stress_ng": program,
+            "must": self.burner == "stress-ng",
+            "rates": self.rates,
+            "nice": self.nice,
+        }
 
 
 def parse_rates(text: str) -> dict[str, float]:
     """Read ``cpu=900,memory=12000``; raises InputError."""
     rates: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
+    for part in filter(str.strip, text.split(",")):
         name, _, number = part.partition("=")
         try:
             rate = float(number)
         except ValueError:
             rate = -1.0
-        if name.strip() not in KERNELS or not 0 < rate < math.inf:
+        if name.strip() not in KERNELS or not LEAST_RATE <= rate <= MOST_RATE:
             raise InputError(
-                f"FARM_WORK_RATES: found {part!r}; allowed: {', '.join(KERNELS)} = units per second"
+                f"FARM_WORK_RATES: found {part!r}; allowed: {', '.join(KERNELS)} = units per "
+                f"second, from {LEAST_RATE:g} to {MOST_RATE:g}"
             )
+        if name.strip() in rates:
+            raise InputError(f"FARM_WORK_RATES: found {name.strip()} twice; allowed: once")
         rates[name.strip()] = rate
     return rates
 
@@ -91,12 +94,12 @@ class Burners:
     def __init__(self, settings: BurnSettings = BurnSettings()) -> None:  # noqa: B008 - a value
         self._arguments = settings.arguments()
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._program: BurnerProgram | None = None
         self._serial = 0
         self._ended: dict[int, Ended] = {}
         self._burning: dict[int, threading.Event] = {}
-        self._rates: dict[str, float] | None = None
-        self._measured = threading.Event()
+        #: who waits for rates, and is told what hindered the measurement (None: nothing)
+        self._asking: deque[queue.SimpleQueue[str | None]] = deque()
 
     def start(
         self,
@@ -135,45 +138,41 @@ class Burners:
                 self._burning.pop(number).set()
                 self._send({"kill": number})
 
-    def rates(self, timeout: float = 30.0) -> dict[str, float]:
-        """Return units per second of an idle core by kernel, measured if nobody said."""
+    def rates(
+        self, modes: Iterable[str] = ("stress", "mixed"), turns: int = CAREFUL
+    ) -> dict[str, float]:
+        """Return units per second of an idle core for the kernels that these modes need.
+
+        What the settings do not say is measured. Raises RunError when that cannot be done.
+        """
+        told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         with self._lock:
-            self._send({"rates": True})
-        self._measured.wait(timeout)
-        return dict(self._rates or {})
+            self._asking.append(told)
+            self._send({"measure": list(modes), "turns": turns})
+        error = told.get()
+        if error is not None:
+            raise RunError(f"what a core does in a second cannot be measured: {error}")
+        rates: dict[str, float] = self._arguments["rates"]
+        return dict(rates)
 
     @property
     def pid(self) -> int | None:
         """The burner program's process id, if it runs."""
-        return None if self._process is None else self._process.pid
+        return None if self._program is None else self._program.pid
 
     def close(self) -> None:
         """End everything that burns, and the program."""
         with self._lock:
-            process, self._process = self._process, None
+            program, self._program = self._program, None
             self._forget()
-        if process is not None:
-            _bury(process)
+        if program is not None:
+            program.close()
 
     def _send(self, request: dict[str, Any]) -> None:
         """Tell the program, which is started when there is none. Under the lock."""
-        if self._process is None:
-            self._process = _launch(self._arguments)
-            reader = threading.Thread(
-                target=self._listen, args=(self._process,), name="farm-burner", daemon=True
-            )
-            reader.start()
-        assert self._process.stdin is not None  # noqa: S101 - made with a pipe
-        with contextlib.suppress(BrokenPipeError):  # its end is told by the reader
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None  # noqa: S101 - made with a pipe
-        with process.stdout as answers:
-            for line in answers:
-                self._hear(json.loads(line))
-        self._program_ended(process)
+        if self._program is None:
+            self._program = BurnerProgram(self._arguments, self._hear, self._program_ended)
+        self._program.send(request)
 
     def _hear(self, answer: dict[str, Any]) -> None:
         if "ended" in answer:
@@ -181,8 +180,16 @@ class Burners:
         elif "burning" in answer and (event := self._burning.get(answer["burning"])):
             event.set()
         elif "rates" in answer:
-            self._rates = answer["rates"]
-            self._measured.set()
+            self._learn(answer)
+
+    def _learn(self, answer: dict[str, Any]) -> None:
+        """Keep what the program found out, also for the one that may have to take its place."""
+        with self._lock:
+            self._arguments["rates"] = answer["rates"]
+            if answer["own"]:
+                self._arguments["stress_ng"] = None
+            if "measured" in answer and self._asking:
+                self._asking.popleft().put(answer["measured"])
 
     def _tell(self, number: int, error: str | None, cpu: float) -> None:
         with self._lock:
@@ -193,45 +200,21 @@ class Burners:
         if ended is not None:
             ended(error, cpu)
 
-    def _program_ended(self, process: subprocess.Popen[bytes]) -> None:
+    def _program_ended(self, program: BurnerProgram, how: str) -> None:
         """Nobody asked for this: what burned has failed, and the next job starts a new program."""
         with self._lock:
-            if self._process is not process:
+            if self._program is not program:
                 return
-            self._process = None
+            self._program = None
             told = list(self._ended.values())
-            self._forget()
-        code = _bury(process)
+            self._forget(how)
         for ended in told:
-            ended(f"the burner program ended with exit code {code}", 0.0)
+            ended(how, 0.0)
 
-    def _forget(self) -> None:
+    def _forget(self, how: str = "the burner program is closed") -> None:
+        while self._asking:
+            self._asking.popleft().put(how)
         for burning in self._burning.values():
             burning.set()
         self._ended.clear()
         self._burning.clear()
-
-
-def _launch(arguments: dict[str, Any]) -> subprocess.Popen[bytes]:
-    # isolated and without site: only the standard library, and half the time to start. A process
-    # group, not a session: where the kernel shares out processors by session, burners of a host
-    # must stay in one
-    return subprocess.Popen(  # noqa: S603 - our own interpreter and program, no shell
-        [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        process_group=0,
-    )
-
-
-def _bury(process: subprocess.Popen[bytes]) -> int:
-    """Let the program see that we are done with it, wait for its end, return its exit code."""
-    with contextlib.suppress(OSError):
-        if process.stdin is not None:
-            process.stdin.close()
-    try:
-        process.wait(CLOSE_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    return process.returncode

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from farm.cli.burning import burn_settings
 from farm.cli.calibration_check import Check, check_table
 from farm.cli.calibration_figure import calibration_html, calibration_svg, text_plot
 from farm.cli.options import AsJson, Quiet
@@ -133,7 +134,8 @@ def calibrate(
 def _measured(plan: Plan, *, silent: bool) -> Calibration:
     with ExitStack() as stack:
         heard = None if silent else stack.enter_context(_Ticker(plan))
-        timings = measure(plan, heard or (lambda _: None))
+        rates = work_rates(burn_settings())
+        timings = measure(msgspec.structs.replace(plan, rates=rates), heard or (lambda _: None))
     times = quiet_times(timings)
     factors = slowdowns(times)
     return Calibration(
@@ -144,7 +146,7 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
         threads=plan.threads,
         cores=plan.cores or 0,
         repeats=max(timing.round for timing in timings) + 1,
-        rates={name: round(rate, 1) for name, rate in work_rates().items()},
+        rates={name: round(rate, 1) for name, rate in rates.items()},
         measurements=tuple(
             Measurement(
                 heavy=heavy,

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from workers import kernels
-from workers.burner import _work
-from workers.kernels import MIB, buffer_size, cpu_kernel, memory_kernel, rate_of
+from workers.burning_process import Part, steps
+from workers.kernels import MIB, buffer_size, cpu_kernel, memory_kernel
+from workers.rates import slices_of
 
 
 def burnt(parts: list[tuple[float, float | None]], bits: int = 10_000) -> list[int]:
@@ -23,8 +24,9 @@ def burnt(parts: list[tuple[float, float | None]], bits: int = 10_000) -> list[i
 
         return kernel
 
-    plan = [(counting(k), rate, seconds) for k, (rate, seconds) in enumerate(parts)]
-    for _, alive in zip(range(bits), _work(plan, os.getppid()), strict=False):
+    kernels = [counting(k) for k in range(len(parts))]
+    plan = tuple(Part("cpu", rate, seconds) for rate, seconds in parts)
+    for _, alive in zip(range(bits), steps(kernels, plan, os.getppid()), strict=False):
         assert alive
     return done
 
@@ -47,14 +49,14 @@ def test_work_without_an_end_goes_on():
 
 def test_an_orphan_stops():
     """A burning process whose parent is another one now ends at the next look."""
-    steps = _work([(lambda _: None, 100.0, None)], parent=-1)
-    assert next(steps) is False
+    bits = steps([lambda _: None], (Part("cpu", 100.0, None),), parent=-1)
+    assert next(bits) is False
 
 
 def test_kernels_work_and_are_measured():
-    """Both kernels run on this machine and have a rate."""
-    assert rate_of(cpu_kernel(), 1, rounds=2) > 0
-    assert rate_of(memory_kernel(4 * MIB), 3, rounds=2) > 0
+    """Both kernels run on this machine, and each slice of their work has a rate."""
+    assert all(rate > 0 for rate in slices_of(cpu_kernel(), 1, count=2))
+    assert all(rate > 0 for rate in slices_of(memory_kernel(4 * MIB), 3, count=2))
 
 
 def test_the_walk_is_larger_than_the_last_level_cache(tmp_path: Path):
