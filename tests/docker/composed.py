@@ -106,8 +106,7 @@ class Composed:
         """Leave nothing, whatever there was."""
         for name in self.builders(everything=True):
             self.engine.docker("rm", "--force", "--volumes", name)
-        every = [word for name in ("static", "demo", "prepared") for word in ("--profile", name)]
-        self.compose(*every, "down", "--volumes", "--timeout", "5")
+        self.compose("--profile", "*", "down", "--volumes", "--timeout", "5")
 
     # --- what there is ----------------------------------------------------------------------
 

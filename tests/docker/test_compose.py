@@ -121,7 +121,7 @@ def assert_goes_quietly(farm: Composed) -> None:
         state = farm.state(farm.service(service))
         assert (state["ExitCode"], state["OOMKilled"]) == (0, False), farm.log(service)
     assert farm.builders(everything=True) == []
-    farm.compose("down", "--volumes")
+    farm.compose("--profile", "*", "down", "--volumes")
     assert farm.left() == []
 
 
