@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -47,7 +48,24 @@ def standard_input() -> Iterator[str]:
     """Yield the lines of standard input, as they come; raises InputError if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed; allowed: lines to read")
-    return _decoded(sys.stdin.buffer, "stdin")
+    try:
+        lines = _read_lines(sys.stdin.fileno())
+    except OSError:  # something else stands in for it
+        lines = iter(sys.stdin.buffer)
+    return _decoded(lines, "stdin")
+
+
+def _read_lines(descriptor: int) -> Iterator[bytes]:
+    """Yield lines as they come, past Python's own buffer.
+
+    A thread that waits for that buffer would crash the interpreter when it ends (on Ctrl-C).
+    """
+    rest = b""
+    while chunk := os.read(descriptor, 65536):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def lines_of(path: Path) -> Iterator[str]:

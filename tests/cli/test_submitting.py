@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
+
 import pytest
 import redis
 
@@ -104,6 +110,28 @@ def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFa
     told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
     assert "stdin:2: byte 0 of the line is not UTF-8" in told
     assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
+
+
+def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
+    """What came was handed in as it came; how much that was is told."""
+    words = [sys.executable, "-m", "farm.cli.main", "submit", "-", "--redis", still.url]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | {"FARM_PREFIX": still.keys.prefix},
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        last = "0-0"
+        for name in "xy":  # when the second has come, the first one is counted
+            process.stdin.write(f"{LINE % name}\n".encode())
+            process.stdin.flush()
+            ((_, ((last, _),)),) = still.client.xread({still.keys.inbox: last}, block=30_000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert re.search(r"interrupted \([12] jobs? before that: handed in", said)
+        assert "Fatal" not in said
+    assert [job.id for job in still.submitted()] == ["x", "y"]
 
 
 def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
