@@ -195,13 +195,13 @@ class FarmKeeper:
     def _end_leftover_hosts(self) -> None:
         """A host that did not notice its cord is ended by its process id."""
         deadline = time.monotonic() + LEAVE_TIMEOUT
+        last = deadline + LEAVE_TIMEOUT
         for path in (self._folder / "hosts").glob("*.json"):
             host = msgspec.json.decode(path.read_bytes())
-            while is_alive(host["pid"], host["began"]):
+            while is_alive(host["pid"], host["began"]) and time.monotonic() < last:
                 if time.monotonic() > deadline:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(host["pid"], signal.SIGKILL)
-                    break
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
 
