@@ -3,20 +3,21 @@
 With so many jobs waiting on two platforms and 200 busy builders, jobs are submitted one by one:
 "submit" is the scheduler alone, "estimate" what the formula's answer adds to it between two
 sweeps of the queue, "sweep" the pass that brings all estimates up to date (live: every few
-seconds). Processor microseconds, the median of five laps.
+seconds, in steps). Processor microseconds, the median of five laps.
 
     python benchmarks/estimate_updates.py [JOBS …]
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import sys
 import time
 
 from farm.core.dispatch_estimator import RULES
 from farm.core.events import BuilderJoined, JobsSubmitted
-from farm.core.giving_estimates import FormulaGiver
+from farm.core.formula_giver import FormulaGiver
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.runtime_estimators import make_estimator
@@ -56,7 +57,8 @@ def measure(waiting: int) -> tuple[float, float, float]:
     for lap in range(5):
         giver = FormulaGiver(RULES["farm"], "declared", refresh=1e9, swept_at_most=0)
         began = time.process_time()
-        giver.give(scheduler, [], 1.0)
+        for _ in giver.prepare(scheduler, 1.0):
+            pass
         sweeps.append(time.process_time() - began)
         names = [job(number + n) for n in range(LAP)]
         number += LAP
@@ -74,6 +76,7 @@ def measure(waiting: int) -> tuple[float, float, float]:
 
 def main() -> None:
     """Print a line for each number of waiting jobs."""
+    gc.disable()  # as in a simulation
     print("waiting     submit   estimate      sweep  (us)")
     for waiting in [int(word) for word in sys.argv[1:]] or [1_000, 10_000, 100_000, 1_000_000]:
         submit, give, sweep = measure(waiting)

@@ -6,13 +6,16 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from farm.core.portions import merged_in_portions
 from farm.core.state import JobState, JobStatus, Slot
 
 Key = tuple[Any, ...]
 #: a sort key, as it was when the job was put here, and the job
 Entry = tuple[Key, JobState]
-#: entries that a kept order sorts in one step: about a millisecond
+#: entries that a kept order sorts in one step: about a millisecond …
 SORTED_AT_ONCE = 1000
+#: … but so many portions at most, for putting them together costs their square
+PORTIONS = 100
 
 
 class PlatformQueue(Protocol):
@@ -61,11 +64,11 @@ class PlatformQueue(Protocol):
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without disturbing the queue."""
 
-    def order_kept(self) -> Iterator[Entry | None]:
+    def order_kept(self) -> Iterator[list[Entry]]:
         """Yield the jobs, with their keys, as ``in_order`` would now, however the queue changes.
 
-        For whoever takes a long look in small steps: none of the iterator's takes more than
-        about a millisecond (None: nothing to show yet).
+        They come in portions, for whoever takes a long look in small steps: none of the iterator's
+        takes more than about a millisecond (an empty portion: nothing to show yet).
         """
 
 
@@ -175,30 +178,27 @@ class PlainQueue:
         for _, state in sorted(entries, key=lambda entry: entry[0]):
             yield state
 
-    def order_kept(self) -> Iterator[Entry | None]:
+    def order_kept(self) -> Iterator[list[Entry]]:
         """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
         order = self._order_kept(list(self._entries()))
         next(order)  # from here on we are told what changes
         return order
 
-    def _order_kept(self, entries: list[Entry]) -> Iterator[Entry | None]:
+    def _order_kept(self, entries: list[Entry]) -> Iterator[list[Entry]]:
         changed: dict[JobState, Key | None] = {}
         self._kept.append(changed)
+        size = max(SORTED_AT_ONCE, len(entries) // PORTIONS)
         portions = []
         try:
-            yield None
-            for begin in range(0, len(entries), SORTED_AT_ONCE):
-                some = entries[begin : begin + SORTED_AT_ONCE]
-                portions.append(sorted(entry for entry in some if self._counted(entry, changed)))
-                yield None
+            yield []
+            for begin in range(0, len(entries), size):
+                portion = _counted(entries[begin : begin + size], changed)
+                portion.sort()
+                portions.append(portion)
+                yield []
         finally:
             self._kept = [one for one in self._kept if one is not changed]
-        yield from heapq.merge(*portions)
-
-    def _counted(self, entry: Entry, changed: Mapping[JobState, Key | None]) -> bool:
-        """Whether an entry counted before these changes."""
-        key, state = entry
-        return changed[state] is key if state in changed else self._counts(entry)
+        yield from merged_in_portions(portions, size)
 
     def _tell(self, state: JobState, before: Key | None) -> None:
         for changed in self._kept:
@@ -221,6 +221,20 @@ class PlainQueue:
                 if child < len(heap):
                     heapq.heappush(frontier, (heap[child][0], child))
         return found
+
+
+def _counted(entries: list[Entry], changed: Mapping[JobState, Key | None]) -> list[Entry]:
+    """Return those of the entries that counted before these changes."""
+    waiting = JobStatus.WAITING
+    return [
+        entry
+        for entry in entries
+        if (
+            changed[entry[1]] is entry[0]
+            if entry[1] in changed
+            else entry[1].key is entry[0] and entry[1].status is waiting
+        )
+    ]
 
 
 def _best_key(state: JobState) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from farm.core import platform_queue, policies
+from farm.core import platform_queue, policies, portions
 from farm.core.balancer import RANKINGS
 from farm.core.commands import IGNORED, StartJob
 from farm.core.dispatch_estimator import RULES, estimate_queue, in_steps
@@ -30,6 +30,7 @@ from farm.core.events import (
     LoadReported,
     PriorityChanged,
 )
+from farm.core.fair_share import replay
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
 from farm.core.look_ahead import LookAheadQueue
@@ -323,11 +324,13 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     kept = [queue.order_kept() for queue in queues]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
+        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(replay, "AT_ONCE", 2)
         seen = [list(islice(order, steps)) for order in kept]
         for kind, number in after:
             player.play(kind, number)
-        looks = (filter(None, chain(head, rest)) for head, rest in zip(seen, kept, strict=True))
-        assert [[state for _, state in look] for look in looks] == was
+        looks = (chain(head, rest) for head, rest in zip(seen, kept, strict=True))
+        assert [[state for _, state in chain.from_iterable(look)] for look in looks] == was
 
 
 @settings(max_examples=100, deadline=None, phases=PHASES)
@@ -353,6 +356,8 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_steps, "STEP", 2)
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
+        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(replay, "AT_ONCE", 2)
         for kind, number in after:
             player.play(kind, number)
             sweep.step()

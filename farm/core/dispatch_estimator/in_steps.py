@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, count, islice
 from operator import attrgetter
 
 import msgspec
@@ -26,7 +26,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.platform_queue import Entry
 from farm.core.state import BuilderState, JobState
 
-#: jobs looked at in one step: less than a millisecond, in a fair-share tree too
+#: jobs of several queues, or on builders, looked at in one step: less than a millisecond
 STEP = 50
 
 
@@ -108,17 +108,14 @@ class QueueSweep:
         platforms: dict[Platform, int] = {}
         codes, durations, look = array("i"), array("d"), self._look
         run_time, places = self._run_times.waiting, self.places
-        for state in _merged(self._orders):
-            if state is None:
-                yield
-                continue
-            codes.append(platforms.setdefault(state.job.platform, len(platforms)))
-            durations.append(run_time(state))
-            places[state.serial] = place = len(places)
+        for states in _merged(self._orders):
+            codes.extend([platforms.setdefault(s.job.platform, len(platforms)) for s in states])
+            durations.extend(map(run_time, states))
+            places.update(zip([s.serial for s in states], count(len(places))))
             if look is not None:
-                look(state)
-            if place % STEP == STEP - 1:
-                yield
+                for state in states:
+                    look(state)
+            yield
         held: list[JobView] = []
         for view, job, builder in self._held:
             held.append(self._with_duration(view, job, builder))
@@ -138,14 +135,19 @@ class QueueSweep:
         return msgspec.structs.replace(view, duration_s=expected(job, builder))
 
 
-def _merged(orders: Iterable[Iterator[Entry | None]]) -> Iterator[JobState | None]:
-    """Yield the jobs of all queues, always the best head next; None: nothing to show yet."""
-    queues: list[Iterator[Entry]] = []
+def _merged(orders: Iterable[Iterator[list[Entry]]]) -> Iterator[list[JobState]]:
+    """Yield the jobs of all queues, always the best head next, some at a time (or none)."""
+    queues: list[Iterator[list[Entry]]] = []
     for order in orders:
-        for entry in order:
-            if entry is not None:
-                queues.append(chain((entry,), filter(None, order)))
+        for portion in order:
+            if portion:
+                queues.append(chain((portion,), order))
                 break
-            yield None
-    for _, state in queues[0] if len(queues) == 1 else heapq.merge(*queues):
-        yield state
+            yield []
+    if len(queues) == 1:
+        together = queues[0]
+    else:
+        merged = heapq.merge(*map(chain.from_iterable, queues))
+        together = iter(lambda: list(islice(merged, STEP)), [])
+    for portion in together:
+        yield [state for _, state in portion]

@@ -332,7 +332,7 @@ class FairShareQueue:
         for _, state in Replay(self._tree.root).run():
             yield state
 
-    def order_kept(self) -> Iterator[Entry | None]:
+    def order_kept(self) -> Iterator[list[Entry]]:
         """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
         return kept_order(self._tree.root, self._tree.onlookers)
 

@@ -8,6 +8,7 @@ node just before its first change, or when its turn comes, whichever is first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,6 +16,9 @@ import msgspec
 from farm.core.fair_share.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.invocation import Execution, Invocation, Operation, urgency
 from farm.core.platform_queue import Entry, Key
+
+#: dispatches replayed at one go: about a millisecond
+AT_ONCE = 50
 
 
 class _Kept(msgspec.Struct, eq=False):
@@ -37,8 +41,8 @@ class _Shadow:
         self.waiting = node.waiting
 
 
-def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[Entry | None]:
-    """Yield the jobs of a tree, with their keys, in the order of this moment.
+def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry]]:
+    """Yield the jobs of a tree, with their keys, in the order of this moment, some at a time.
 
     ``onlookers``: whom the tree tells of its changes; we are among them until the end, or until
     the iterator is closed or dropped.
@@ -48,12 +52,14 @@ def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[Entry | No
     return order
 
 
-def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[Entry | None]:
+def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry]]:
     replay = Replay(root, apart=True)
     onlookers.append(replay)
     try:
-        yield None
-        yield from replay.run()
+        yield []
+        run = replay.run()
+        while some := list(islice(run, AT_ONCE)):
+            yield some
     finally:
         onlookers.remove(replay)
 
