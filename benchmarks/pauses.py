@@ -70,9 +70,9 @@ class Watch:
 
         return timed
 
-    def _after(self, action: Callable[[], float | None]) -> Callable[[], float | None]:
-        def timed() -> float | None:
-            pause = action()
+    def _after(self, action: Callable[[float], float | None]) -> Callable[[float], float | None]:
+        def timed(since: float) -> float | None:
+            pause = action(since)
             self._note(self.aside)
             return pause
 

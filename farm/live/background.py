@@ -16,6 +16,8 @@ Step = Callable[[], bool]
 
 #: real seconds of steps at one go
 AT_ONCE = 0.002
+#: real seconds for reports when others have taken the steps' time
+BRIEFLY = 0.001
 #: a share of the time that the steps may take
 SHARE = 0.2
 
@@ -32,14 +34,21 @@ class Background:
         """Let somebody do steps from now on, for as long as the farm runs."""
         self._workers.append(step)
 
-    def turn(self) -> float | None:
-        """Do some steps if it is time to.
+    def has_time(self, since: float) -> bool:
+        """Whether more may be done before reports, kept waiting since then, are taken in."""
+        return self._monotonic() - since < AT_ONCE
 
-        Returns the real seconds after which there are more to do; None if nothing is to be done.
+    def turn(self, since: float) -> float | None:
+        """Do some steps if it is time to, and nobody else has had that time.
+
+        ``since``: when reports were last seen to (real). Returns the real seconds after which
+        there may be more to do; None if nothing is to be done.
         """
         began = self._monotonic()
         if began < self._next_at:
             return self._next_at - began
+        if not self.has_time(since):
+            return BRIEFLY
         more = self._work_until(began + AT_ONCE)
         ended = self._monotonic()
         pause = (ended - began) * (1 / SHARE - 1)

@@ -167,7 +167,7 @@ class LiveWorld:
             if self._ending.is_over(self.clock.now(), now):
                 return None
             self._ending.look(self.clock.now(), now)
-            pause = self.background.turn()
+            pause = self.background.turn(now)
             if self._meter is not None:
                 self._meter.aside(time.monotonic() - now)
             if not facts:
@@ -338,7 +338,10 @@ class LiveWorld:
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_INTERVAL
             self._tick()
-        if self._progress is not None and now >= self._next_status:
+        late = now >= self._next_status + STATUS_INTERVAL
+        if self._progress is None or now < self._next_status:
+            return
+        if late or self.background.has_time(now):
             self._next_status = now + STATUS_INTERVAL
             self._progress(self.status())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from farm.live.background import AT_ONCE, SHARE, Background
+from farm.live.background import AT_ONCE, BRIEFLY, SHARE, Background
 
 
 class Clock:
@@ -46,7 +46,7 @@ def test_steps_are_bounded_at_one_go_and_by_their_share_of_the_time(clock):
     began = clock.now
     while worker.left:
         before = clock.now
-        pause = background.turn()
+        pause = background.turn(clock.now)
         assert clock.now - before < AT_ONCE + worker.takes
         assert pause is not None
         clock.now += pause
@@ -57,10 +57,10 @@ def test_a_turn_that_comes_too_early_does_nothing(clock):
     """Whoever asks too early is told how long to wait."""
     background, worker = Background(clock), Worker(clock, 1000)
     background.add(worker)
-    pause = background.turn()
+    pause = background.turn(clock.now)
     done = len(worker.done_at)
     clock.now += pause / 2
-    assert background.turn() == pytest.approx(pause / 2)
+    assert background.turn(clock.now) == pytest.approx(pause / 2)
     assert len(worker.done_at) == done
 
 
@@ -68,7 +68,7 @@ def test_one_long_step_is_followed_by_a_long_pause(clock):
     """A step cannot be cut short, but nobody comes right after it."""
     background = Background(clock)
     background.add(Worker(clock, 2, takes=0.1))
-    assert background.turn() == pytest.approx(0.1 * (1 / SHARE - 1))
+    assert background.turn(clock.now) == pytest.approx(0.1 * (1 / SHARE - 1))
 
 
 def test_everybody_has_a_turn(clock):
@@ -77,14 +77,26 @@ def test_everybody_has_a_turn(clock):
     workers = [Worker(clock, 100), Worker(clock, 100)]
     for worker in workers:
         background.add(worker)
-    background.turn()
+    background.turn(clock.now)
     assert all(worker.done_at for worker in workers)
 
 
 def test_nothing_to_do_means_no_pause(clock):
     """The world waits for reports as long as it likes."""
     background, worker = Background(clock), Worker(clock, 1)
-    assert background.turn() is None
+    assert background.turn(clock.now) is None
     background.add(worker)
-    assert background.turn() is None
+    assert background.turn(clock.now) is None
     assert not worker.left
+
+
+def test_who_comes_after_something_long_waits_for_the_reports(clock):
+    """Two things that take long are never done one right after the other."""
+    background, worker = Background(clock), Worker(clock, 100)
+    background.add(worker)
+    since = clock.now
+    clock.now += 2 * AT_ONCE
+    assert background.turn(since) == BRIEFLY
+    assert not worker.done_at
+    background.turn(clock.now)
+    assert worker.done_at
