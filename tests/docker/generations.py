@@ -90,7 +90,8 @@ def _mirror() -> str | None:
         capture_output=True, text=True,
     )  # fmt: skip
     for line in run.stdout.splitlines():
-        release, component, address = line.split(maxsplit=2)
+        release, _, rest = line.partition(" ")
+        component, _, address = rest.partition(" ")
         if (release, component) == (_codename(), "main"):
             return address
     return None

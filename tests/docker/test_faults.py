@@ -6,6 +6,7 @@ One farm for all of it. Its jobs have no second try: whatever costs an attempt f
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections.abc import Iterator
 from datetime import datetime
@@ -66,9 +67,10 @@ def faulty(
     (source / "examples/faults.yaml").write_text(SCENARIO)
     relay = Relay(tmp_path_factory.mktemp("relay"), engine.socket)
     relay.mend()
-    image = "build-farm:test-builders"
+    name = f"farmfaults{os.getpid()}"
+    image = f"build-farm:{name}"
     farm = Faulty(
-        engine, newest, source, "farmfaults",
+        engine, newest, source, name,
         FARM_SCENARIO="examples/faults.yaml",
         FARM_BUILDER_IMAGE=image,
         FARM_BOOT_TIMEOUT="10",
