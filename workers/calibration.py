@@ -284,7 +284,12 @@ class _PiJob:
     """The child process that computes π."""
 
     def __init__(self, plan: Plan, cores: list[int] | None) -> None:
-        settings: dict[str, Any] = {"digits": DIGITS, "nice": plan.nice, "cores": cores}
+        settings: dict[str, Any] = {
+            "digits": DIGITS,
+            "nice": plan.nice,
+            "cores": cores,
+            "parent": os.getpid(),
+        }
         self._alone = plan.alone
         self._times = 1
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program, no shell

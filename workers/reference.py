@@ -14,6 +14,12 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
+
+if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from workers.orphans import die_with
 
 GUARD = 10
 
@@ -37,6 +43,8 @@ def _arccot(x: int, unit: int) -> int:
 
 def serve(settings: dict[str, int | list[int]]) -> None:
     """Answer until standard input closes."""
+    if isinstance(parent := settings.get("parent"), int):
+        die_with(parent)
     digits = settings["digits"]
     assert isinstance(digits, int)  # noqa: S101 - written by our own parent
     if isinstance(nice := settings.get("nice"), int):

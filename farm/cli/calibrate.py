@@ -18,18 +18,18 @@ import typer
 import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from farm.cli.burning import burn_settings
-from farm.cli.calibration_check import Check, check_table
-from farm.cli.calibration_figure import calibration_html, calibration_svg, text_plot
+from farm.cli.calibration_check import Check, check_burning, check_table
+from farm.cli.calibration_figure import calibration_html, calibration_svg
+from farm.cli.calibration_report import as_data, show_calibration, title_of
 from farm.cli.options import AsJson, Quiet
+from farm.cli.showing import FarmConsole
 from farm.core.errors import InputError
 from farm.scenario import load_scenario
-from farm.scenario.calibration import Calibration, Measurement, read_calibration
+from farm.scenario.calibration import Calibration, Machine, Measurement, Read, read_calibration
 from farm.units import format_duration, parse_duration
 from workers.calibration import (
-    QUIET,
     Plan,
     Timing,
     measure,
@@ -105,7 +105,6 @@ def calibrate(
     """
     for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
         _check_output(path, kinds, "--output" if path is output else "--plot")
-    scenario = None if compare is None else load_scenario(compare)
     plan = Plan(
         jobs=jobs,
         repeats=repeats,
@@ -116,19 +115,48 @@ def calibrate(
         limit=_seconds(limit, "--limit"),
         patience=_seconds(patience, "--patience", least=0.0),
     )
+    if compare is not None:
+        check_burning(load_scenario(compare, calibration=_unless_ours(output)))
+    burn_settings()  # a mistake in the environment is told now
     silent = quiet or as_json
     found = _measured(plan, silent=silent) if table is None else read_calibration(table)
     _save(found, output, plot)
-    check = None if scenario is None else check_table(scenario, found.slowdown, runs=runs)
+    check = None if compare is None else _checked(compare, found, runs, silent=silent)
     if as_json:
-        typer.echo(json.dumps(_as_json(found, check), indent=2))
+        typer.echo(json.dumps(as_data(found, check), indent=2))
         return
-    _show(found, check, quiet=quiet)
-    console = Console(highlight=False, soft_wrap=True)
+    show_calibration(found, check, quiet=quiet)
+    console = FarmConsole()
+    if table is not None and found.machine.processor not in ("", _processor()):
+        other = found.machine.processor
+        console.print(f"Measured on another machine: {other}.", style="yellow", soft_wrap=True)
     if output is not None:
-        console.print(f"Saved to {output}; in a pool: contention: {{calibration: {output.name}}}")
+        use = f"in a pool: contention: {{calibration: {output.name}}}"
+        console.print(f"Saved to {output}; {use}", soft_wrap=True)
     if plot is not None:
-        console.print(f"Figure written to {plot}")
+        console.print(f"Figure written to {plot}", soft_wrap=True)
+
+
+def _unless_ours(output: Path | None) -> Read:
+    """Return what reads the calibrations of a scenario, but not the one that is still to come."""
+
+    def read(path: Path) -> Calibration:
+        if output is not None and path.resolve() == output.resolve():
+            return Calibration(slowdown=(1.0,))
+        return read_calibration(path)
+
+    return read
+
+
+def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Check:
+    with Console(stderr=True, quiet=silent).status("measuring a core") as status:
+        return check_table(
+            load_scenario(path),
+            found.slowdown,
+            runs=runs,
+            rates=found.rates,
+            begins=lambda number: status.update(f"live run {number} of {runs}"),
+        )
 
 
 def _measured(plan: Plan, *, silent: bool) -> Calibration:
@@ -146,7 +174,7 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
         threads=plan.threads,
         cores=plan.cores or 0,
         repeats=max(timing.round for timing in timings) + 1,
-        rates={name: round(rate, 1) for name, rate in rates.items()},
+        rates={name: float(f"{rates[name]:.5g}") for name in sorted(rates)},
         measurements=tuple(
             Measurement(
                 heavy=heavy,
@@ -160,15 +188,15 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
     )
 
 
-def _machine(timings: list[Timing]) -> dict[str, object]:
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count() or 1,
-        "usable_cores": usable_cores(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "busy_with_others": round(statistics.median(one.others for one in timings), 2),
-    }
+def _machine(timings: list[Timing]) -> Machine:
+    return Machine(
+        processor=_processor(),
+        cores=os.cpu_count() or 1,
+        usable_cores=usable_cores(),
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        busy_with_others=round(statistics.median(one.others for one in timings), 2),
+    )
 
 
 def _processor() -> str:
@@ -200,10 +228,14 @@ def _check_output(path: Path | None, kinds: tuple[str, ...], option: str) -> Non
         )
     if not path.parent.is_dir():
         raise InputError(f"{option}: cannot write {path}: no such directory")
+    if path.is_dir():
+        raise InputError(f"{option}: cannot write {path}: it is a directory")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"{option}: cannot write {path}: permission denied")
 
 
 def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
-    data = msgspec.to_builtins(found)
+    data = found.model_dump(mode="json")
     if output is not None:
         as_text = json.dumps(data, indent=2) if output.suffix == ".json" else _as_yaml(data)
         _write(output, as_text, "--output")
@@ -211,7 +243,7 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
         if not found.measurements:
             raise InputError("--plot: found a table without measurements; nothing to draw")
         draw = calibration_svg if plot.suffix == ".svg" else calibration_html
-        _write(plot, draw(found.measurements, _title(found)), "--plot")
+        _write(plot, draw(found.measurements, title_of(found)), "--plot")
 
 
 def _as_yaml(data: dict[str, object]) -> str:
@@ -224,65 +256,6 @@ def _write(path: Path, text: str, option: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
-
-
-def _title(found: Calibration) -> str:
-    what = {"pi": "5000 digits of π", "burn": "a heavy job"}.get(found.reference, "a job")
-    cores = found.cores or found.machine.get("usable_cores", "?")
-    return f"Slowdown of {what} beside heavy jobs of {found.threads} threads on {cores:g} cores"
-
-
-def _as_json(found: Calibration, check: Check | None) -> dict[str, object]:
-    data: dict[str, object] = {**msgspec.to_builtins(found)}
-    if check is not None:
-        data["compare"] = msgspec.to_builtins(check)
-    return data
-
-
-def _show(found: Calibration, check: Check | None, *, quiet: bool) -> None:
-    console = Console(highlight=False)
-    if found.measurements:
-        console.print(_measurement_table(found))
-    if not quiet and found.measurements:
-        console.print(text_plot(found.measurements), markup=False, soft_wrap=True)
-    console.print(f"slowdown: {list(found.slowdown)}", soft_wrap=True)
-    others = found.machine.get("busy_with_others", 0)
-    if others > QUIET:
-        console.print(
-            f"Others kept {others:g} processors busy meanwhile: do not trust this table.",
-            style="yellow",
-            soft_wrap=True,
-        )
-    if check is not None:
-        console.print(_check_table(check))
-
-
-def _measurement_table(found: Calibration) -> Table:
-    table = Table(title=_title(found))
-    for name in ("heavy jobs", "median s", "fastest s", "slowest s", "slowdown"):
-        table.add_column(name, justify="right")
-    for one in found.measurements:
-        low, high = one.spread_s
-        cells = (f"{one.median_s:.3f}", f"{low:.3f}", f"{high:.3f}", f"{one.slowdown:.2f}")
-        table.add_row(str(one.heavy), *cells)
-    return table
-
-
-def _check_table(check: Check) -> Table:
-    table = Table(
-        title=f"{check.scenario}: {check.jobs} burning jobs, mean response time",
-        caption=f"work of a job: {check.mean_work_s:.2f} s on average; it took "
-        f"{check.live_mean_service_time_s:.2f} s live",
-    )
-    table.add_column("")
-    for name in ("mean s", "off by", "median job off by"):
-        table.add_column(name, justify="right")
-    table.add_row("live", f"{check.live_mean_response_time_s:.2f}", "", "")
-    for law in check.laws:
-        off = f"{law.mean_difference:+.1%}"
-        job = f"{law.median_job_difference:.1%}"
-        table.add_row(f"simulated, {law.law}", f"{law.mean_response_time_s:.2f}", off, job)
-    return table
 
 
 class _Ticker:

@@ -6,77 +6,95 @@ scenario needs the file no more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import msgspec
-import yaml
+from pydantic import BeforeValidator, Field, ValidationError
 
-from farm.core.errors import InputError, ScenarioError
-from farm.core.slowdown import slowdown_table
+from farm.core.errors import ScenarioError
+from farm.scenario.document import read_document
 from farm.scenario.model import Scenario
-from farm.scenario.pools import Pool
+from farm.scenario.pools import Pool, SlowdownTable
+from farm.scenario.problems import describe
+from farm.scenario.quantities import Count, NonNegative, PositiveNumber
+from farm.scenario.section import Section
 
-FORMAT = "farm-calibration"
-VERSION = 1
 MOST_BYTES = 1_000_000
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """The reference job beside ``heavy`` heavy jobs: real seconds, one for each repeat."""
-
-    heavy: int
-    median_s: float
-    spread_s: tuple[float, float]
-    slowdown: float
-    times_s: tuple[float, ...]
+def _kernel(name: object) -> str:
+    if name not in KERNELS:
+        raise ValueError(f"found {name!r:.60}; allowed: {', '.join(KERNELS)}")
+    return str(name)
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``farm calibrate`` saves; a scenario needs ``slowdown`` only."""
+KERNELS = ("cpu", "memory", "stress_ng")
+Kernel = Annotated[str, BeforeValidator(_kernel)]
+"""What a burning process works with."""
 
-    format: str = FORMAT
-    version: int = VERSION
-    #: by number of heavy jobs, never falling, from 1 on: what a scenario takes
-    slowdown: tuple[float, ...]
+
+class Measurement(Section):
+    """The reference job beside so many heavy jobs: real seconds, one for each repeat."""
+
+    heavy: Count
+    median_s: PositiveNumber
+    spread_s: tuple[PositiveNumber, PositiveNumber]
+    slowdown: PositiveNumber
+    times_s: tuple[PositiveNumber, ...]
+
+
+class Machine(Section):
+    """Where it was measured; 0 and no text: nobody knows."""
+
+    processor: str = ""
+    cores: Count = 0
+    usable_cores: NonNegative = 0.0
+    system: str = ""
+    python: str = ""
+    busy_with_others: NonNegative = 0.0
+    """Processors that others kept busy meanwhile."""
+
+
+class Calibration(Section):
+    """What `farm calibrate` saves; a scenario needs `slowdown` only."""
+
+    format: Literal["farm-calibration"] = "farm-calibration"
+    version: Literal[1] = 1
+    slowdown: SlowdownTable
+    """By number of heavy jobs, never falling, from 1 on: what a scenario takes."""
     measured_at: str = ""
-    machine: dict[str, Any] = {}
+    machine: Machine = Machine()
     reference: str = ""
-    threads: int = 0
-    cores: int = 0
-    repeats: int = 0
-    rates: dict[str, float] = {}
+    threads: Count = 0
+    cores: Count = 0
+    """Processors, as of a builder with so many; 0: all."""
+    repeats: Count = 0
+    rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
+    """Work that one idle core does in a second, by kernel."""
     measurements: tuple[Measurement, ...] = ()
 
 
+Read = Callable[[Path], Calibration]
+
+
 def read_calibration(path: Path) -> Calibration:
-    """Read a calibration file, YAML or JSON; raises ScenarioError that names it."""
+    """Read a calibration file, YAML or JSON; raises ScenarioError that names file, line and key."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ScenarioError(f"{path}: found a file of more than {MOST_BYTES} bytes")
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = msgspec.convert(data, Calibration)
-        if (found.format, found.version) != (FORMAT, VERSION):
-            raise ScenarioError(
-                f"{path}: found {found.format!r} version {found.version}; "
-                f"allowed: {FORMAT!r} version {VERSION}"
-            )
-        slowdown_table(found.slowdown, f"{path}: slowdown")
+        if not (path.is_file() or path.is_dir()):
+            raise ScenarioError(f"{path}: allowed: a file")
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file; farm calibrate -o writes one") from None
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: byte {error.start} is not UTF-8 text") from None
-    except (yaml.YAMLError, RecursionError):
-        raise ScenarioError(
-            f"{path}: found no YAML or JSON; allowed: what farm calibrate -o writes"
-        ) from None
-    except msgspec.ValidationError as error:
-        raise ScenarioError(f"{path}: not a calibration: {error}") from None
-    except InputError as error:
-        raise ScenarioError(str(error)) from None
-    return found
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(f"{path}: cannot be read: {reason}") from None
+    document = read_document(path)
+    try:
+        return Calibration.model_validate(document)
+    except ValidationError as error:
+        raise ScenarioError(describe(error, document, str(path))) from None
 
 
 def resolve_calibration_paths(document: Any, base_dir: Path) -> None:
@@ -89,18 +107,18 @@ def resolve_calibration_paths(document: Any, base_dir: Path) -> None:
             law["calibration"] = str((base_dir / name).resolve())
 
 
-def with_calibrations_read(scenario: Scenario, base_dir: Path) -> Scenario:
+def with_calibrations_read(scenario: Scenario, base_dir: Path, read: Read) -> Scenario:
     """Return the scenario with tables for files; raises ScenarioError that names the key."""
-    pools = tuple(_with_table(pool, k, base_dir) for k, pool in enumerate(scenario.pools))
+    pools = tuple(_with_table(pool, k, base_dir, read) for k, pool in enumerate(scenario.pools))
     return scenario if pools == scenario.pools else scenario.model_copy(update={"pools": pools})
 
 
-def _with_table(pool: Pool, index: int, base_dir: Path) -> Pool:
+def _with_table(pool: Pool, index: int, base_dir: Path, read: Read) -> Pool:
     law = pool.contention
     if law is None or law.calibration is None:
         return pool
     try:
-        table = read_calibration(base_dir / law.calibration).slowdown
+        table = read(base_dir / law.calibration).slowdown
     except ScenarioError as error:
         raise ScenarioError(f"pools.{index}.contention.calibration: {error}") from None
     measured = law.model_copy(update={"slowdown": table, "calibration": None})

@@ -9,7 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from farm.core.errors import ScenarioError
-from farm.scenario.calibration import resolve_calibration_paths, with_calibrations_read
+from farm.scenario.calibration import (
+    Read,
+    read_calibration,
+    resolve_calibration_paths,
+    with_calibrations_read,
+)
 from farm.scenario.checks import check_workload
 from farm.scenario.document import MarkedDict, mark_of, merge, read_document
 from farm.scenario.model import Scenario
@@ -17,21 +22,27 @@ from farm.scenario.overrides import apply_override
 from farm.scenario.problems import describe
 
 
-def load_scenario(path: str | Path, sets: Iterable[str] = ()) -> Scenario:
+def load_scenario(
+    path: str | Path, sets: Iterable[str] = (), *, calibration: Read = read_calibration
+) -> Scenario:
     """Return the scenario in a YAML file, with ``--set`` overrides (``key.path=value``) applied.
 
-    Trace paths are resolved against the file that names them. Raises ScenarioError with one
-    message: file and line, dotted key, what was found, what is allowed.
+    Trace paths are resolved against the file that names them; ``calibration`` reads the tables that
+    it names. Raises ScenarioError with one message: file and line, dotted key, what was found, what
+    is allowed.
     """
     path = Path(path)
     document = _extended(path, ())
     for text in sets:
         apply_override(document, text)
-    return parse_scenario(document, path.parent, str(path))
+    return parse_scenario(document, path.parent, str(path), calibration)
 
 
 def parse_scenario(
-    data: Mapping[str, Any], base_dir: str | Path = ".", source: str = "scenario"
+    data: Mapping[str, Any],
+    base_dir: str | Path = ".",
+    source: str = "scenario",
+    calibration: Read = read_calibration,
 ) -> Scenario:
     """Return the scenario that plain data describes; trace paths are relative to ``base_dir``.
 
@@ -47,7 +58,7 @@ def parse_scenario(
         raise ScenarioError(f"{source}: values are nested too deeply") from None
     scenario = _with_traces_found(scenario, Path(base_dir))
     try:
-        scenario = with_calibrations_read(scenario, Path(base_dir))
+        scenario = with_calibrations_read(scenario, Path(base_dir), calibration)
         check_workload(scenario)
     except ScenarioError as error:
         where = str(error).split(":", 1)[0]

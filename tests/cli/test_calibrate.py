@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from farm.cli.calibrate import calibrate
 from farm.core.errors import InputError, RunError, ScenarioError
 from farm.scenario import load_scenario
+from farm.scenario.calibration import read_calibration
 
 app = typer.Typer()
 app.command()(calibrate)
@@ -62,6 +64,36 @@ def test_no_heavy_jobs_at_all() -> None:
 
 
 @pytest.mark.live
+def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
+    """The scenario names the file that is not there yet; all runs take the file's rates."""
+    out, plot = tmp_path / "here.yaml", tmp_path / "here.html"
+    (tmp_path / "farm.yaml").write_text(SCENARIO)
+    files = ["-o", str(out), "--plot", str(plot), "--compare", str(tmp_path / "farm.yaml")]
+    result = CliRunner().invoke(app, [*TINY, *files, "--runs", "2", "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    check = told["compare"]
+    assert len(check["runs_s"]) == len(check["burnt_s"]) == 2
+    assert check["rates"].items() <= told["rates"].items()
+    assert "as the scenario says" not in {law["law"] for law in check["laws"]}
+    assert "<svg" in plot.read_text()
+
+
+@pytest.mark.live
+def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatch) -> None:
+    """--table is one law, the scenario's own is another: both are held against the machine."""
+    monkeypatch.setenv("FARM_WORK_RATES", "cpu=90,stress_ng=180")
+    (tmp_path / "here.yaml").write_text("slowdown: [1, 7]\n")
+    (tmp_path / "table.yaml").write_text("slowdown: [1, 1, 1.5]\n")
+    (tmp_path / "farm.yaml").write_text(SCENARIO)
+    arguments = ["--table", str(tmp_path / "table.yaml"), "--compare", str(tmp_path / "farm.yaml")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "simulated, as the scenario says" in result.output
+    assert "simulated, measured table" in result.output
+
+
+@pytest.mark.live
 def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
     """A live run, simulations of the same jobs, and how far they are apart."""
     (tmp_path / "here.yaml").write_text("slowdown: [1, 1, 1.5]\n")
@@ -81,6 +113,8 @@ def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
     [
         (["-o", "here.txt"], InputError, "--output: found 'here.txt'; allowed: a name that ends"),
         (["-o", "/no/such/here.yaml"], InputError, "cannot write /no/such/here.yaml: no such"),
+        (["-o", "/proc/cpuinfo/here.yaml"], InputError, "no such directory"),
+        (["-o", "/tmp/../tmp/.yaml"], InputError, "--output: found '.yaml'; allowed: a name that"),
         (["--plot", "here.png"], InputError, "--plot: found 'here.png'; allowed"),
         (["--limit", "soon"], InputError, "--limit: found 'soon'"),
         (["--alone", "0"], InputError, "--alone: found 0; allowed: 0.001s or more"),
@@ -94,6 +128,39 @@ def test_a_mistake_is_one_message(arguments: list[str], error: type, message: st
     result = CliRunner().invoke(app, [*TINY, *arguments])
     assert isinstance(result.exception, error), result.output
     assert message in str(result.exception)
+
+
+def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch) -> None:
+    """Not after half a minute of measuring: a folder of that name, a file of somebody else's."""
+    monkeypatch.setattr("farm.cli.calibrate.measure", lambda *_: pytest.fail("measured"))
+    folder, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    folder.mkdir()
+    other.touch()
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK or path != other)
+    for path, reason in ((folder, "it is a directory"), (other, "permission denied")):
+        result = CliRunner().invoke(app, [*TINY, "-o", str(path)])
+        assert isinstance(result.exception, InputError), result.output
+        assert str(result.exception) == f"--output: cannot write {path}: {reason}"
+
+
+def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
+    """FARM_WORK_RATES and FARM_BURNER, before anything is measured."""
+    monkeypatch.setattr("farm.cli.calibrate.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setenv("FARM_WORK_RATES", "cpu=fast")
+    result = CliRunner().invoke(app, TINY)
+    assert "FARM_WORK_RATES: found 'cpu=fast'" in str(result.exception)
+    monkeypatch.setenv("FARM_WORK_RATES", "")
+    monkeypatch.setenv("FARM_BURNER", "gpu")
+    result = CliRunner().invoke(app, TINY)
+    assert "FARM_BURNER: found 'gpu'" in str(result.exception)
+
+
+def test_rates_that_are_said_are_not_measured(tmp_path: Path, monkeypatch) -> None:
+    """What the environment says is what the file keeps, for all runs that follow."""
+    monkeypatch.setenv("FARM_WORK_RATES", "cpu=900,memory=5000,stress_ng=1800")
+    out = tmp_path / "here.yaml"
+    assert CliRunner().invoke(app, [*TINY, "--quiet", "-o", str(out)]).exit_code == 0
+    assert read_calibration(out).rates == {"cpu": 900, "memory": 5000, "stress_ng": 1800}
 
 
 def test_only_burning_jobs_can_be_compared(tmp_path: Path) -> None:

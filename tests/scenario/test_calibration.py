@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from farm.core.errors import ScenarioError
 from farm.scenario import load_scenario, parse_scenario
+from farm.scenario.calibration import read_calibration
 from farm.scenario.document import parse_document
 
 SCENARIO = """\
@@ -20,6 +22,10 @@ workload:
   - arrivals: {every: 1s, count: 2, service_time: 1s, heavy: true}
 """
 FILE = "format: farm-calibration\nversion: 1\nslowdown: [1, 1.5, 2.5]\nmachine: {cores: 2}\n"
+#: a few hundred bytes that stand for a thousand million values
+BOMB = "e0: &e0 x\n" + "".join(
+    f"e{n}: &e{n} [{', '.join([f'*e{n - 1}'] * 9)}]\n" for n in range(1, 10)
+)
 
 
 def write(folder: Path, text: str = FILE, name: str = "here.yaml") -> Path:
@@ -53,15 +59,30 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
     ("text", "message"),
     [
         (None, "no such file; farm calibrate -o writes one"),
-        ("a: [", "found no YAML or JSON"),
-        ("[1, 2]", "not a calibration: Expected `object`"),
-        ("slowdown: fast", "not a calibration: Expected `array`"),
-        ("{}", "not a calibration: Object missing required field `slowdown`"),
-        ("slowdown: []", "slowdown: the table is empty"),
-        ("slowdown: [1, 0.5]", "slowdown[1]: found 0.5; expected a number of at least 1"),
-        ("slowdown: [1, 3, 2]", "slowdown[2]: found 2 after 3"),
-        ("slowdown: [1]\nversion: 9", "found 'farm-calibration' version 9; allowed:"),
-        ("slowdown: [1]\nformat: other", "found 'other' version 1; allowed:"),
+        ("a: [", ":1: not valid YAML"),
+        ("[1, 2]", ": found a list; allowed: a mapping"),
+        ("slowdown: fast", ":1: slowdown: found 'fast'; allowed: a list"),
+        ("{}", ": slowdown: this key is required"),
+        ("slowdown: []", ":1: slowdown: found an empty table"),
+        ("slowdown: [1, 0.5]", ":1: slowdown: found 0.5 after 1; allowed: from 1 on"),
+        ("slowdown: [1, -2]", ":1: slowdown: found -2 after 1"),
+        ("slowdown: [1, 3, 2]", ":1: slowdown: found 2 after 3"),
+        ("slowdown: [1, .nan]", ":1: slowdown.1: found nan; allowed: a finite number"),
+        ('slowdown: [1, "2"]', ":1: slowdown.1: found '2'; allowed: a number"),
+        ("slowdown: [1]\nslowdown: [1, 2]", ":2: key 'slowdown' was given at"),
+        ("slowdown: [1]\nslodown: 3", ":2: slodown: unknown key; did you mean slowdown?"),
+        ("slowdown: [1]\nversion: 9", ":2: version: found 9; allowed: 1"),
+        ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: 'farm-calibration'"),
+        (
+            "slowdown: [1]\nrates: {gpu: 3}",
+            "rates.gpu: found 'gpu'; allowed: cpu, memory, stress_ng",
+        ),
+        ("slowdown: [1]\nrates: {cpu: -3}", ":2: rates.cpu: found -3; allowed: more than 0"),
+        ("slowdown: [1]\nmachine: {busy: 1}", ":2: machine.busy: unknown key"),
+        ("slowdown: [1]\nmachine: {busy_with_others: much}", "machine.busy_with_others: found 'mu"),
+        ("slowdown: [1]\nmeasurements: [{heavy: 0}]", ":2: measurements.0.median_s: this key is"),
+        (BOMB + "slowdown: *e9", "more than 1000000 values"),
+        (BOMB + "slowdown: [1]\nmachine: {processor: *e9}", "more than 1000000 values"),
     ],
 )
 def test_mistakes_are_one_message(tmp_path: Path, text: str | None, message: str):
@@ -72,7 +93,7 @@ def test_mistakes_are_one_message(tmp_path: Path, text: str | None, message: str
     with pytest.raises(ScenarioError) as caught:
         load_scenario(path)
     told = str(caught.value)
-    assert told.startswith(f"{path}:5: pools.0.contention.calibration: {tmp_path / 'here.yaml'}: ")
+    assert told.startswith(f"{path}:5: pools.0.contention.calibration: {tmp_path / 'here.yaml'}:")
     assert message in told
 
 
@@ -81,3 +102,12 @@ def test_one_law_for_the_processor(tmp_path: Path):
     path = write(tmp_path)
     with pytest.raises(ScenarioError, match="found slowdown and calibration together"):
         load_scenario(path, ["pools.linux.contention.slowdown=[1]"])
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path):
+    """A folder, a pipe that nobody writes to: told at once."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, message in (("pipe", "allowed: a file"), ("folder", "cannot be read: Is a dir")):
+        with pytest.raises(ScenarioError, match=message):
+            read_calibration(tmp_path / name)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from farm.core.errors import RunError
@@ -15,6 +21,8 @@ from workers.calibration import (
     slowdowns,
 )
 from workers.reference import pi_digits
+
+from .conftest import PATIENCE, await_gone, processes_under
 
 
 def test_the_reference_job_computes_pi():
@@ -76,3 +84,23 @@ def test_the_table_never_falls():
 def test_what_others_do_is_told():
     """A number of processors, never negative."""
     assert busy_with_others(0.01) >= 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_nothing_burns_on_when_a_calibration_is_stopped(how, code):
+    """Ctrl-C in the middle, or worse: neither heavy jobs nor the reference job are left."""
+    arguments = ["calibrate", "--jobs", "2", "--threads", "2", "--repeats", "100", "--limit", "10m"]
+    environment = os.environ | {"FARM_WORK_RATES": "cpu=900,memory=5000,stress_ng=1800"}
+    command = subprocess.Popen(
+        [sys.executable, "-m", "farm.cli.main", *arguments, "--quiet"], env=environment
+    )
+    deadline = time.monotonic() + PATIENCE
+    # the reference job, the burner program, and what it has forked
+    while len(pids := processes_under(command.pid)) < 4:
+        assert time.monotonic() < deadline
+        assert command.poll() is None
+        time.sleep(0.02)
+    command.send_signal(how)
+    assert command.wait(PATIENCE) == code
+    await_gone(pids)
