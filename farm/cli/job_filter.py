@@ -112,7 +112,7 @@ class _Wish:
         if wanted.pool is not None:
             pools = operator.pools()
             if wanted.pool not in pools:
-                allowed = ', '.join(sorted(pools))
+                allowed = ", ".join(sorted(pools))
                 raise InputError(f"--pool: found {wanted.pool!r}; allowed: {allowed}")
             self._pools = {n: b.builder.pool for n, b in operator.builders().items()}
 
