@@ -6,6 +6,9 @@ No process plays this farm, so a test is quick, and whatever is handed in stays 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -279,3 +282,22 @@ def test_watching_without_a_terminal_prints_one_view_after_the_other(still: Stil
     assert done.exit_code == 130
     assert done.stdout.count("farm time") == 3
     assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
+    """``farm jobs | head`` is no mistake; what cannot be written is told, without a traceback."""
+    still.wait(*(f"j{number}" for number in range(3000)))
+    farm = f"{sys.executable} -m farm.cli.main"
+    env = os.environ | {"FARM_PREFIX": still.keys.prefix, "FARM_REDIS_URL": still.url}
+    for words, code, said in (
+        ("jobs --limit 0 --json | head -1", 0, ""),
+        ("jobs --limit 0 | head -1", 0, ""),
+        ("pools --json > /dev/full", 1, "error: No space left on device\n"),
+        ("pools > /dev/full", 1, "error: No space left on device\n"),
+        ("pools >&-", 0, ""),
+    ):
+        command = f"{farm} {words}; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(
+            ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (code, said), words
