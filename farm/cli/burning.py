@@ -19,16 +19,19 @@ def burn_settings(known: Mapping[str, float] | None = None) -> BurnSettings:
     """
     environment = from_environment()
     said = BurnSettings.from_texts(environment.burner, environment.work_rates)
-    return msgspec.structs.replace(said, rates={**(known or {}), **said.rates})
+    settings = msgspec.structs.replace(said, rates={**(known or {}), **said.rates})
+    settings.arguments()  # told here, not in the log of a builder host
+    return settings
 
 
 def rates_for(scenario: Scenario, known: Mapping[str, float] | None = None) -> str:
-    """Return the rates for the hosts of a live run; empty when no source has burning jobs.
+    """Return the rates for the hosts of a live farm: all of them get the same.
 
-    What neither the environment says nor is known is measured, with care and before the farm is
-    busy, and all hosts get the same. Raises InputError for what the environment says wrongly.
+    What its burning jobs need and neither the environment says nor is known is measured, with
+    care, before the farm is busy. Raises InputError for what the environment says wrongly.
     """
+    settings = burn_settings(known)
     modes = {mode for source in scenario.workload for mode in source.options.mode or ()}
     if not modes & MODES:
-        return ""
-    return rates_text(work_rates(burn_settings(known), sorted(modes & MODES)))
+        return rates_text(settings.rates)
+    return rates_text(work_rates(settings, sorted(modes & MODES)))

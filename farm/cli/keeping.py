@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from farm.cli.burning import rates_for
 from farm.cli.connection import FarmPlace, place_file
 from farm.cli.watching import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
@@ -126,7 +127,8 @@ class FarmKeeper:
         me = (sys.executable, "-m")
         scheduler = (*me, "farm.cli.main", "scheduler", scenario)
         provisioner = (*me, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
-        environment = os.environ | {"FARM_REDIS_URL": url}
+        rates = rates_for(self._scenario)
+        environment = os.environ | {"FARM_REDIS_URL": url, "FARM_WORK_RATES": rates}
         for name in NOT_FOR_SERVICES:
             environment.pop(name, None)
         services = [

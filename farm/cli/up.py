@@ -17,6 +17,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from farm.cli.burning import burn_settings
 from farm.cli.connection import DEFAULT_DIR, Dir, FarmPlace, place_file, read_place
 from farm.cli.keeping import FarmKeeper
 from farm.cli.options import AsJson, MetricsAddress, MetricsPort, Overrides, Quiet, ScenarioFile
@@ -72,6 +73,7 @@ def up(
     overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
     wanted = load_scenario(scenario, overrides)
     algorithms_of(wanted)  # a mistake there is told now, not in a log
+    burn_settings()
     _refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     if foreground:
