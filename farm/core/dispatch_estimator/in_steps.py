@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, count, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from operator import attrgetter
 
 import msgspec
@@ -135,19 +135,44 @@ class QueueSweep:
         return msgspec.structs.replace(view, duration_s=expected(job, builder))
 
 
-def _merged(orders: Iterable[Iterator[list[Entry]]]) -> Iterator[list[JobState]]:
-    """Yield the jobs of all queues, always the best head next, some at a time (or none)."""
-    queues: list[Iterator[list[Entry]]] = []
-    for order in orders:
-        for portion in order:
-            if portion:
-                queues.append(chain((portion,), order))
-                break
-            yield []
-    if len(queues) == 1:
-        together = queues[0]
-    else:
-        merged = heapq.merge(*map(chain.from_iterable, queues))
-        together = iter(lambda: list(islice(merged, STEP)), [])
-    for portion in together:
-        yield [state for _, state in portion]
+def _merged(orders: Sequence[Iterator[list[Entry]]]) -> Iterator[list[JobState]]:
+    """Yield the jobs of all queues, always the best head next, some at a time (or none).
+
+    No step asks more than one queue for its next portion.
+    """
+    if len(orders) == 1:
+        for portion in orders[0]:
+            yield [state for _, state in portion]
+        return
+    portions: list[Iterator[Entry]] = [iter(()) for _ in orders]
+    heads: list[tuple[Entry, int]] = []
+    for place, order in enumerate(orders):
+        yield from _look_up(heads, portions, place, order)
+    states: list[JobState] = []
+    while heads:
+        (_, state), place = heapq.heappop(heads)
+        states.append(state)
+        entry = next(portions[place], None)
+        if entry is not None:
+            heapq.heappush(heads, (entry, place))
+            if len(states) < STEP:
+                continue
+        yield states
+        states = []
+        if entry is None:
+            yield from _look_up(heads, portions, place, orders[place])
+
+
+def _look_up(
+    heads: list[tuple[Entry, int]],
+    portions: list[Iterator[Entry]],
+    place: int,
+    order: Iterator[list[Entry]],
+) -> Iterator[list[JobState]]:
+    """Get a queue's next portion, and put its first entry among the heads."""
+    for portion in order:
+        yield []
+        if portion:
+            portions[place] = iter(portion)
+            heapq.heappush(heads, (next(portions[place]), place))
+            return
