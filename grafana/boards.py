@@ -224,6 +224,12 @@ def scheduler() -> Board:
               "to.", "s", {**quantiles(cycle, 0.5, 0.95, 0.99), "mean": mean(cycle)},
               empty=LIVE_ONLY),
     )  # fmt: skip
+    aside = "farm_scheduler_aside_seconds"
+    board.add(
+        lines("Pauses", "Real time for which reports had to wait for something else: estimates, "
+              "publications, reports to others.", "s",
+              {**quantiles(aside, 0.5, 0.95, 0.99), "mean": mean(aside)}, empty=LIVE_ONLY),
+    )  # fmt: skip
     board.add(
         lines("Event lag", "Real time that the report taken in last had lain in the inbox; the "
               "largest delay of a job so far, farm time.", "s",
