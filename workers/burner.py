@@ -37,7 +37,7 @@ if __name__ == "__main__" and not __package__:  # run as a file, with an empty p
 from workers.burning_process import REASONS, Part, Work, burn
 from workers.kernels import buffer_size, cpu_kernel, memory_kernel
 from workers.limits import memory_room
-from workers.memory_budget import MemoryBudget, NoMemoryError
+from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
 from workers.orphans import die_with
 from workers.rates import HASTY, SLICES, Burst, measure, slices_of
 from workers.stress_ng import StressNg, UnusableError
@@ -164,8 +164,12 @@ class Burner:
         if unknown := [name for name in names if name not in self._rates]:
             self._measure(unknown, HASTY)
             _answer({"rates": self._rates, "own": self._program is None})
-        walks = "memory" in names
-        buffer = self._budget.take(request["start"], request["threads"], walks=walks)
+        buffer = self._budget.take(
+            request["start"],
+            request["threads"],
+            walks="memory" in names,
+            overhead=StressNg.OVERHEAD if names == ["stress_ng"] else OVERHEAD,
+        )
         seconds, program = request["seconds"], ""
         if names == ["stress_ng"] and self._stress_ng is not None:
             program = self._stress_ng.program

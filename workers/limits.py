@@ -86,8 +86,17 @@ def _memory_left(folder: Path) -> int | None:
     ):
         most, now = (_number(_text(folder / name)) for name in (limit, used))
         if most is not None and now is not None:
-            return max(0, most - now)
+            return max(0, most - max(0, now - _idle_files(folder)))
     return None
+
+
+def _idle_files(folder: Path) -> int:
+    """Return the bytes of files that were not used of late: the kernel gives them up for others."""
+    text = _text(folder / "memory.stat")
+    found = re.search(r"^total_inactive_file (\d+)$", text, re.MULTILINE) or re.search(
+        r"^inactive_file (\d+)$", text, re.MULTILINE
+    )
+    return int(found[1]) if found else 0
 
 
 def _number(text: str, scale: int = 1) -> int | None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from workers.kernels import MIB
 
 #: what a burning process takes beside its buffer
-OVERHEAD = 3 * MIB
+OVERHEAD = 3 * MIB // 2
 #: a walk through less would not leave the caches of any processor
 LEAST_WALK = 2 * MIB
 #: of the memory that is left, the part that jobs may take
-SHARE = 0.5
+SHARE = 0.75
 
 
 class NoMemoryError(Exception):
@@ -19,7 +19,7 @@ class NoMemoryError(Exception):
 
 
 class MemoryBudget:
-    """Half of the memory that was left at first, and never more than half of what is left now.
+    """Most of the memory that was left at first, and never more than most of what is left now.
 
     Args:
         wanted: bytes of a walk's buffer where there is plenty.
@@ -32,21 +32,21 @@ class MemoryBudget:
         self._first = room()
         self._taken: dict[int, int] = {}
 
-    def take(self, number: int, threads: int, *, walks: bool) -> int:
+    def take(self, number: int, threads: int, *, walks: bool, overhead: int = OVERHEAD) -> int:
         """Reserve what a job's processes need; return the size of each one's buffer, 0 for none.
 
-        A buffer is as large as it should be, or as room is left for. Raises NoMemoryError.
+        Buffers are as large as they should be, but leave half of the room to the jobs to come, as
+        far as they can. Raises NoMemoryError.
         """
-        left = self._left()
-        each = self._wanted
+        left, least = self._left(), LEAST_WALK if walks else 0
+        buffer = self._wanted if walks else 0
         if left is not None:
-            each = min(self._wanted, left // threads - OVERHEAD)
-            if each < (LEAST_WALK if walks else 0):
+            if left < threads * (least + overhead):
                 raise NoMemoryError(
                     f"no memory for {threads} burning processes: {left // MIB} MiB may be taken"
                 )
-        buffer = each if walks else 0
-        self._taken[number] = threads * (buffer + OVERHEAD)
+            buffer = min(buffer, max(least, left // 2 // threads - overhead))
+        self._taken[number] = threads * (buffer + overhead)
         return buffer
 
     def give_back(self, number: int) -> None:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import time
 
+from workers.kernels import MIB
 from workers.orphans import die_with, go_first
 
 #: 64-bit integer arithmetic: 0.3 ms an operation, no floating point modes, no libraries
@@ -51,6 +52,9 @@ class StressNg:
     Raises UnusableError (from the constructor) for one that fails or hangs: a broken
     installation, a version that knows other options.
     """
+
+    #: bytes that one burning process and its helper take
+    OVERHEAD = 3 * MIB
 
     def __init__(self, program: str, patience: float = PATIENCE) -> None:
         self.program = program

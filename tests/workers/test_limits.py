@@ -95,6 +95,25 @@ def test_memory_that_is_left(machine: Machine):
     assert memory_room(machine.cgroups, machine.membership, machine.memory) == 400_000
 
 
+@pytest.mark.parametrize(
+    ("member", "name", "stat"),
+    [("0::/", "memory_DOT_current", "inactive_file"), ("3:memory:/", "", "total_inactive_file")],
+)
+def test_files_that_nobody_uses_are_no_used_memory(machine: Machine, member, name, stat):
+    """The kernel counts what it keeps of files as used, and gives it up when it is asked to."""
+    machine.member(f"{member}\n")
+    if name:
+        files = {"memory_DOT_max": "500000", name: "400000", "memory_DOT_stat": f"{stat} 300000"}
+    else:
+        files = {
+            "memory__memory_DOT_limit_in_bytes": "500000",
+            "memory__memory_DOT_usage_in_bytes": "400000",
+            "memory__memory_DOT_stat": f"cache 9\n{stat} 300000\ntotal_active_file 1",
+        }
+    machine.write(**files)
+    assert memory_room(machine.cgroups, machine.membership, machine.memory) == 400_000
+
+
 def test_builders_take_turns_round_the_machine():
     """Two builders of one core each do not share it on a machine of two."""
     assert cores_of(1, 1, [0, 1], None) == [1]
