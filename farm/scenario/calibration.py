@@ -18,7 +18,7 @@ from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool, SlowdownTable
 from farm.scenario.problems import describe
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped
 
 MOST_BYTES = 1_000_000
 
@@ -34,7 +34,7 @@ Kernel = Annotated[str, BeforeValidator(_kernel)]
 """What a burning process works with."""
 
 
-class Measurement(Section):
+class Measurement(Mapped):
     """The reference job beside so many heavy jobs: real seconds, one for each repeat."""
 
     heavy: Count
@@ -44,7 +44,7 @@ class Measurement(Section):
     times_s: tuple[PositiveNumber, ...]
 
 
-class Machine(Section):
+class Machine(Mapped):
     """Where it was measured; 0 and no text: nobody knows."""
 
     processor: str = ""
@@ -56,7 +56,7 @@ class Machine(Section):
     """Processors that others kept busy meanwhile."""
 
 
-class Calibration(Section):
+class Calibration(Mapped):
     """What `farm calibrate` saves; a scenario needs `slowdown` only."""
 
     format: Literal["farm-calibration"] = "farm-calibration"

@@ -1,4 +1,4 @@
-"""What every part of a scenario file is built from: a strict, frozen mapping of known keys."""
+"""What every part of a file of ours is built from: a strict, frozen mapping of known keys."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 
-class Section(BaseModel):
-    """A mapping of the scenario file. Unknown keys are refused with the nearest known one."""
+class Mapped(BaseModel):
+    """A mapping of a file. Unknown keys are refused with the nearest known one."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, regex_engine="python-re"
@@ -36,6 +36,10 @@ class Section(BaseModel):
             return given[0]
         found = f"{' and '.join(given)} together" if given else "none of them"
         raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}")
+
+
+class Section(Mapped):
+    """A mapping of the scenario file."""
 
 
 def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
