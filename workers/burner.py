@@ -38,7 +38,7 @@ from workers.burning_process import REASONS, Part, Work, burn
 from workers.kernels import buffer_size, cpu_kernel, memory_kernel
 from workers.limits import memory_room
 from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
-from workers.orphans import die_with
+from workers.orphans import adopt, die_with
 from workers.rates import HASTY, SLICES, Burst, measure, slices_of
 from workers.stress_ng import StressNg, UnusableError
 
@@ -235,7 +235,7 @@ class Burner:
             group.ready = -1
 
     def _bury(self) -> None:
-        while self._owner:
+        while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
@@ -265,6 +265,7 @@ def main(settings: dict[str, Any]) -> None:
     """Burn for the host whose child this process is."""
     if (host := settings.get("host")) is not None:
         die_with(host)
+    adopt()
     Burner(settings).serve()
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 #: the exit code of a process whose parent is gone
 ORPHANED = 103
 OOM_SCORE = Path("/proc/self/oom_score_adj")
@@ -24,6 +24,15 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(ORPHANED)
+
+
+def adopt() -> None:
+    """Let Linux make this process the parent of grandchildren whose parent ends: it buries them.
+
+    Else they are left to the first process, and that of a container may be one that buries nobody.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def go_first() -> None:

@@ -33,6 +33,22 @@ def test_stress_ng_burns_a_bounded_amount_and_can_be_killed(fire, tool):
     await_gone(pids)
 
 
+def test_helpers_that_lose_their_parent_are_buried(fire, tool):
+    """In a container the first process may bury nobody: no cancelled job leaves a corpse."""
+    tool("stress-ng")
+    one = fire(burner="stress-ng")
+    number = one.start("stress", None, 2)
+    assert one.burners.await_burning(number, PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while len(pids := processes_under(one.burners.pid)) < 4:  # two programs, a helper each
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    one.burners.kill(number)
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def fake_stress_ng(tmp_path, monkeypatch):
     """Put a program of the name stress-ng in front of all others."""
