@@ -40,7 +40,7 @@ from workers.limits import memory_room
 from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
 from workers.orphans import adopt, die_with
 from workers.rates import HASTY, SLICES, Burst, measure, slices_of
-from workers.stress_ng import StressNg, UnusableError
+from workers.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
 
 
 class Group:
@@ -160,17 +160,16 @@ class Burner:
 
     def _work(self, request: dict[str, Any]) -> Work:
         """Return what each process of a job does; measures rates that nobody knows yet."""
-        names = self._kernels(request["mode"])
-        if unknown := [name for name in names if name not in self._rates]:
-            self._measure(unknown, HASTY)
-            _answer({"rates": self._rates, "own": self._program is None})
+        seconds, program = request["seconds"], ""
+        names = self._known(self._kernels(request["mode"]))
+        if names == ["stress_ng"] and (seconds or 0) * self._rates[names[0]] > MOST_OPERATIONS:
+            names = self._known(["cpu"])
         buffer = self._budget.take(
             request["start"],
             request["threads"],
             walks="memory" in names,
             overhead=StressNg.OVERHEAD if names == ["stress_ng"] else OVERHEAD,
         )
-        seconds, program = request["seconds"], ""
         if names == ["stress_ng"] and self._stress_ng is not None:
             program = self._stress_ng.program
             seconds = seconds and max(0.0, seconds - self._stress_ng.start_up)
@@ -211,6 +210,13 @@ class Burner:
                 sys.stderr.write(f"{error}: jobs of mode stress burn without it\n")
                 sys.stderr.flush()
         return self._stress_ng is not None
+
+    def _known(self, names: list[str]) -> list[str]:
+        """Return the names; the rates of these kernels are known from now on."""
+        if any(name not in self._rates for name in names):
+            self._measure(names, HASTY)
+            _answer({"rates": self._rates, "own": self._program is None})
+        return names
 
     def _measure(self, names: list[str], turns: int) -> None:
         bursts = {name: self._burst(name) for name in names if name not in self._rates}

@@ -33,6 +33,14 @@ def test_stress_ng_burns_a_bounded_amount_and_can_be_killed(fire, tool):
     await_gone(pids)
 
 
+def test_more_work_than_stress_ng_takes_is_done_without_it(fire, tool):
+    """It refuses more than 100 million operations, some fifteen hours: the job burns alone."""
+    tool("stress-ng")
+    one = fire(burner="stress-ng", rates={"stress_ng": 1e9, "cpu": 4.0})
+    one.start("stress", 0.5)
+    assert one.end()[0] is None
+
+
 def test_helpers_that_lose_their_parent_are_buried(fire, tool):
     """In a container the first process may bury nobody: no cancelled job leaves a corpse."""
     tool("stress-ng")
