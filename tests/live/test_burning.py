@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import msgspec
 import pytest
 
 from farm.core import events
+from farm.live.roster import Patience
 
 pytestmark = [
     pytest.mark.live,
@@ -63,6 +66,78 @@ def test_heavy_jobs_together_on_one_core_are_slower_than_alone(farm, jobs_like):
     farm.run(together, builders=1, pool={"slots": 4, "cores": 1}, work_rates=RATES)
     worst = max(end.finished_at - end.started_at for end in farm.ends)
     assert worst > 1.5 * best_alone
+
+
+@pytest.mark.parametrize("first", [None, signal.SIGSTOP])
+def test_a_host_that_is_killed_takes_its_fire_with_it(farm, jobs_like, first):
+    """SIGKILL (after SIGSTOP, too) while it burns: nothing is left, and the job runs elsewhere."""
+    hosts, burnt = [], []
+
+    def kill_when_it_burns(event):
+        if isinstance(event, events.JobStarted) and not burnt:
+            burnt.extend(await_fire(hosts[0].pid, threads=2))
+            if first is not None:
+                os.kill(hosts[0].pid, first)
+            hosts[0].kill()
+
+    farm.run(
+        jobs_like(1, service_time=1.0, mode="stress", threads=2),
+        builders=1,
+        hosts=1,
+        patience=Patience(silence=1.5),
+        work_rates=RATES,
+        on_event=kill_when_it_burns,
+        on_up=lambda _, processes: hosts.extend(processes.alive),
+    )
+    assert [end.outcome for end in farm.ends] == ["succeeded"]
+    assert farm.ends[0].attempts == 2
+    assert not any(alive(pid) for pid in burnt)
+
+
+def test_a_burner_program_that_is_killed_fails_its_jobs_and_no_others(farm, jobs_like):
+    """The host lives on: what burned fails and says why, what comes next burns in a new program."""
+    hosts, burnt = [], []
+
+    def kill_when_it_burns(event):
+        if isinstance(event, events.JobStarted) and event.job == "job-0":
+            burnt.extend(await_fire(hosts[0].pid, threads=1))
+            os.kill(parent_of(burnt[0]), signal.SIGKILL)
+
+    jobs = jobs_like(2, service_time=0.3, mode="stress")
+    jobs[0] = msgspec.structs.replace(jobs[0], service_time=1e6)
+    farm.run(
+        jobs,
+        builders=1,
+        work_rates=RATES,
+        on_event=kill_when_it_burns,
+        on_up=lambda _, processes: hosts.extend(processes.alive),
+    )
+    ended = {end.job.id: (end.outcome, end.reason) for end in farm.ends}
+    assert ended["job-0"] == ("failed", "the burner program ended with exit code -9")
+    assert ended["job-1"][0] == "succeeded"
+    assert not any(alive(pid) for pid in burnt)
+
+
+def await_fire(host: int, threads: int) -> list[int]:
+    """Wait until so many processes of a host burn, and return them."""
+    deadline = time.monotonic() + 60
+    while len(found := burning_under([host])) < threads:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def parent_of(pid: int) -> int:
+    """Return a process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not merely unburied."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_cancelled_job_stops_burning_at_once(farm, jobs_like):
