@@ -81,12 +81,15 @@ def _check_table(check: Check) -> Table:
 
 
 def _caption(check: Check) -> str:
-    runs = ", ".join(f"{seconds:.2f}" for seconds in check.runs_s)
+    runs = ", ".join(
+        f"{seconds:.2f} s" if burnt is None else f"{seconds:.2f} s at {burnt:.2f}"
+        for seconds, burnt in zip(check.runs_s, check.burnt_s, strict=True)
+    )
     work, took = check.mean_work_s, check.live_mean_service_time_s
-    told = f"live runs: {runs} s; work of a job: {work:.2f} s on average, it took {took:.2f} s"
+    told = f"live runs: {runs}; work of a job: {work:.2f} s on average, it took {took:.2f} s"
     if check.burnt is None:
         return told
     return (
-        f"{told}\na second of work cost {check.burnt:.2f} s of processor time: more than 1 where "
-        "cores are slower in company, or were faster when their rates were measured"
+        f"{told}\na second of work cost {check.burnt:.2f} s of processor time: not 1 where cores "
+        "are slower in company, or were faster or slower when their rates were measured"
     )
