@@ -51,9 +51,13 @@ class Bench:
         self.states = self.fresh(waiting)
         self.add_time = self.timed(lambda: [self.queue.add(s, 0.0) for s in self.states], waiting)
         builder = BuilderState(
-            Builder(id="b", pool="p", index=0, slots=SLOTS), 0.0, None, PoolCounts("p")
+            Builder(id="b", pool="p", index=0, slots=SLOTS),
+            0.0,
+            0.0,
+            group=None,
+            pool=PoolCounts("p"),
         )
-        self.slots = [Slot(builder, number) for number in range(SLOTS)]
+        self.slots = builder.slots
         self.running: dict[Slot, JobState] = {}
 
     def fresh(self, count: int) -> list[JobState]:

@@ -13,7 +13,7 @@ from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattend
 from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import Column, FarmConsole, coloured, listing, many, plain
 from farm.core.errors import InputError
-from farm.core.snapshot import BuilderView
+from farm.core.snapshot import BuilderRecord
 from farm.live.messages import Drain, Undrain
 from farm.live.operator import Operator
 from farm.units import format_duration
@@ -124,7 +124,7 @@ def undrain(
     _tell("undrain", pattern, names, notes, as_json=as_json, quiet=quiet)
 
 
-def _matching(operator: Operator, pattern: str) -> dict[str, BuilderView]:
+def _matching(operator: Operator, pattern: str) -> dict[str, BuilderRecord]:
     warn_if_unattended(operator)
     there = operator.builders()
     found = {name: there[name] for name in there if fnmatchcase(name, pattern)}
@@ -179,7 +179,7 @@ def _rows(operator: Operator) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: _natural(row["builder"]))
 
 
-def _row(name: str, record: BuilderView) -> dict[str, Any]:
+def _row(name: str, record: BuilderRecord) -> dict[str, Any]:
     builder = record.builder
     return {
         "builder": name,
@@ -194,7 +194,7 @@ def _row(name: str, record: BuilderView) -> dict[str, Any]:
     }
 
 
-def _remark(record: BuilderView) -> str:
+def _remark(record: BuilderRecord) -> str:
     """Say what the state leaves open."""
     if not record.builder.takes_jobs:
         return "its boot failed: it never takes a job"

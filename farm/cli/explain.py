@@ -15,11 +15,12 @@ from farm.cli.jobs import known_of, tried
 from farm.cli.options import AsJson
 from farm.cli.pools import hints_for
 from farm.cli.showing import Column, FarmConsole, listing, many, plain
+from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.explain import Decision
 from farm.live.answers import Answer
-from farm.live.reading import LiveJob
+from farm.live.reading import KnownJob, state_of
 from farm.results.log_reader import read_log
 from farm.scenario import load_scenario
 from farm.units import format_duration
@@ -57,11 +58,11 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         raise InputError(f"{job_id} is a run directory: name the job with --job ID")
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
-        hints = [] if found.end is not None else hints_for(operator, found.job.platform)
+        hints = [] if isinstance(found, EndJob) else hints_for(operator, found.job.platform)
     decision = None if answer is None else answer.decision
     said = _said(found, answer)
     if as_json:
-        told: dict[str, object] = {"job": job_id, "state": found.state, "said": said}
+        told: dict[str, object] = {"job": job_id, "state": state_of(found), "said": said}
         if decision is not None:
             told |= msgspec.to_builtins(decision)
         typer.echo(msgspec.json.encode([told]).decode())
@@ -71,11 +72,11 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         console.print(plain(f"attempt {one.attempt} {tried(one)}", 1000), soft_wrap=True)
     if decision is not None:
         _show(decision)
-    for line in [said, *(hints if found.state == "waiting" else [])]:
+    for line in [said, *(hints if state_of(found) == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
 
 
-def _said(found: LiveJob, answer: Answer | None) -> str:
+def _said(found: KnownJob, answer: Answer | None) -> str:
     """Say where the job stands, and what cannot be said of its dispatch."""
     name, now = found.job.id, None if answer is None else answer.job
     if answer is None:
@@ -89,16 +90,16 @@ def _said(found: LiveJob, answer: Answer | None) -> str:
         )
     if now is not None and now.why:
         return f"{name} waits: {now.why}"
-    if (end := found.end) is None:
-        where = "" if found.attempt is None else f" on {found.attempt.builder}"
-        return f"{name} is {found.state}{where}; {rest}".rstrip("; ")
-    if end.builder is None:
+    if not isinstance(found, EndJob):
+        where = "" if found.builder is None else f" on {found.builder}"
+        return f"{name} is {state_of(found)}{where}; {rest}".rstrip("; ")
+    if found.builder is None:
         rest = "it was never dispatched"
-    if end.served_by is not None:
-        rest = f"{end.served_by}, which does the same action, was executed for both"
-    when = format_duration(round(end.finished_at))
-    why = f" ({end.reason})" if end.reason else ""
-    return f"{name} {found.state} at {when}{why}; {rest}".rstrip("; ")
+    if found.served_by is not None:
+        rest = f"{found.served_by}, which does the same action, was executed for both"
+    when = format_duration(round(found.finished_at))
+    why = f" ({found.reason})" if found.reason else ""
+    return f"{name} {found.outcome} at {when}{why}; {rest}".rstrip("; ")
 
 
 def _recorded(run: Path, job: str) -> list[Decision]:

@@ -16,9 +16,8 @@ from farm.core.dispatch_estimator import BuilderView, FarmView, JobView
 from farm.core.dispatch_estimator.farm_snapshot import view_of
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
-from farm.core.snapshot import BuilderView as BuilderPicture
-from farm.core.snapshot import FarmSnapshot, PoolView
-from farm.core.snapshot import JobView as JobPicture
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state import JobStatus, PoolCounts
 from farm.live.image import FORMAT, FarmImage
 from farm.statefile import parse_state
 
@@ -77,7 +76,7 @@ def image_of_state(view: FarmView) -> FarmImage:
     if not view.builders:
         raise InputError("the state has no builders: there is nothing to roll out")
     waiting = [_waiting(job, place) for place, job in enumerate(view.waiting())]
-    waiting.sort(key=lambda picture: str(picture.job.platform.normalised()))
+    waiting.sort(key=lambda record: str(record.job.platform.normalised()))
     pools = _pools(view)
     return FarmImage(
         snapshot=FarmSnapshot(
@@ -85,7 +84,7 @@ def image_of_state(view: FarmView) -> FarmImage:
             waiting=tuple(waiting),
             running=tuple(_running(view)),
             builders=tuple(_builder(one, index) for index, one in enumerate(view.builders, 1)),
-            pools=tuple(PoolView(name=pool["name"]) for pool in pools),
+            pools=tuple(PoolCounts(name=pool["name"]) for pool in pools),
             serial=max((job.id for job in view.jobs), default=0),
         ),
         scenario={
@@ -122,8 +121,8 @@ def _pools(view: FarmView) -> list[dict[str, Any]]:
     ]
 
 
-def _builder(one: BuilderView, index: int) -> BuilderPicture:
-    return BuilderPicture(
+def _builder(one: BuilderView, index: int) -> BuilderRecord:
+    return BuilderRecord(
         builder=Builder(
             id=one.name,
             pool=_pool_name(one.processors, one.virtualized, one.slots),
@@ -155,18 +154,18 @@ def _job(job: JobView) -> Job:
     )
 
 
-def _waiting(job: JobView, place: int) -> JobPicture:
-    return JobPicture(
+def _waiting(job: JobView, place: int) -> JobRecord:
+    return JobRecord(
         job=_job(job),
         serial=job.id,
         key=(0, place, job.id),
         submitted_at=0.0,
         estimated_time=job.duration_s or 0.0,
-        status="waiting",
+        status=JobStatus.WAITING,
     )
 
 
-def _running(view: FarmView) -> list[JobPicture]:
+def _running(view: FarmView) -> list[JobRecord]:
     room = {one.name: iter(range(one.slots)) for one in view.builders}
     found = []
     for job in view.jobs:
@@ -179,13 +178,13 @@ def _running(view: FarmView) -> list[JobPicture]:
             )
         since = -(job.elapsed_s or 0.0)
         found.append(
-            JobPicture(
+            JobRecord(
                 job=_job(job),
                 serial=job.id,
                 key=(0, -1, job.id),
                 submitted_at=since,
                 estimated_time=job.duration_s or 0.0,
-                status=job.status,
+                status=JobStatus(job.status),
                 attempts=1,
                 builder=job.builder,
                 slot=slot,

@@ -13,9 +13,10 @@ import msgspec
 import typer
 
 from farm.cli.job_lines import pair_of, parse_platform
+from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.live.operator import Operator
-from farm.live.reading import Group, LiveJob
+from farm.live.reading import Group, KnownJob, state_of
 
 Match = Annotated[
     str | None,
@@ -80,7 +81,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def found(
         self, operator: Operator, *, stable: bool, after: str | None = None, offset: int = 0
-    ) -> Iterator[LiveJob]:
+    ) -> Iterator[KnownJob]:
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
         ``stable``: in order of submission (``after`` this id), whatever happens meanwhile; else
@@ -116,7 +117,7 @@ class _Wish:
                 raise InputError(f"--pool: found {wanted.pool!r}; allowed: {allowed}")
             self._pools = {n: b.builder.pool for n, b in operator.builders().items()}
 
-    def grants(self, job: LiveJob) -> bool:
+    def grants(self, job: KnownJob) -> bool:
         wanted, it = self._wanted, job.job
         return (
             _is_in(job, wanted.state)
@@ -128,22 +129,15 @@ class _Wish:
             and (wanted.pool is None or self._pool_of(job) == wanted.pool)
         )
 
-    def _pool_of(self, job: LiveJob) -> str | None:
-        builder = builder_of(job)
+    def _pool_of(self, job: KnownJob) -> str | None:
+        builder = job.builder
         if builder is None:
             return None
         # one that is gone was named after its pool, unless it named itself
         return self._pools.get(builder, builder.rpartition("-")[0])
 
 
-def builder_of(job: LiveJob) -> str | None:
-    """Return the builder that the job is on, or was on last."""
-    if job.attempt is not None:
-        return job.attempt.builder
-    return None if job.end is None else job.end.builder
-
-
-def _each_once(jobs: Iterator[LiveJob]) -> Iterator[LiveJob]:
+def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
     """Leave out jobs that went on meanwhile: they are in a later group, too."""
     seen: set[str] = set()
     for job in jobs:
@@ -152,7 +146,7 @@ def _each_once(jobs: Iterator[LiveJob]) -> Iterator[LiveJob]:
             yield job
 
 
-def _by_group(operator: Operator, state: JobState) -> Iterator[LiveJob]:
+def _by_group(operator: Operator, state: JobState) -> Iterator[KnownJob]:
     for group in _groups(state):
         yield from operator.jobs(group)
 
@@ -167,11 +161,11 @@ def _groups(state: JobState) -> tuple[Group, ...]:
     return ("running",) if state is JobState.RUNNING else ("ended",)
 
 
-def _is_in(job: LiveJob, state: JobState) -> bool:
+def _is_in(job: KnownJob, state: JobState) -> bool:
     if state is JobState.ALL:
         return True
     if state in (JobState.LIVE, JobState.ENDED):
-        return (job.end is None) == (state is JobState.LIVE)
+        return isinstance(job, EndJob) == (state is JobState.ENDED)
     if state is JobState.RUNNING:
-        return job.attempt is not None
-    return job.state == state.value
+        return not isinstance(job, EndJob) and job.builder is not None
+    return state_of(job) == state.value

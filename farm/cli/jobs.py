@@ -19,16 +19,17 @@ from farm.cli.job_filter import (
     OfPlatform,
     OfPool,
     User,
-    builder_of,
 )
 from farm.cli.options import AsJson
 from farm.cli.showing import Column, FarmConsole, coloured, listing, plain, story
+from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
 from farm.core.explain import Decision
 from farm.live.answers import Answer
 from farm.live.operator import Operator
-from farm.live.reading import LiveJob
+from farm.live.reading import KnownJob, state_of
 from farm.live.saved import Try
+from farm.results.records import arrival_of
 from farm.units import format_duration
 
 COLUMNS = (
@@ -109,7 +110,7 @@ def job(
     FarmConsole().print(story(_lines(told, tries)))
 
 
-def known_of(operator: Operator, job_id: str) -> tuple[LiveJob, list[Try], Answer | None]:
+def known_of(operator: Operator, job_id: str) -> tuple[KnownJob, list[Try], Answer | None]:
     """Return all that is known of a job; raises InputError if nothing is.
 
     A scheduler that is away, or too busy to answer, leaves what lies in Redis.
@@ -131,46 +132,42 @@ def known_of(operator: Operator, job_id: str) -> tuple[LiveJob, list[Try], Answe
 
 
 def unknown(job_id: str) -> InputError:
-    """Return what is said of an id that nobody knows."""
+    """Return what is said of an id that is not known."""
     return InputError(
         f"job {job_id!r:.300} is not known to the farm (or it ended so long ago that it is "
         "forgotten); farm jobs --state all lists those that are"
     )
 
 
-def row_of(job: LiveJob) -> dict[str, Any]:
+def row_of(job: KnownJob) -> dict[str, Any]:
     """Return a job as the listing shows it, with the columns of jobs.csv where they are known."""
     row: dict[str, Any] = {
         "job_id": job.job.id,
-        "state": job.state,
+        "state": state_of(job),
         "platform": str(job.job.platform),
         "kind": job.job.kind,
         "user": job.job.attributes.get("user"),
         "matrix": job.job.matrix,
         "declared_time_s": job.job.declared_time,
-        "builder": builder_of(job),
+        "builder": job.builder,
+        "attempts": job.attempts,
+        "submitted_at_s": (arrived := arrival_of(job.job, job.submitted_at)),
     }
-    if job.attempt is not None:
-        row["attempts"] = job.attempt.attempt
-        row["dispatched_at_s"] = job.attempt.dispatched_at
-        row["started_at_s"] = job.attempt.started_at
-    if (end := job.end) is not None:
-        began = end.started_at
-        arrived = end.job.arrived_at if end.job.arrived_at is not None else end.submitted_at
+    if job.builder is not None:
+        row |= {"dispatched_at_s": job.dispatched_at, "started_at_s": job.started_at}
+    if isinstance(job, EndJob):
+        began = job.started_at
         row |= {
-            "attempts": end.attempts,
-            "submitted_at_s": arrived,
-            "dispatched_at_s": end.dispatched_at,
-            "started_at_s": began,
-            "finished_at_s": end.finished_at,
+            "finished_at_s": job.finished_at,
             "waiting_time_s": None if began is None else began - arrived,
-            "response_time_s": end.finished_at - arrived,
-            "reason": end.reason,
+            "response_time_s": job.finished_at - arrived,
+            "cause": job.cause.value,
+            "reason": job.reason,
         }
     return row
 
 
-def _story_of(job: LiveJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
+def _story_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
     story = row_of(job)
     story |= {"attributes": job.job.attributes, "level": job.job.level, "score": job.job.score}
     story["tries"] = [
@@ -240,12 +237,12 @@ def tried(one: Try) -> str:
     return f"on {one.builder}, came to nothing at {format_duration(round(one.at))}: {one.reason}"
 
 
-def _cells(job: LiveJob) -> list[Any]:
+def _cells(job: KnownJob) -> list[Any]:
     row = row_of(job)
     response = row.get("response_time_s")
     return [
         job.job.id,
-        coloured(job.state),
+        coloured(state_of(job)),
         row["platform"],
         job.job.kind,
         row["user"] or "",

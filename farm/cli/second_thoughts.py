@@ -26,12 +26,13 @@ from farm.cli.job_lines import standard_input
 from farm.cli.jobs import unknown
 from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import many
+from farm.core.commands import EndJob
 from farm.core.errors import InputError
-from farm.core.model import Job
+from farm.core.model import Cause, Job
 from farm.live.flaws import MAX_TEXT, flaw_of
 from farm.live.messages import Cancel
 from farm.live.operator import Operator
-from farm.live.reading import AT_ONCE, LiveJob
+from farm.live.reading import AT_ONCE, KnownJob, state_of
 
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 
@@ -72,7 +73,7 @@ def cancel(
         str | None,
         typer.Option(help="Every live job charged to this invocation: a path such as team/user."),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Kept with each job.")] = "cancelled by request",
+    reason: Annotated[str, typer.Option(help="Kept with each job.")] = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -183,7 +184,7 @@ def _live_of(operator: Operator, names: list[str]) -> tuple[list[str], int]:
     return live, len(names) - len(live)
 
 
-def _ended_of(operator: Operator, names: list[str]) -> list[LiveJob]:
+def _ended_of(operator: Operator, names: list[str]) -> list[KnownJob]:
     found = {one.job.id: one for one in operator.jobs_of(names)}
     if len(found) < len(names):
         operator.catch_up()
@@ -191,12 +192,12 @@ def _ended_of(operator: Operator, names: list[str]) -> list[LiveJob]:
     for name in names:
         if name not in found:
             raise unknown(name)
-        if found[name].end is None:
-            raise InputError(f"job {name!r} is {found[name].state}; allowed: a job that has ended")
+        if not isinstance(one := found[name], EndJob):
+            raise InputError(f"job {name!r} is {state_of(one)}; allowed: a job that has ended")
     return list(found.values())
 
 
-def _next_tries(operator: Operator, ended: list[LiveJob], *, once: bool) -> list[Job]:
+def _next_tries(operator: Operator, ended: list[KnownJob], *, once: bool) -> list[Job]:
     """Return the jobs that try these again; ``once``: not those that were tried again already."""
     numbered = [(one.job, *_stem_and_number(one.job.id)) for one in ended]
     taken: set[str] = set()

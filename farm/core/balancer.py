@@ -96,7 +96,8 @@ class FreeBuilders:
     def _clean_up(self) -> None:
         self._ranks, self._buckets, self._entries = [], {}, 0
         for state in self.all():
-            self._put(state.rank, state.builder.index)
+            if state.rank is not None:
+                self._put(state.rank, state.builder.index)
 
     def members(self) -> list[BuilderState]:
         """Return every builder of the kind, with room or not, in order of joining."""

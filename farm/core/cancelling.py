@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from farm.core.commands import FAIL_FAST, CancelJob, Command, EndJob
+from farm.core.commands import CancelJob, Command, EndJob
 from farm.core.dispatcher import Dispatcher
 from farm.core.job_book import JobBook
+from farm.core.model import Cause
 from farm.core.state import JobState, JobStatus
 
 _CANCELLING = JobStatus.CANCELLING
@@ -22,7 +23,12 @@ class Canceller:
         self.rules = book.rules
 
     def cancel(
-        self, states: Iterable[JobState], at: float, reason: str, orders: list[Command]
+        self,
+        states: Iterable[JobState],
+        at: float,
+        cause: Cause,
+        reason: str,
+        orders: list[Command],
     ) -> None:
         """End waiting jobs at once; tell the builders of running ones to stop."""
         for state in states:
@@ -32,16 +38,16 @@ class Canceller:
                 continue  # cancelled before; its execution goes on for others
             if (leader := state.leader) is not None:
                 self.book.leave(state, leader, at)
-                orders.append(self.book.end(state, at, "cancelled", reason))
+                orders.append(self.book.end(state, at, "cancelled", cause, reason))
                 if leader.abandoned and not leader.followers:
                     self._drop(leader, at, orders)
             elif state.followers:
-                self.book.hand_over(state, at, reason, orders)
+                self.book.hand_over(state, at, cause, reason, orders)
             elif state.slot is None:
                 self.dispatcher.unwait(state, state.lane, at)
-                orders.append(self.book.end(state, at, "cancelled", reason))
+                orders.append(self.book.end(state, at, "cancelled", cause, reason))
             else:
-                self._stop(state, reason, orders)
+                self._stop(state, cause, reason, orders)
 
     def fail_fast(self, at: float, orders: list[Command]) -> None:
         """Cancel the rest of each matrix of which a job failed just now, if that is the rule."""
@@ -50,21 +56,22 @@ class Canceller:
         for order in tuple(orders):
             if isinstance(order, EndJob) and order.outcome == "failed" and order.job.matrix:
                 rest = self.book.of_matrix(order.job.matrix)
-                self.cancel(rest, at, f"{FAIL_FAST}{order.job.id} failed", orders)
+                why = f"fail-fast: {order.job.id} failed"
+                self.cancel(rest, at, Cause.FAIL_FAST, why, orders)
 
     def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
-        """Give up an execution that serves nobody any more, running or waiting."""
+        """Give up an execution that serves no job any more, running or waiting."""
         if leader.slot is None:
             self.dispatcher.unwait(leader, leader.lane, at)
             self.book.forget(leader)
         else:
-            self._stop(leader, "nobody wants it any more", orders)
+            self._stop(leader, Cause.REQUESTED, "no job needs it any more", orders)
 
     @staticmethod
-    def _stop(state: JobState, reason: str, orders: list[Command]) -> None:
+    def _stop(state: JobState, cause: Cause, reason: str, orders: list[Command]) -> None:
         """Tell the builder of a running job to stop it."""
         if state.slot is not None:
             state.status = _CANCELLING
-            state.reason = reason
+            state.cause, state.reason = cause, reason
             builder = state.slot.builder.builder.id
             orders.append(CancelJob(state.job.id, state.attempts, builder, reason))

@@ -1,55 +1,52 @@
-"""Orders: what the scheduler decided. A world carries them out; nobody else decides.
+"""Commands: what the scheduler decided. A world carries them out; nothing else decides.
 
 ``EndJob`` appears exactly once for every submitted job, whatever happens to it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from functools import cache
+from typing import Final
 
 import msgspec
 
-from farm.core.model import Job, Outcome
+from farm.core.model import Cause, Job, Outcome
 
 
-class _Order(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    kind: ClassVar[str]
+class _Command(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
+    """Base of all commands; the tag is the command's name in the event log."""
 
 
-class StartJob(_Order, frozen=True, gc=False, tag="job-dispatched", tag_field="event"):
+class StartJob(_Command, frozen=True, tag="job-dispatched"):
     """Give this job to that slot, as this attempt (1 is the first)."""
 
-    kind = "job-dispatched"
     job: Job
     attempt: int
     builder: str
     slot: int
 
 
-class CancelJob(_Order, frozen=True, gc=False, tag="job-cancel-sent", tag_field="event"):
+class CancelJob(_Command, frozen=True, tag="job-cancel-sent"):
     """Stop a running attempt; the builder answers with JobFinished (cancelled, or too late)."""
 
-    kind = "job-cancel-sent"
     job: str
     attempt: int
     builder: str
     reason: str = ""
 
 
-class RequeueJob(_Order, frozen=True, gc=False, tag="job-requeued", tag_field="event"):
+class RequeueJob(_Command, frozen=True, tag="job-requeued"):
     """An attempt came to nothing; the job waits again at its old place in the queue."""
 
-    kind = "job-requeued"
     job: str
     attempt: int
     builder: str
     reason: str
 
 
-class EndJob(_Order, frozen=True, gc=False, omit_defaults=True, tag="job-ended", tag_field="event"):
+class EndJob(_Command, frozen=True, tag="job-ended"):
     """The job is over; this is its whole story. Instants are None where it never got so far."""
 
-    kind = "job-ended"
     job: Job
     outcome: Outcome
     attempts: int
@@ -59,34 +56,44 @@ class EndJob(_Order, frozen=True, gc=False, omit_defaults=True, tag="job-ended",
     started_at: float | None = None
     builder: str | None = None
     slot: int | None = None
+    #: for people
     reason: str = ""
     #: the estimated run time that the policy ordered by, seconds
     estimated_time: float | None = None
     #: another job's id whose execution served this one too (same action, in flight together)
     served_by: str | None = None
+    #: for machines
+    cause: Cause = Cause.FINISHED
 
 
-class RetireBuilder(_Order, frozen=True, gc=False, tag="builder-drained", tag_field="event"):
+class RetireBuilder(_Command, frozen=True, tag="builder-drained"):
     """The builder is empty and takes no more: shut it down; it answers with BuilderRetired."""
 
-    kind = "builder-drained"
     builder: str
 
 
-class SetAlarm(_Order, frozen=True, gc=False, tag="alarm-set", tag_field="event"):
-    """Say AlarmRang once it is this late (farm time, s): somebody is not to wait for ever."""
+class SetAlarm(_Command, frozen=True, tag="alarm-set"):
+    """Send AlarmRang at this instant (farm time, s): a job is not to wait for ever."""
 
-    kind = "alarm-set"
     rings_at: float
 
 
 Command = StartJob | CancelJob | RequeueJob | EndJob | RetireBuilder | SetAlarm
 
-FAIL_FAST = "fail-fast: "
-"""How the reason of a job begins that was cancelled because another one of its matrix failed."""
 
-IGNORED: tuple[Command, ...] = ()
-"""What handle() returns, by identity, for a fact about something that is over (a late report)."""
+class Ignored(tuple[Command, ...]):
+    """The answer to an event about something that is over (a late or repeated report): empty."""
 
-NO_COMMANDS: list[Command] = []
-"""What handle() returns for a fact that was taken in and asks for nothing. Never append to it."""
+    __slots__ = ()
+
+
+IGNORED: Final = Ignored()
+
+NO_COMMANDS: Final[tuple[Command, ...]] = ()
+"""The answer to an event that was taken in and asks for nothing."""
+
+
+@cache
+def log_name(kind: type[msgspec.Struct]) -> str:
+    """Return what an event or a command of this class is called in the event log."""
+    return str(kind.__struct_config__.tag)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from farm.core.commands import Command, RetireBuilder, StartJob
 from farm.core.explain import Decision, DecisionLog
 from farm.core.fair_share.between_lanes import goes_before
-from farm.core.matching import BuilderGroup, Lane, Matching
+from farm.core.matching import Lane, Matching
 from farm.core.model import Job
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
@@ -50,7 +50,7 @@ class Dispatcher:
 
     def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
         """Take in one job: straight to a free builder if nobody waits before it, else queue it."""
-        lane: Lane = state.lane
+        lane = state.lane
         if not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
             self._dispatch(state, slot or free_slot(builder), lane, at, orders)
@@ -170,7 +170,7 @@ class Dispatcher:
         self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
     ) -> None:
         """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
-        lanes: list[Lane] = builder.lanes
+        lanes = builder.lanes
         if self.watched:
             for lane in lanes:
                 lane.queue.slot_free(slot, at)
@@ -197,7 +197,7 @@ class Dispatcher:
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """Withdraw a builder's slots from the queues (``gone``: for good)."""
-        group: BuilderGroup = builder.group
+        group = builder.group
         group.free.withdraw(builder, gone=gone)
         if self.watched:
             for lane in group.lanes:

@@ -1,48 +1,48 @@
-"""Facts: what happened, with the time written on it. The scheduler's only input.
+"""Events: what happened, with the time written on it. The scheduler's only input.
 
-The live world stamps each fact with farm time as it takes it in (a builder's clock never
+The live world stamps each event with farm time as it takes it in (a builder's clock never
 enters an event); the simulated world writes the instant at which it happens.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
 
 import msgspec
 
-from farm.core.model import Builder, Job, Outcome
+from farm.core.model import Builder, Cause, Job, Outcome
 
 
-class _Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Base of all facts; ``kind`` is the event's name in the event log."""
+def _log_name(name: str) -> str:
+    """Return what an event's class is called in logs: ``BuilderJoined`` is ``builder-joined``."""
+    return re.sub(r"\B[A-Z]", r"-\g<0>", name).lower()
 
-    kind: ClassVar[str]
+
+class _Event(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag=_log_name, tag_field="event"
+):
+    """Base of all events; the tag is the event's name in the event log."""
 
     at: float
 
 
-class JobsSubmitted(_Fact, frozen=True, gc=False, tag="job-submitted", tag_field="event"):
+class JobsSubmitted(_Event, frozen=True, tag="job-submitted"):
     """Jobs were handed in together: they are all queued before any of them is dispatched."""
 
-    kind = "job-submitted"
     jobs: tuple[Job, ...]
 
 
-class JobStarted(_Fact, frozen=True, gc=False, tag="job-started", tag_field="event"):
+class JobStarted(_Event, frozen=True):
     """The builder began this attempt."""
 
-    kind = "job-started"
     job: str
     attempt: int
     builder: str
 
 
-class JobFinished(
-    _Fact, frozen=True, gc=False, omit_defaults=True, tag="job-finished", tag_field="event"
-):
+class JobFinished(_Event, frozen=True):
     """The builder ended this attempt."""
 
-    kind = "job-finished"
     job: str
     attempt: int
     builder: str
@@ -50,128 +50,109 @@ class JobFinished(
     reason: str = ""
 
 
-class CancelRequested(
-    _Fact, frozen=True, gc=False, omit_defaults=True, tag="cancel-requested", tag_field="event"
-):
-    """Somebody wants these jobs, this matrix or this invocation (a key path) to end."""
+class CancelRequested(_Event, frozen=True):
+    """These jobs, this matrix or this invocation (a key path) are to end.
 
-    kind = "cancel-requested"
+    An empty ``reason``: what the cause says.
+    """
+
     jobs: tuple[str, ...] = ()
     matrix: str | None = None
     invocation: tuple[str, ...] | None = None
-    reason: str = "cancelled by request"
+    reason: str = ""
+    cause: Cause = Cause.REQUESTED
 
 
-class PriorityChanged(_Fact, frozen=True, gc=False, tag="priority-changed", tag_field="event"):
+class PriorityChanged(_Event, frozen=True):
     """A waiting job gets another level, score or priority (None: unchanged)."""
 
-    kind = "priority-changed"
     job: str
     level: int | None = None
     score: float | None = None
     priority: int | None = None
 
 
-class BuilderRequested(_Fact, frozen=True, gc=False, tag="builder-requested", tag_field="event"):
+class BuilderRequested(_Event, frozen=True):
     """The provisioner asked for a builder; it is booting."""
 
-    kind = "builder-requested"
     builder: str
     pool: str
 
 
-class BuilderJoined(_Fact, frozen=True, gc=False, tag="builder-joined", tag_field="event"):
+class BuilderJoined(_Event, frozen=True):
     """A builder is up and offers its slots."""
 
-    kind = "builder-joined"
     builder: Builder
 
 
-class SlotCleaned(_Fact, frozen=True, gc=False, tag="slot-cleaned", tag_field="event"):
+class SlotCleaned(_Event, frozen=True):
     """A builder that cleans between jobs has this slot ready again."""
 
-    kind = "slot-cleaned"
     builder: str
     slot: int
 
 
-class BuilderIdle(_Fact, frozen=True, gc=False, tag="builder-idle", tag_field="event"):
+class BuilderIdle(_Event, frozen=True):
     """A builder's idle time-out ran out; the scheduler retires it if it is still idle."""
 
-    kind = "builder-idle"
     builder: str
 
 
-class DrainRequested(
-    _Fact, frozen=True, gc=False, omit_defaults=True, tag="drain-requested", tag_field="event"
-):
+class DrainRequested(_Event, frozen=True):
     """Builders whose id matches the shell pattern finish their jobs and take no more.
 
     With ``retire`` they go for good when empty; otherwise they stay until undrained.
     """
 
-    kind = "drain-requested"
     pattern: str
     retire: bool = False
 
 
-class UndrainRequested(_Fact, frozen=True, gc=False, tag="undrain-requested", tag_field="event"):
+class UndrainRequested(_Event, frozen=True):
     """Drained builders whose id matches the pattern take jobs again."""
 
-    kind = "undrain-requested"
     pattern: str
 
 
-class BuilderRetired(_Fact, frozen=True, gc=False, tag="builder-retired", tag_field="event"):
+class BuilderRetired(_Event, frozen=True):
     """A builder is gone on purpose."""
 
-    kind = "builder-retired"
     builder: str
 
 
-class BuilderLost(
-    _Fact, frozen=True, gc=False, omit_defaults=True, tag="builder-lost", tag_field="event"
-):
+class BuilderLost(_Event, frozen=True):
     """A builder is gone without notice; its attempts are void."""
 
-    kind = "builder-lost"
     builder: str
     reason: str = ""
     #: it was told to go: its attempts do not count against their jobs (``retries``)
     excused: bool = False
 
 
-class AttemptLost(
-    _Fact, frozen=True, gc=False, omit_defaults=True, tag="attempt-lost", tag_field="event"
-):
+class AttemptLost(_Event, frozen=True):
     """A builder that is still there does not know an attempt that it should be running."""
 
-    kind = "attempt-lost"
     job: str
     attempt: int
     builder: str
     reason: str = ""
 
 
-class LoadReported(_Fact, frozen=True, gc=False, tag="load-reported", tag_field="event"):
+class LoadReported(_Event, frozen=True):
     """A builder says whether it has room for heavy jobs (the heavy-light balancer)."""
 
-    kind = "load-reported"
     builder: str
     load: float
     overloaded: bool
 
 
-class AlarmRang(_Fact, frozen=True, gc=False, tag="alarm-rang", tag_field="event"):
+class AlarmRang(_Event, frozen=True):
     """The instant has come that a SetAlarm order asked for."""
 
-    kind = "alarm-rang"
 
-
-class PoolPlanned(_Fact, frozen=True, gc=False, tag="pool-planned", tag_field="event"):
+class PoolPlanned(_Event, frozen=True):
     """The provisioner decided how many builders a pool should have (a record, not an order)."""
 
-    kind = "pool-planned"
     pool: str
     desired: int
     requested: int
@@ -179,16 +160,13 @@ class PoolPlanned(_Fact, frozen=True, gc=False, tag="pool-planned", tag_field="e
     waiting: int
 
 
-class EstimateMade(
-    _Fact, frozen=True, gc=False, omit_defaults=True, tag="estimate-made", tag_field="event"
-):
-    """A dispatch-time estimate was given to somebody (a record, not an order).
+class EstimateMade(_Event, frozen=True):
+    """A dispatch-time estimate was given (a record that asks for nothing).
 
     ``dispatch_at`` is the estimate as an instant (of a distribution: its median); None: no builder
     can run the job. ``asked_at``: when it was asked for, if that was earlier than ``at``.
     """
 
-    kind = "estimate-made"
     job: str
     #: who estimated: a rule set of the dispatch estimator, or ``rollout``
     rules: str

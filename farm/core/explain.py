@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.matching import Lane
+from farm.core.matching import Lane, by_rank
 from farm.core.platform_queue import PlainQueue
 from farm.core.state import JobState, JobStatus, Slot
 
@@ -49,7 +49,7 @@ class Decision(msgspec.Struct, frozen=True):
         else:
             competing = list(islice(queue.in_order(), _SHOWN + 1))
         others = [other for other in competing if other is not state][:_SHOWN]
-        free = sorted((b.rank, b.builder.index, b.builder.id) for b in lane.free_builders(_SHOWN))
+        free = sorted((*by_rank(b), b.builder.id) for b in lane.free_builders(_SHOWN))
         return cls(
             at=at,
             job=state.job.id,

@@ -19,6 +19,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import cast
 
 from farm.core.balancer import Ranking
 from farm.core.commands import Command, SetAlarm
@@ -132,7 +133,7 @@ class FastestDispatcher(Dispatcher):
         if slot.running is None:
             return
         builder = slot.builder
-        group: SpeedGroup = builder.group
+        group = cast("SpeedGroup", builder.group)
         self._dispatches += 1
         expected = at + self._estimate(slot.running.job, builder.builder)
         self._ends[slot] = end = (expected, self._dispatches)
@@ -142,7 +143,7 @@ class FastestDispatcher(Dispatcher):
     def _forget(self, slot: Slot) -> None:
         end = self._ends.pop(slot, None)
         if end is not None:
-            group: SpeedGroup = slot.builder.group
+            group = cast("SpeedGroup", slot.builder.group)
             del group.ends[bisect_left(group.ends, end)]
             del group.slots[end[1]]
 
@@ -244,7 +245,7 @@ class FastestDispatcher(Dispatcher):
         sides: dict[int, _Sides] = {}
         waiting = 0
         for state in states:
-            lane: Lane = state.lane
+            lane = state.lane
             free, full = sides.get(id(lane)) or sides.setdefault(id(lane), _sides(lane))
             best = self._first_to_end(state, free)
             if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook, orders):

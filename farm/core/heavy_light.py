@@ -12,6 +12,7 @@ dispatch from a lane of heavy jobs, one of them competes for the next free slot 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
 from farm.core.balancer import Ranking
 from farm.core.commands import Command, SetAlarm
@@ -152,7 +153,7 @@ class HeavyLightDispatcher(Dispatcher):
 
     def _switch(self, builder: BuilderState, at: float) -> None:
         """Let the builder serve light lanes only, or all; trees hear of its free slots."""
-        group: WeighedGroup = builder.group
+        group = _group(builder)
         builder.lanes = group.light_lanes if builder.overloaded else group.lanes
         if not self.watched or not builder.accepts:
             return
@@ -165,7 +166,7 @@ class HeavyLightDispatcher(Dispatcher):
                         lane.queue.slot_free(slot, at)
 
     def _place(self, builder: BuilderState) -> None:
-        group: WeighedGroup = builder.group
+        group = _group(builder)
         if builder.rank is None or builder.overloaded:
             group.calm.discard(builder)
         else:
@@ -211,7 +212,7 @@ class HeavyLightDispatcher(Dispatcher):
         slot.cleaning = builder.builder.cleans
         self._weigh(builder, at)
         super().attempt_over(slot, at, orders)
-        self._fill_heavy(builder.group, at, orders)
+        self._fill_heavy(_group(builder), at, orders)
 
     def open_slot(
         self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
@@ -225,7 +226,7 @@ class HeavyLightDispatcher(Dispatcher):
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """The builder takes no more jobs."""
         super().close(builder, at, gone=gone)
-        builder.group.calm.discard(builder)
+        _group(builder).calm.discard(builder)
 
     def reoffer(self, builder: BuilderState, at: float) -> None:
         """Offer a builder whose state was restored."""
@@ -233,7 +234,7 @@ class HeavyLightDispatcher(Dispatcher):
         for lane in self._heavy(builder):
             lane.since = max(lane.since, at)
         if builder.overloaded:
-            builder.lanes = builder.group.light_lanes
+            builder.lanes = _group(builder).light_lanes
         self._place(builder)
 
     # --- letting heavy jobs in --------------------------------------------------------------
@@ -249,7 +250,7 @@ class HeavyLightDispatcher(Dispatcher):
         builder.overloaded = overloaded
         self._switch(builder, at)
         self._weigh(builder, at)
-        self._fill_heavy(builder.group, at, orders)
+        self._fill_heavy(_group(builder), at, orders)
 
     def alarm_rang(self, at: float, orders: list[Command]) -> None:
         """Heavy jobs may have been held long enough."""
@@ -280,8 +281,7 @@ class HeavyLightDispatcher(Dispatcher):
 
     @staticmethod
     def _heavy(builder: BuilderState) -> list[HeavyLane]:
-        group: WeighedGroup = builder.group
-        return group.heavy_lanes
+        return _group(builder).heavy_lanes
 
     def _overdue(self, lane: HeavyLane, at: float) -> bool:
         return lane.waiting > 0 and at >= lane.since + self._hold_at_most
@@ -293,3 +293,8 @@ class HeavyLightDispatcher(Dispatcher):
             if at < rings_at < float("inf"):
                 self._rings_at = rings_at
                 orders.append(SetAlarm(rings_at))
+
+
+def _group(builder: BuilderState) -> WeighedGroup:
+    """Return a builder's group, as this balancer's matching makes them."""
+    return cast("WeighedGroup", builder.group)

@@ -9,7 +9,7 @@ from farm.core.commands import Command, EndJob
 from farm.core.dispatcher import Dispatcher
 from farm.core.estimator import Estimator
 from farm.core.matching import Lane
-from farm.core.model import Job, Outcome
+from farm.core.model import Cause, Job, Outcome
 from farm.core.rules import SchedulingRules
 from farm.core.state import JobState, JobStatus
 
@@ -48,7 +48,7 @@ class JobBook:
             own_key = rules.policy(job, estimate, at, serial)
         else:  # what will run is the leader's, and so is its age; how urgent it is, the job's own
             own_key = rules.policy(job, leader.estimated_time, leader.submitted_at, serial)
-        state = JobState(job, serial, (-job.level, own_key, serial), at, estimate, lane)
+        state = JobState(job, serial, (-job.level, own_key, serial), at, estimate, lane=lane)
         if rules.path is not None:
             state.path = rules.path(job)
         if leader is not None:
@@ -80,15 +80,22 @@ class JobBook:
         leader.lane.queue.joined(state, at)
 
     def end_all(
-        self, state: JobState, at: float, outcome: Outcome, reason: str, orders: list[Command]
+        self,
+        state: JobState,
+        at: float,
+        outcome: Outcome,
+        cause: Cause,
+        reason: str,
+        orders: list[Command],
     ) -> None:
         """End a job and those that its execution served."""
         if state.abandoned:
             self.forget(state)
         else:
-            orders.append(self.end(state, at, outcome, reason))
+            orders.append(self.end(state, at, outcome, cause, reason))
         if state.followers:
-            orders.extend(self.end(f, at, outcome, reason, state) for f in state.followers)
+            ends = (self.end(f, at, outcome, cause, reason, state) for f in state.followers)
+            orders.extend(ends)
             state.followers = ()  # they know each other: no work for the cycle collector
 
     def end(
@@ -96,6 +103,7 @@ class JobBook:
         state: JobState,
         at: float,
         outcome: Outcome,
+        cause: Cause,
         reason: str,
         served_by: JobState | None = None,
     ) -> EndJob:
@@ -120,10 +128,11 @@ class JobBook:
             reason,
             state.estimated_time,
             None if served_by is None else served_by.job.id,
+            cause,
         )
 
     def forget(self, state: JobState) -> None:
-        """Take a job out of the book; whoever it was for has been told."""
+        """Take a job out of the book without ending it."""
         job = state.job
         self.by_id.pop(job.id, None)
         if job.matrix is not None and (members := self._matrices.get(job.matrix)) is not None:
@@ -138,10 +147,12 @@ class JobBook:
         leader.lane.queue.left(follower, at)
         leader.followers = tuple(f for f in leader.followers if f is not follower)
 
-    def hand_over(self, leader: JobState, at: float, reason: str, orders: list[Command]) -> None:
+    def hand_over(
+        self, leader: JobState, at: float, cause: Cause, reason: str, orders: list[Command]
+    ) -> None:
         """Cancel a job whose execution serves others too: they keep the execution."""
         if leader.slot is not None:
-            orders.append(self.end(leader, at, "cancelled", reason))
+            orders.append(self.end(leader, at, "cancelled", cause, reason))
             leader.lane.queue.left(leader, at)
             leader.abandoned = True
             self.enter(leader)  # its attempt still reports under this name, and others may join
@@ -150,7 +161,7 @@ class JobBook:
         self.dispatcher.unwait(leader, lane, at)
         heir, *rest = leader.followers
         leader.followers = ()
-        orders.append(self.end(leader, at, "cancelled", reason))
+        orders.append(self.end(leader, at, "cancelled", cause, reason))
         heir.leader, heir.followers = None, tuple(rest)
         for follower in rest:
             follower.leader = heir

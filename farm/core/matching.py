@@ -8,6 +8,7 @@ for a job, or the best job for a builder, is a look at the tops of a few heaps.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from math import inf
 
 from farm.core.balancer import FreeBuilders, Ranking
 from farm.core.model import Builder, Platform
@@ -50,7 +51,7 @@ class Lane:
 
 def by_rank(state: BuilderState) -> tuple[float, int]:
     """Return what the balancer compares free builders by: the rank, then the index."""
-    return state.rank, state.builder.index
+    return inf if state.rank is None else state.rank, state.builder.index
 
 
 class BuilderGroup:

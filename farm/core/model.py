@@ -8,12 +8,37 @@ form and the event log's form.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Literal
 
 import msgspec
 
 Outcome = Literal["succeeded", "failed", "cancelled"]
 """How a job ends. Every submitted job ends exactly once, with exactly one of these."""
+
+
+class Cause(Enum):
+    """Why a job ends as it does; statistics go by it. ``text`` is the same for people."""
+
+    FINISHED = "finished"  #: its attempt succeeded
+    FAILED = "failed"  #: its attempt failed
+    LOST = "lost"  #: its attempts came to nothing more often than it may be tried again
+    REQUESTED = "requested"  #: an operator, or the load, had it cancelled
+    FAIL_FAST = "fail-fast"  #: another job of its matrix failed
+    UNRUNNABLE = "unrunnable"  #: no builder will ever be able to run it
+    STOPPED = "stopped"  #: the run was stopped
+
+    @property
+    def text(self) -> str:
+        """Return what is said where no reason is given; empty: the outcome says it all."""
+        return _TEXTS.get(self.value, "")
+
+
+_TEXTS = {
+    "requested": "cancelled by request",
+    "unrunnable": "no builder will ever be able to run it",
+    "stopped": "the run was stopped",
+}
 
 
 class Platform(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from farm.core.dispatcher import Dispatcher
 from farm.core.failures import FailureRules, judge
 from farm.core.job_book import JobBook
 from farm.core.matching import Lane
+from farm.core.model import Cause
 from farm.core.state import JobState, JobStatus, Slot
 
 
@@ -70,19 +71,21 @@ class Requeuer:
         state = slot.running
         if state is None:
             return None
-        lane: Lane = state.lane
+        lane = state.lane
         if self.dispatcher.watched:
             lane.queue.ended(state, slot, at, completed=False)
         if state.status is JobStatus.CANCELLING:
-            self.book.end_all(state, at, "cancelled", state.reason, orders)
+            self.book.end_all(state, at, "cancelled", state.cause, state.reason, orders)
             return None
+        cause = Cause.FAILED
         if again is None:
+            cause = Cause.LOST
             state.losses += 1
             again = state.losses <= self.rules.retries
             if not again:
                 reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
         if not again:
-            self.book.end_all(state, at, "failed", reason, orders)
+            self.book.end_all(state, at, "failed", cause, reason, orders)
             return None
         orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
         self.dispatcher.wait(state, lane, at)

@@ -9,8 +9,8 @@ from farm.core.fair_share.queue import FairShareQueue
 from farm.core.matching import Lane
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import BuilderView, FarmSnapshot, JobView
-from farm.core.state import JobState, JobStatus
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord, plain_key
+from farm.core.state import BuilderLife, JobState, JobStatus, builder_life, job_life
 
 
 def restored(
@@ -20,7 +20,7 @@ def restored(
     *,
     rekey: bool = False,
 ) -> Scheduler:
-    """Return a scheduler that goes on from the snapshot: the same facts give the same orders.
+    """Return a scheduler that goes on from the snapshot: the same events give the same commands.
 
     ``rekey``: the rules differ from those that the snapshot was taken under, so the jobs are
     ordered and charged anew, in the order of their submission (a what-if on a running farm).
@@ -40,72 +40,48 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         _put_builder(scheduler, builder)
     for platform, heavy, _ in snapshot.trees:
         scheduler.dispatcher.matching.lane(platform, heavy=heavy)
-    views = (*snapshot.running, *snapshot.waiting)
-    keys = {view.serial: _plain(view.key) for view in views}
-    named = {view.job.id: view for view in views}
-    for view in sorted(views, key=lambda view: view.serial):
-        job, serial = view.job, view.serial
+    records = (*snapshot.running, *snapshot.waiting)
+    keys = {record.serial: plain_key(record.key) for record in records}
+    named = {record.job.id: record for record in records}
+    for record in sorted(records, key=lambda record: record.serial):
+        job, serial = record.job, record.serial
         # asked also where the old keys stand: a policy may remember matrices that it has seen
-        runs = view if view.leader is None else named[view.leader]
+        runs = record if record.leader is None else named[record.leader]
         key = rules.policy(job, runs.estimated_time, runs.submitted_at, serial)
         if rekey:
             keys[serial] = (-job.level, key, serial)
-    states = [_put_job(scheduler, view, keys[view.serial], rekey=rekey) for view in views]
+    states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]
     scheduler.jobs.clear()
     for state in sorted(states, key=lambda state: state.serial):
         scheduler.book.enter(state)  # whoever cancels many does so in the order of submission
     _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
 
 
-def _plain(key: Any) -> Any:
-    """Return a key as it was before it went through JSON: lists are tuples."""
-    return tuple(_plain(part) for part in key) if isinstance(key, list | tuple) else key
-
-
-def _put_builder(scheduler: Scheduler, view: BuilderView) -> None:
-    state = scheduler.add_builder(view.builder, view.joined_at)
-    state.active_at = view.active_at
-    state.draining, state.retiring = view.draining, view.retiring
-    state.retired, state.overloaded = view.retired, view.overloaded
-    state.failures, state.failed = view.failures, view.failed
-    closed = view.draining or view.retired or view.failed
-    state.accepts = view.builder.takes_jobs and not closed
-    for number in view.cleaning:
+def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
+    state = scheduler.add_builder(record.builder, record.joined_at)
+    for name, value in zip(BuilderLife.__struct_fields__, builder_life(record), strict=True):
+        setattr(state, name, value)
+    state.accepts = state.takes_jobs
+    for number in record.cleaning:
         state.slots[number].cleaning = True
-    state.pool.stopping += view.retired
-    state.busy = len(view.cleaning)
-    state.pool.busy_slots += len(view.cleaning)
+    state.pool.stopping += record.retired
+    state.busy = len(record.cleaning)
+    state.pool.busy_slots += len(record.cleaning)
 
 
-def _put_job(scheduler: Scheduler, view: JobView, key: Any, *, rekey: bool) -> JobState:
-    job, rules = view.job, scheduler.rules
-    path = view.path
+def _put_job(scheduler: Scheduler, record: JobRecord, key: Any, *, rekey: bool) -> JobState:
+    job, rules = record.job, scheduler.rules
+    lane = scheduler.dispatcher.matching.lane(job.platform, heavy=job.heavy)
+    state = JobState(*job_life(record), lane=lane)
+    state.key = key
     if rekey:
-        path = () if rules.path is None else rules.path(job)
-    state = JobState(
-        job,
-        view.serial,
-        key,
-        view.submitted_at,
-        view.estimated_time,
-        scheduler.dispatcher.matching.lane(job.platform, heavy=job.heavy),
-        path=path,
-        attempts=view.attempts,
-        dispatched_at=view.dispatched_at,
-        started_at=view.started_at,
-        abandoned=view.abandoned,
-        reason=view.reason,
-        failures=view.failures,
-        resets=view.resets,
-        losses=view.losses,
-    )
-    if view.leader is not None:
-        leader = scheduler.jobs[view.leader]
+        state.path = () if rules.path is None else rules.path(job)
+    if record.leader is not None:
+        leader = scheduler.jobs[record.leader]
         state.leader = leader
         leader.followers = (*leader.followers, state)
-    elif view.builder is not None and view.slot is not None:
-        state.status = JobStatus(view.status)
-        slot = scheduler.builders[view.builder].slots[view.slot]
+    elif record.builder is not None and record.slot is not None:
+        slot = scheduler.builders[record.builder].slots[record.slot]
         state.slot, slot.running = slot, state
         slot.builder.busy += 1
         slot.builder.pool.busy_slots += 1

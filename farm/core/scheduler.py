@@ -21,13 +21,14 @@ from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.job_book import JobBook
 from farm.core.matching import Lane
-from farm.core.model import Builder
+from farm.core.model import Builder, Cause
 from farm.core.requeueing import Requeuer
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 _RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING
+_CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED}
 
 
 class Scheduler:
@@ -126,11 +127,13 @@ class Scheduler:
         if self.dispatcher.watched:
             queue = state.lane.queue
             queue.ended(state, slot, at, completed=outcome != "cancelled")
-        reason = event.reason or (state.reason if outcome == "cancelled" else "")
+        cause, reason = _CAUSES.get(outcome, state.cause), event.reason
+        if outcome == "cancelled":
+            reason = reason or state.reason
         if state.followers or state.abandoned:
-            self.book.end_all(state, at, outcome, reason, orders)
+            self.book.end_all(state, at, outcome, cause, reason, orders)
         else:
-            orders.append(self.book.end(state, at, outcome, reason))
+            orders.append(self.book.end(state, at, outcome, cause, reason))
         if outcome == "failed":
             self.canceller.fail_fast(at, orders)
         self.dispatcher.attempt_over(slot, at, orders)
@@ -151,7 +154,8 @@ class Scheduler:
         if (path := event.invocation) is not None:
             wanted.extend(s for s in self.jobs.values() if s.path[: len(path)] == path)
         orders: list[Command] = []
-        self.canceller.cancel(wanted, event.at, event.reason, orders)
+        reason = event.reason or event.cause.text
+        self.canceller.cancel(wanted, event.at, event.cause, reason, orders)
         return orders or IGNORED
 
     def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
@@ -197,7 +201,9 @@ class Scheduler:
         pool.builders += 1
         pool.slots += builder.slots
         group = self.dispatcher.matching.group(builder)
-        state = self.builders[builder.id] = BuilderState(builder, at, group, pool)
+        state = self.builders[builder.id] = BuilderState(
+            builder, at, at, group=group, pool=pool, lanes=group.lanes
+        )
         group.free.register(state)
         return state
 

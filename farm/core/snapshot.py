@@ -15,71 +15,45 @@ from farm.core.fair_share.memory import TreeMemory
 from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Builder, Job, Platform
 from farm.core.scheduler import Scheduler
-from farm.core.state import BuilderState, JobState, PoolCounts
+from farm.core.state import (
+    BuilderLife,
+    BuilderState,
+    JobLife,
+    JobState,
+    PoolCounts,
+    builder_life,
+    job_life,
+)
 
 BuilderCondition = Literal["idle", "building", "draining", "cleaning", "failed", "stopping"]
 
 
-class JobView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A live job. Waiting ones have no ``builder``; followers share their leader's execution."""
+class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
+    """A live job as a value: whom it relates to stands as ids.
 
-    job: Job
-    serial: int
-    key: tuple[Any, ...]
-    submitted_at: float
-    estimated_time: float
-    status: str
-    path: tuple[str, ...] = ()
-    attempts: int = 0
+    Waiting ones have no ``builder``; followers share their leader's execution.
+    """
+
     builder: str | None = None
     slot: int | None = None
-    dispatched_at: float | None = None
-    started_at: float | None = None
     leader: str | None = None
-    abandoned: bool = False
-    reason: str = ""
     #: what an attempt is expected to take on its builder, seconds (while it is on one)
     expected_time: float | None = None
-    #: see JobState
-    failures: int = 0
-    resets: int = 0
-    losses: int = 0
 
 
-class BuilderView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A builder that is there."""
+class BuilderRecord(BuilderLife, eq=True, kw_only=True, omit_defaults=True):
+    """A builder that is there, as a value."""
 
-    builder: Builder
     condition: BuilderCondition
-    joined_at: float
-    active_at: float
     #: slots that run a job
     running: int = 0
     #: numbers of the slots that are being cleaned
     cleaning: tuple[int, ...] = ()
-    draining: bool = False
-    retiring: bool = False
-    retired: bool = False
-    overloaded: bool = False
-    #: see BuilderState
-    failures: int = 0
-    failed: bool = False
 
     @property
     def busy(self) -> int:
         """Slots that run a job or are being cleaned."""
         return self.running + len(self.cleaning)
-
-
-class PoolView(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of a pool; ``requested`` maps builders that boot to when they were asked for."""
-
-    name: str
-    builders: int = 0
-    slots: int = 0
-    busy_slots: int = 0
-    idle_builders: int = 0
-    requested: dict[str, float] = {}
 
 
 class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +64,10 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     at: float
-    waiting: tuple[JobView, ...]
-    running: tuple[JobView, ...]
-    builders: tuple[BuilderView, ...]
-    pools: tuple[PoolView, ...]
+    waiting: tuple[JobRecord, ...]
+    running: tuple[JobRecord, ...]
+    builders: tuple[BuilderRecord, ...]
+    pools: tuple[PoolCounts, ...]
     #: serial of the last job taken in
     serial: int
     #: what each platform's fair-share tree remembers
@@ -104,25 +78,28 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
     """Take a snapshot: O(n log n) in the waiting jobs; the scheduler is not touched."""
     lanes = scheduler.dispatcher.matching.lanes
-    waiting: list[JobView] = []
+    waiting: list[JobRecord] = []
     for lane in lanes:
         for state in lane.queue.in_order():
-            waiting.append(_job_view(state))
-            waiting.extend(_job_view(follower) for follower in state.followers)
+            waiting.append(job_record(state))
+            waiting.extend(job_record(follower) for follower in state.followers)
     estimate = scheduler.estimator.estimate
     busy = [s for s in scheduler.jobs.values() if s.slot is not None]
     busy.sort(key=lambda s: (s.dispatched_at or 0.0, s.serial))
     running = [
-        view
+        record
         for s in busy
-        for view in (_job_view(s, estimate), *(_job_view(f) for f in s.followers))
+        for record in (job_record(s, estimate), *(job_record(f) for f in s.followers))
     ]
     return FarmSnapshot(
         at=at,
         waiting=tuple(waiting),
         running=tuple(running),
-        builders=tuple(builder_view(state) for state in scheduler.builders.values()),
-        pools=tuple(_pool_view(pool) for pool in scheduler.pools.values()),
+        builders=tuple(builder_record(state) for state in scheduler.builders.values()),
+        pools=tuple(
+            msgspec.structs.replace(pool, requested=dict(pool.requested))
+            for pool in scheduler.pools.values()
+        ),
         serial=scheduler.book.serial,
         trees=tuple(
             (lane.platform, lane.heavy, lane.queue.memory())
@@ -132,32 +109,18 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
     )
 
 
-def _job_view(state: JobState, estimate: Callable[[Job, Builder], float] | None = None) -> JobView:
-    slot = state.slot
-    expected = None
-    if slot is not None and estimate is not None:
-        expected = estimate(state.job, slot.builder.builder)
-    return JobView(
-        job=state.job,
-        serial=state.serial,
-        key=state.key,
-        submitted_at=state.submitted_at,
-        estimated_time=state.estimated_time,
-        status=state.status.value,
-        path=state.path,
-        attempts=state.attempts,
-        builder=None if slot is None else slot.builder.builder.id,
-        slot=None if slot is None else slot.number,
-        dispatched_at=state.dispatched_at,
-        started_at=state.started_at,
-        leader=None if state.leader is None else state.leader.job.id,
-        abandoned=state.abandoned,
-        reason=state.reason,
-        expected_time=expected,
-        failures=state.failures,
-        resets=state.resets,
-        losses=state.losses,
-    )
+def job_record(
+    state: JobState, estimate: Callable[[Job, Builder], float] | None = None
+) -> JobRecord:
+    """Return a job as it is now; ``estimate``: what it is expected to take on its builder."""
+    record, slot = JobRecord(*job_life(state)), state.slot
+    if slot is not None:
+        builder = slot.builder.builder
+        record.builder, record.slot = builder.id, slot.number
+        record.expected_time = None if estimate is None else estimate(state.job, builder)
+    if state.leader is not None:
+        record.leader = state.leader.job.id
+    return record
 
 
 def condition_of(state: BuilderState) -> BuilderCondition:
@@ -176,30 +139,16 @@ def condition_of(state: BuilderState) -> BuilderCondition:
     return "cleaning"
 
 
-def builder_view(state: BuilderState) -> BuilderView:
+def builder_record(state: BuilderState) -> BuilderRecord:
     """Return a builder as it is now."""
-    return BuilderView(
-        builder=state.builder,
+    return BuilderRecord(
+        *builder_life(state),
         condition=condition_of(state),
-        joined_at=state.joined_at,
-        active_at=state.active_at,
         running=sum(slot.running is not None for slot in state.slots),
         cleaning=tuple(slot.number for slot in state.slots if slot.cleaning),
-        draining=state.draining,
-        retiring=state.retiring,
-        retired=state.retired,
-        overloaded=state.overloaded,
-        failures=state.failures,
-        failed=state.failed,
     )
 
 
-def _pool_view(pool: PoolCounts) -> PoolView:
-    return PoolView(
-        name=pool.name,
-        builders=pool.builders,
-        slots=pool.slots,
-        busy_slots=pool.busy_slots,
-        idle_builders=pool.idle_builders,
-        requested=dict(pool.requested),
-    )
+def plain_key(key: Any) -> Any:
+    """Return a sort key as it was before it went through JSON: lists are tuples."""
+    return tuple(plain_key(part) for part in key) if isinstance(key, list | tuple) else key

@@ -1,16 +1,20 @@
 """The scheduler's working memory: what it knows of each live job, builder and slot.
 
-Only the scheduler and the queues that it owns write these; everybody else sees snapshots.
+Only the scheduler and the queues that it owns write these; all others see snapshots.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Cause, Job
+
+if TYPE_CHECKING:
+    from farm.core.matching import BuilderGroup, Lane
 
 
 class JobStatus(Enum):
@@ -23,8 +27,11 @@ class JobStatus(Enum):
     CANCELLING = "cancelling"  #: the builder was told to stop it
 
 
-class JobState(msgspec.Struct, eq=False):
-    """A live job.
+class JobLife(msgspec.Struct, eq=False):
+    """What is known of a live job, but for its relations to others.
+
+    The scheduler's memory (``JobState``) and every snapshot of it (``JobRecord``) have these
+    fields; a field added here is saved, shown and restored without further ado.
 
     ``key`` orders the waiting jobs of one queue: ``(-level, policy key, serial)``, smallest first.
     It is fixed when the job is queued, so a job that is requeued returns to its old place.
@@ -37,29 +44,35 @@ class JobState(msgspec.Struct, eq=False):
     submitted_at: float
     #: estimated run time that the policy ordered by, seconds
     estimated_time: float
-    #: the Lane of its platform
-    lane: Any
     #: invocation path, outermost first; () = no fair share
     path: tuple[str, ...] = ()
     status: JobStatus = JobStatus.ARRIVING
     #: attempts begun so far
     attempts: int = 0
-    slot: Slot | None = None
     dispatched_at: float | None = None
     started_at: float | None = None
-    #: jobs with the same action that this execution serves too
-    followers: tuple[JobState, ...] = ()
-    #: the job whose execution serves this one (None: it has its own)
-    leader: JobState | None = None
     #: it was cancelled itself, but its execution goes on for its followers
     abandoned: bool = False
-    #: why it is being cancelled, if it is
+    #: why it is being cancelled, if it is: for people, and for machines
     reason: str = ""
+    cause: Cause = Cause.REQUESTED
     #: attempts that failed, and how often it was tried again because of that (judged failures)
     failures: int = 0
     resets: int = 0
     #: attempts that were lost and count against it (``retries``)
     losses: int = 0
+
+
+class JobState(JobLife, eq=False, kw_only=True):
+    """A live job in the scheduler's memory."""
+
+    #: where the jobs of its platform wait
+    lane: Lane
+    slot: Slot | None = None
+    #: jobs with the same action that this execution serves too
+    followers: tuple[JobState, ...] = ()
+    #: the job whose execution serves this one (None: it has its own)
+    leader: JobState | None = None
 
     def __lt__(self, other: JobState) -> bool:
         """Void and live heap entries of one job have equal keys; any fixed order will do."""
@@ -79,33 +92,21 @@ class Slot:
         self.cleaning = False
 
 
-class PoolCounts:
+class PoolCounts(msgspec.Struct):
     """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
 
-    __slots__ = (
-        "accepting",
-        "builders",
-        "busy_slots",
-        "idle_builders",
-        "name",
-        "requested",
-        "slots",
-        "stopping",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        #: builders asked for and not yet there, with the instant of the request
-        self.requested: dict[str, float] = {}
-        #: builders that joined and are not gone
-        self.builders = 0
-        self.slots = 0
-        self.busy_slots = 0
-        #: builders that take jobs, and those of them with no busy slot
-        self.accepting = 0
-        self.idle_builders = 0
-        #: builders that were ordered to go and are not gone yet
-        self.stopping = 0
+    name: str
+    #: builders asked for and not yet there, with the instant of the request
+    requested: dict[str, float] = {}
+    #: builders that joined and are not gone
+    builders: int = 0
+    slots: int = 0
+    busy_slots: int = 0
+    #: builders that take jobs, and those of them with no busy slot
+    accepting: int = 0
+    idle_builders: int = 0
+    #: builders that were told to go and are not gone yet
+    stopping: int = 0
 
     def opens(self, builder: BuilderState) -> None:
         """One of the builders takes jobs from now on."""
@@ -118,53 +119,52 @@ class PoolCounts:
         self.idle_builders -= builder.busy == 0
 
 
-class BuilderState:
-    """A builder that has joined and is not gone."""
+class BuilderLife(msgspec.Struct, eq=False):
+    """What is known of a builder that is there, but for its slots; see ``JobLife``."""
 
-    __slots__ = (
-        "accepts",
-        "active_at",
-        "builder",
-        "busy",
-        "draining",
-        "failed",
-        "failures",
-        "group",
-        "joined_at",
-        "lanes",
-        "overloaded",
-        "pool",
-        "rank",
-        "retired",
-        "retiring",
-        "slots",
-    )
+    builder: Builder
+    joined_at: float
+    #: when it last took or finished a job, or joined
+    active_at: float
+    draining: bool = False
+    #: told to go when empty
+    retiring: bool = False
+    #: RetireBuilder was sent
+    retired: bool = False
+    #: takes light jobs only (heavy-light), or said so (LoadReported)
+    overloaded: bool = False
+    #: attempts that failed here since one succeeded (judged failures), and whether it was
+    #: taken out of service for them
+    failures: int = 0
+    failed: bool = False
 
-    def __init__(self, builder: Builder, joined_at: float, group: Any, pool: PoolCounts) -> None:
-        self.builder = builder
-        self.joined_at = joined_at
-        #: the builders of its kind (a BuilderGroup), and the numbers of its pool
-        self.group = group
-        self.pool = pool
-        #: the lanes that its slots serve now: its group's, or some of them
-        self.lanes: list[Any] = [] if group is None else group.lanes
-        self.slots = [Slot(self, number) for number in range(builder.slots)]
-        #: slots that run a job or are being cleaned
-        self.busy = 0
-        #: takes jobs (it may still be full): neither broken, draining nor retired
-        self.accepts = builder.takes_jobs
-        #: when it last took or finished a job, or joined
-        self.active_at = joined_at
-        #: its rank among the free builders (smallest is best); None: takes nothing now
-        self.rank: Any = None
-        self.draining = False
-        #: told to go when empty
-        self.retiring = False
-        #: RetireBuilder was ordered
-        self.retired = False
-        #: attempts that failed here since one succeeded (judged failures), and whether it was
-        #: taken out of service for them
-        self.failures = 0
-        self.failed = False
-        #: takes light jobs only (heavy-light), or said so (LoadReported)
-        self.overloaded = False
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether it takes jobs (it may still be full)."""
+        return self.builder.takes_jobs and not (self.draining or self.retired or self.failed)
+
+
+class BuilderState(BuilderLife, eq=False, kw_only=True):
+    """A builder that has joined and is not gone, in the scheduler's memory."""
+
+    #: the builders of its kind
+    group: BuilderGroup
+    pool: PoolCounts
+    #: the lanes that its slots serve now: its group's, or some of them
+    lanes: list[Lane] = []
+    slots: list[Slot] = []
+    #: slots that run a job or are being cleaned
+    busy: int = 0
+    #: ``takes_jobs``, kept at hand
+    accepts: bool = True
+    #: its rank among the free builders (smallest is best); None: takes nothing now
+    rank: float | None = None
+
+    def __post_init__(self) -> None:
+        self.slots = [Slot(self, number) for number in range(self.builder.slots)]
+        self.accepts = self.builder.takes_jobs
+
+
+job_life = attrgetter(*JobLife.__struct_fields__)
+builder_life = attrgetter(*BuilderLife.__struct_fields__)
+"""The values of these fields, in order: what makes a record of a state, or a state of a record."""

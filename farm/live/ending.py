@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from farm.core.events import CancelRequested
+from farm.core.model import Cause
 from farm.core.state import JobState
 from farm.live.fleet import Fleet
 from farm.live.intake import Intake
@@ -56,7 +57,7 @@ class Ending:
             jobs = tuple(state.job.id for state in states)
             self._over_at = min(self._over_at, now + LAST_CHANCE)
         if jobs:
-            self._cancel(at, jobs, "the run was stopped")
+            self._cancel(at, jobs, Cause.STOPPED)
 
     def _give_up_hopeless(self, at: float) -> None:
         """When the load is done, nothing runs and nobody is coming: cancel what nobody can run."""
@@ -69,7 +70,7 @@ class Ending:
             return
         jobs = tuple(state.job.id for state in waiting if not self._is_runnable(state))
         if jobs:
-            self._cancel(at, jobs, "no builder will ever be able to run it")
+            self._cancel(at, jobs, Cause.UNRUNNABLE)
 
     def _is_runnable(self, state: JobState) -> bool:
         return any(
@@ -77,8 +78,8 @@ class Ending:
             for builder in self._book.builders.values()
         )
 
-    def _cancel(self, at: float, jobs: tuple[str, ...], reason: str) -> None:
-        self._intake.facts.append(CancelRequested(at, jobs=jobs, reason=reason))
+    def _cancel(self, at: float, jobs: tuple[str, ...], cause: Cause) -> None:
+        self._intake.facts.append(CancelRequested(at, jobs=jobs, cause=cause))
 
 
 class StayingUp:

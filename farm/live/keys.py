@@ -11,12 +11,11 @@ inbox                  stream   everything reported to the scheduler; field ``m`
 platforms              set      names of the platforms that ever had a pending queue
 pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
                                 job id): ZCARD is the queue's depth, ZRANGE 0 0 its head
-jobs                   hash     job id -> Job (JSON), for every job that has not ended
-standings              hash     job id -> Standing (JSON), for the same jobs: what a scheduler that
-                                starts again must know of them (a farm that stays up)
-lives                  hash     builder host -> HostLife (JSON): whom it plays, for the same reader
-attempts               hash     job id -> Attempt (JSON) that is on a builder
-builders               hash     builder id -> BuilderView (JSON), for every builder that is there
+jobs                   hash     job id -> JobRecord (JSON), for every job that has not ended
+lives                  hash     builder host -> HostLife (JSON): which builders it plays, for a
+                                scheduler that starts again (a farm that stays up)
+running                zset     ids of the jobs that are on builders, by the instants of dispatch
+builders               hash     builder id -> BuilderRecord (JSON), for every builder that is there
 results                hash     job id -> EndJob (JSON), the whole story of every ended job
 ended                  list     ids of ended jobs, the last one last (an id may stand there twice)
 submitted              zset     ids of all jobs that are known, live and ended, in the order of
@@ -54,9 +53,8 @@ class Keys:
         self.inbox = f"{prefix}inbox"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
-        self.standings = f"{prefix}standings"
         self.lives = f"{prefix}lives"
-        self.attempts = f"{prefix}attempts"
+        self.running = f"{prefix}running"
         self.builders = f"{prefix}builders"
         self.results = f"{prefix}results"
         self.ended = f"{prefix}ended"

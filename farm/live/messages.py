@@ -46,7 +46,7 @@ class Cancel(_Report, frozen=True, tag="cancel"):
     jobs: tuple[str, ...] = ()
     matrix: str | None = None
     invocation: tuple[str, ...] | None = None
-    reason: str = "cancelled by request"
+    reason: str = ""
 
 
 class ChangePriority(_Report, frozen=True, tag="priority"):

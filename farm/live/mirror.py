@@ -16,11 +16,11 @@ from farm.core.commands import (
 )
 from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.snapshot import builder_view
+from farm.core.snapshot import builder_record, job_record
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.ordering import encode_member
 from farm.live.roster import HostState, Roster
-from farm.live.saved import Attempt, HostLife, Standing, Try
+from farm.live.saved import HostLife, Try
 from farm.live.store import Batch
 
 
@@ -37,13 +37,10 @@ class FarmBook(Protocol):
 
 
 class Mirror:
-    """Collects which jobs and builders a batch of facts touched, and writes their new state."""
+    """Collects which jobs and builders a batch of events touched, and writes their new state."""
 
-    def __init__(self, book: FarmBook, *, saves: bool = False) -> None:
+    def __init__(self, book: FarmBook) -> None:
         self._book = book
-        #: whether a successor is to find all that it needs
-        self._saves = saves
-        self._saved: dict[str, tuple[Job, str | None, bool]] = {}
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
         #: jobs in the store's pending sets, with their members there
@@ -59,24 +56,24 @@ class Mirror:
         """How many jobs the store shows on builders."""
         return len(self._on_builder)
 
-    def touch(self, fact: Event) -> None:
-        """Note what the fact may change (what it did is looked up when all is decided)."""
-        if isinstance(fact, events.JobsSubmitted):
-            for job in fact.jobs:
+    def touch(self, event: Event) -> None:
+        """Note what the event may change (what it did is looked up when all is decided)."""
+        if isinstance(event, events.JobsSubmitted):
+            for job in event.jobs:
                 self.touch_job(job.id)
-        elif isinstance(fact, events.JobStarted | events.JobFinished | events.AttemptLost):
-            self.touch_job(fact.job)
-            self.touch_builder(fact.builder)
-        elif isinstance(fact, events.BuilderJoined):
-            self.touch_builder(fact.builder.id)
+        elif isinstance(event, events.JobStarted | events.JobFinished | events.AttemptLost):
+            self.touch_job(event.job)
+            self.touch_builder(event.builder)
+        elif isinstance(event, events.BuilderJoined):
+            self.touch_builder(event.builder.id)
         elif isinstance(
-            fact,
+            event,
             events.SlotCleaned | events.BuilderRetired | events.BuilderLost | events.LoadReported,
         ):
-            self.touch_builder(fact.builder)
-        elif isinstance(fact, events.PriorityChanged):
-            self.touch_job(fact.job)
-        elif isinstance(fact, events.DrainRequested | events.UndrainRequested):
+            self.touch_builder(event.builder)
+        elif isinstance(event, events.PriorityChanged):
+            self.touch_job(event.job)
+        elif isinstance(event, events.DrainRequested | events.UndrainRequested):
             for builder in self._book.builders:
                 self.touch_builder(builder)
 
@@ -89,7 +86,7 @@ class Mirror:
         self._builders[builder] = None
 
     def note(self, command: Command, at: float, batch: Batch) -> None:
-        """Note what an order given at this farm time changes."""
+        """Note what a command given at this farm time changes."""
         if isinstance(command, StartJob):
             self.touch_job(command.job.id)
             self.touch_builder(command.builder)
@@ -102,17 +99,17 @@ class Mirror:
         elif isinstance(command, RetireBuilder):
             self.touch_builder(command.builder)
 
-    def _ended(self, order: EndJob, batch: Batch) -> None:
+    def _ended(self, command: EndJob, batch: Batch) -> None:
         """The job is over."""
-        batch.ended[order.job.id] = order
-        if order.job.id not in self._known:  # it came and went within this batch
-            batch.submitted[order.job.id] = self._serial + 0.5
-        self.touch_job(order.job.id)
+        batch.ended[command.job.id] = command
+        if command.job.id not in self._known:  # it came and went within this batch
+            batch.submitted[command.job.id] = self._serial + 0.5
+        self.touch_job(command.job.id)
 
-    def _requeued(self, order: RequeueJob, at: float, batch: Batch) -> None:
+    def _requeued(self, command: RequeueJob, at: float, batch: Batch) -> None:
         """An attempt came to nothing: that stays in the job's story."""
-        batch.tries[order.job].append(Try(order.attempt, order.builder, at, order.reason))
-        self.touch_job(order.job)
+        batch.tries[command.job].append(Try(command.attempt, command.builder, at, command.reason))
+        self.touch_job(command.job)
 
     def write(self, batch: Batch) -> list[str]:
         """Add what changed since the last time to the batch; return the builders among it."""
@@ -128,42 +125,15 @@ class Mirror:
     def _write_job(self, job_id: str, batch: Batch) -> None:
         state = self._book.jobs.get(job_id)
         self._write_place(job_id, state, batch)
-        self._write_attempt(job_id, state, batch)
+        self._write_running(job_id, state, batch)
         if state is None:
             self._known.discard(job_id)
-            self._saved.pop(job_id, None)
             return
         if job_id not in self._known:
             self._known.add(job_id)
-            batch.jobs[job_id] = state.job
             self._serial = batch.submitted[job_id] = state.serial
-        if self._saves:
-            self._save_standing(job_id, state, batch)
-
-    def _save_standing(self, job_id: str, state: JobState, batch: Batch) -> None:
-        """Write what changed about a job, but for what its attempt tells."""
-        leader = None if state.leader is None else state.leader.job.id
-        mark = (state.job, leader, state.abandoned)
-        before = self._saved.get(job_id)
-        if before == mark and (state.slot is not None or not state.attempts):
-            return
-        self._saved[job_id] = mark
-        if before is not None and before[0] is not state.job:
-            batch.jobs[job_id] = state.job
-        batch.standings[job_id] = Standing(
-            state.serial,
-            state.key,
-            state.submitted_at,
-            state.estimated_time,
-            state.path,
-            state.attempts,
-            leader,
-            state.abandoned,
-            state.reason,
-            state.failures,
-            state.resets,
-            state.losses,
-        )
+        if not state.abandoned:
+            batch.jobs[job_id] = job_record(state)
 
     def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         waits = state is not None and state.status is JobStatus.WAITING and state.leader is None
@@ -175,29 +145,21 @@ class Mirror:
             self._places[job_id] = (state.job, member)
             batch.waits(state.job, member)
 
-    def _write_attempt(self, job_id: str, state: JobState | None, batch: Batch) -> None:
+    def _write_running(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         if state is None or state.slot is None:
             if job_id in self._on_builder:
                 self._on_builder.discard(job_id)
-                batch.no_attempts.append(job_id)
+                batch.not_running.append(job_id)
             return
         self._on_builder.add(job_id)
-        batch.attempts[job_id] = Attempt(
-            job_id,
-            state.attempts,
-            state.slot.builder.builder.id,
-            state.slot.number,
-            state.dispatched_at or 0.0,
-            state.started_at,
-            state.status is JobStatus.CANCELLING,
-        )
+        batch.running[job_id] = state.dispatched_at or 0.0
 
     def _write_builder(self, builder: str, batch: Batch) -> None:
         state = self._book.builders.get(builder)
         if state is None:
             batch.gone_builders.append(builder)
         else:
-            batch.builders[builder] = builder_view(state)
+            batch.builders[builder] = builder_record(state)
 
 
 def write_hosts(roster: Roster, batch: Batch) -> None:

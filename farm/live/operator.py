@@ -17,7 +17,7 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.core.model import Job
-from farm.core.snapshot import BuilderView
+from farm.core.snapshot import BuilderRecord
 from farm.live.answers import Answer
 from farm.live.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.image import FarmImage
@@ -99,9 +99,9 @@ class Operator(JobReader):
         """Return the builder hosts by name."""
         return self._hash(self.keys.hosts, HostRecord)
 
-    def builders(self) -> dict[str, BuilderView]:
+    def builders(self) -> dict[str, BuilderRecord]:
         """Return the builders that are there, by id."""
-        return self._hash(self.keys.builders, BuilderView)
+        return self._hash(self.keys.builders, BuilderRecord)
 
     def requested(self) -> dict[str, Play]:
         """Return the builders that hosts of their own are to play and that are not there yet."""

@@ -9,11 +9,12 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
-from farm.core.model import Job
+from farm.core.snapshot import JobRecord
+from farm.core.state import JobStatus
 from farm.live.connection import Connection, redacted
 from farm.live.keys import Keys
 from farm.live.ordering import job_of_member
-from farm.live.saved import Attempt, Try
+from farm.live.saved import Try
 
 T = TypeVar("T")
 
@@ -23,14 +24,15 @@ AT_ONCE = 500
 Group = Literal["waiting", "running", "ended"]
 
 
-class LiveJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as a listing knows it; times are farm seconds."""
+KnownJob = JobRecord | EndJob
+"""A job as Redis has it: the record of its life, or the line of its end; times are farm seconds."""
 
-    job: Job
-    #: waiting, dispatched, running, cancelling, or how it ended
-    state: str
-    attempt: Attempt | None = None
-    end: EndJob | None = None
+
+def state_of(job: KnownJob) -> str:
+    """Say where a job stands: waiting, dispatched, running, cancelling, or how it ended."""
+    if isinstance(job, EndJob):
+        return job.outcome
+    return "waiting" if job.status is JobStatus.ARRIVING else job.status.value
 
 
 class JobReader:
@@ -53,14 +55,14 @@ class JobReader:
             found |= {n: bool(b) for n, a, b in zip(names, live, ended, strict=True) if a or b}
         return found
 
-    def job(self, job_id: str) -> LiveJob | None:
-        """Return one job, live or ended; None: nobody knows it."""
+    def job(self, job_id: str) -> KnownJob | None:
+        """Return one job, live or ended; None: it is not known."""
         pipe = self._client.pipeline(transaction=True)
-        for key in (self.keys.jobs, self.keys.attempts, self.keys.results):
+        for key in (self.keys.jobs, self.keys.results):
             pipe.hget(key, job_id)
-        return self._live_job(*pipe.execute())
+        return self._known_job(*pipe.execute())
 
-    def jobs_of(self, job_ids: Sequence[str]) -> Iterator[LiveJob]:
+    def jobs_of(self, job_ids: Sequence[str]) -> Iterator[KnownJob]:
         """Yield those of these jobs that are known, live or ended."""
         for first in range(0, len(job_ids), AT_ONCE):
             yield from self._of_ids(job_ids[first : first + AT_ONCE])
@@ -73,9 +75,9 @@ class JobReader:
 
     def count_running(self) -> int:
         """Return how many jobs are on builders."""
-        return int(self._client.hlen(self.keys.attempts))
+        return int(self._client.zcard(self.keys.running))
 
-    def jobs(self, group: Group) -> Iterator[LiveJob]:
+    def jobs(self, group: Group) -> Iterator[KnownJob]:
         """Yield the jobs of a group, read from the server as they are asked for.
 
         Waiting ones platform by platform in policy order (at last those that another job's
@@ -84,7 +86,7 @@ class JobReader:
         """
         return {"waiting": self._waiting, "running": self._running, "ended": self._ended}[group]()
 
-    def submitted(self, offset: int = 0, after: str | None = None) -> Iterator[LiveJob]:
+    def submitted(self, offset: int = 0, after: str | None = None) -> Iterator[KnownJob]:
         """Yield all jobs, live and ended, in the order of their submission.
 
         That order never changes: whatever the farm does meanwhile, each job is met exactly once
@@ -108,25 +110,20 @@ class JobReader:
             )
             pairs = [pair for pair in following if pair[0] not in met]
 
-    def _of_ids(self, names: Sequence[str | bytes]) -> Iterator[LiveJob]:
+    def _of_ids(self, names: Sequence[str | bytes]) -> Iterator[KnownJob]:
         pipe = self._client.pipeline(transaction=True)
-        for key in (self.keys.jobs, self.keys.attempts, self.keys.results):
+        for key in (self.keys.jobs, self.keys.results):
             pipe.hmget(key, names)
         for found in zip(*pipe.execute(), strict=True):
-            if (job := self._live_job(*found)) is not None:
+            if (job := self._known_job(*found)) is not None:
                 yield job
 
-    def _live_job(
-        self, job: bytes | None, attempt: bytes | None, end: bytes | None
-    ) -> LiveJob | None:
+    def _known_job(self, record: bytes | None, end: bytes | None) -> KnownJob | None:
         if end is not None:
-            return _ended(self._decoded(end, EndJob))
-        if job is None:
-            return None
-        on = None if attempt is None else self._decoded(attempt, Attempt)
-        return LiveJob(job=self._decoded(job, Job), state=_state(on), attempt=on)
+            return self._decoded(end, EndJob)
+        return None if record is None else self._decoded(record, JobRecord)
 
-    def _waiting(self) -> Iterator[LiveJob]:
+    def _waiting(self) -> Iterator[KnownJob]:
         seen: set[str] = set()
         for platform in sorted(p.decode() for p in self._client.smembers(self.keys.platforms)):
             key = self.keys.pending(platform)
@@ -138,24 +135,20 @@ class JobReader:
                 seen.update(names)
                 for value in self._client.hmget(self.keys.jobs, names):
                     if value is not None:
-                        yield LiveJob(job=self._decoded(value, Job), state="waiting")
+                        yield self._decoded(value, JobRecord)
         # those that another job's execution serves have no place in a queue
         live = [name.decode() for name in self._client.hkeys(self.keys.jobs)]
         others = self.jobs_of([name for name in live if name not in seen])
-        yield from (job for job in others if job.state == "waiting")
+        yield from (job for job in others if state_of(job) == "waiting")
 
-    def _running(self) -> Iterator[LiveJob]:
-        attempts = self._hash(self.keys.attempts, Attempt)
-        order = sorted(attempts.values(), key=lambda a: (a.dispatched_at, a.job))
-        for first in range(0, len(order), AT_ONCE):
-            some = order[first : first + AT_ONCE]
-            values = self._client.hmget(self.keys.jobs, [attempt.job for attempt in some])
-            for attempt, value in zip(some, values, strict=True):
+    def _running(self) -> Iterator[KnownJob]:
+        names = self._client.zrange(self.keys.running, 0, -1)
+        for first in range(0, len(names), AT_ONCE):
+            for value in self._client.hmget(self.keys.jobs, names[first : first + AT_ONCE]):
                 if value is not None:
-                    job = self._decoded(value, Job)
-                    yield LiveJob(job=job, state=_state(attempt), attempt=attempt)
+                    yield self._decoded(value, JobRecord)
 
-    def _ended(self) -> Iterator[LiveJob]:
+    def _ended(self) -> Iterator[KnownJob]:
         seen: set[bytes] = set()
         last = -1
         while names := self._client.lrange(self.keys.ended, last - AT_ONCE + 1, last):
@@ -165,7 +158,7 @@ class JobReader:
             if fresh:
                 for value in self._client.hmget(self.keys.results, fresh):
                     if value is not None:
-                        yield _ended(self._decoded(value, EndJob))
+                        yield self._decoded(value, EndJob)
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         return self._values(self._client.hgetall(key), kind)
@@ -181,15 +174,3 @@ class JobReader:
                 f"the farm at {redacted(self.url)} writes what this side cannot read ({error}): "
                 "run the same release of the farm on all sides"
             ) from None
-
-
-def _state(attempt: Attempt | None) -> str:
-    if attempt is None:
-        return "waiting"
-    if attempt.cancelling:
-        return "cancelling"
-    return "dispatched" if attempt.started_at is None else "running"
-
-
-def _ended(end: EndJob) -> LiveJob:
-    return LiveJob(job=end.job, state=end.outcome, end=end)

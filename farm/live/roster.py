@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.state import JobStatus
 from farm.live.messages import (
     VERSION,
     Beat,
@@ -114,24 +115,19 @@ class Roster:
             host.joined.update(life.joined)
             host.retiring.update(life.retiring)
         self.changed.clear()
-        for attempt in saved.attempts.values():
-            holder, job = self.host_of.get(attempt.builder), saved.jobs.get(attempt.job)
-            if holder is None or job is None:
+        for name, record in saved.jobs.items():
+            attempt, builder, slot = record.attempts, record.builder, record.slot
+            if builder is None or slot is None or (holder := self.host_of.get(builder)) is None:
                 continue
-            order = StartAttempt(
-                v=VERSION,
-                job=job,
-                attempt=attempt.attempt,
-                builder=attempt.builder,
-                slot=attempt.slot,
+            start = StartAttempt(
+                v=VERSION, job=record.job, attempt=attempt, builder=builder, slot=slot
             )
-            token = (attempt.job, attempt.attempt)
-            dispatch = Dispatch(order, now, confirmed=attempt.started_at is not None)
-            holder.dispatches[token] = dispatch
-            if attempt.cancelling:
+            dispatch = Dispatch(start, now, confirmed=record.started_at is not None)
+            holder.dispatches[name, attempt] = dispatch
+            if record.status is JobStatus.CANCELLING:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelAttempt(
-                    v=VERSION, job=attempt.job, attempt=attempt.attempt, builder=attempt.builder
+                    v=VERSION, job=name, attempt=attempt, builder=builder
                 )
 
     def arrive(self, name: str, life: str, now: float, up: HostUp | None = None) -> HostState:

@@ -1,37 +1,17 @@
 """What a farm that stays up keeps in Redis for the next scheduler, and what that makes of it.
 
-Beside what anybody may read (jobs, attempts, builders) a successor needs the place of each job in
-its queue, whom each builder host plays, and where the counting stood. All of it is written in the
-same transaction as the decisions, so whenever a scheduler dies, what lies in Redis is one instant.
+Beside what all may read (jobs, builders) a successor needs to know which builders each host plays,
+and where the counting stood. All of it is written in the same transaction as the decisions, so
+whenever a scheduler dies, what lies in Redis is one instant.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from farm.core.model import Job
-from farm.core.snapshot import BuilderView, FarmSnapshot, JobView, PoolView
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state import PoolCounts
 from farm.live.messages import Play
-
-
-class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a scheduler knows of a live job beside the job itself; see ``JobState``."""
-
-    serial: int
-    key: tuple[Any, ...]
-    submitted_at: float
-    estimated_time: float
-    path: tuple[str, ...] = ()
-    #: attempts begun while it waits; a running job's number is in its Attempt
-    attempts: int = 0
-    leader: str | None = None
-    abandoned: bool = False
-    reason: str = ""
-    failures: int = 0
-    resets: int = 0
-    losses: int = 0
 
 
 class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,18 +40,6 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: dict[str, int] = {}
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """A job that is on a builder."""
-
-    job: str
-    attempt: int
-    builder: str
-    slot: int
-    dispatched_at: float
-    started_at: float | None = None
-    cancelling: bool = False
-
-
 class Try(msgspec.Struct, frozen=True):
     """An attempt that came to nothing: the job waited again after it."""
 
@@ -94,10 +62,8 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     age: float
     rules: str
     counts: Counts
-    jobs: dict[str, Job]
-    standings: dict[str, Standing]
-    attempts: dict[str, Attempt]
-    builders: dict[str, BuilderView]
+    jobs: dict[str, JobRecord]
+    builders: dict[str, BuilderRecord]
     lives: dict[str, HostLife]
     #: requested builders that hosts of their own are to play
     requested: dict[str, Play]
@@ -116,52 +82,36 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
-    """Return the farm as ``farm.core.restoration`` wants it.
-
-    A job whose execution belonged to a job that is gone waits anew.
-    """
-    views = [_job_view(saved, name, job) for name, job in saved.jobs.items()]
-    views.sort(key=lambda view: view.serial)
-    running = [view for view in views if view.builder is not None]
+    """Return the farm as ``farm.core.restoration`` wants it."""
+    records = [_anew(saved, record) for record in saved.jobs.values()]
+    records.sort(key=lambda record: record.serial)
+    running = [record for record in records if record.builder is not None]
     return FarmSnapshot(
         at=saved.at,
-        waiting=tuple(view for view in views if view.builder is None),
-        running=tuple(sorted(running, key=lambda view: view.dispatched_at or 0.0)),
+        waiting=tuple(record for record in records if record.builder is None),
+        running=tuple(sorted(running, key=lambda record: record.dispatched_at or 0.0)),
         builders=_by_joining(saved),
         pools=_pools(saved),
-        serial=max([saved.counts.serial, *(view.serial for view in views)]),
+        serial=max([saved.counts.serial, *(record.serial for record in records)]),
     )
 
 
-def _job_view(saved: SavedFarm, name: str, job: Job) -> JobView:
-    standing = saved.standings[name]
-    attempt = saved.attempts.get(name)
-    leader = standing.leader if standing.leader in saved.jobs else None
-    if attempt is not None and attempt.builder not in saved.builders:
-        attempt = None
-    told = msgspec.structs.asdict(standing) | {"leader": leader}
-    view = JobView(job=job, status="waiting", **told)
-    if attempt is None:
-        return view
-    status = "running" if attempt.started_at is not None else "dispatched"
-    return msgspec.structs.replace(
-        view,
-        status="cancelling" if attempt.cancelling else status,
-        attempts=attempt.attempt,
-        builder=attempt.builder,
-        slot=attempt.slot,
-        dispatched_at=attempt.dispatched_at,
-        started_at=attempt.started_at,
-    )
+def _anew(saved: SavedFarm, record: JobRecord) -> JobRecord:
+    """Let a job wait anew whose execution belonged to a job, or a builder, that is gone."""
+    if record.leader is not None and record.leader not in saved.jobs:
+        record = msgspec.structs.replace(record, leader=None)
+    if record.builder is not None and record.builder not in saved.builders:
+        record = msgspec.structs.replace(record, builder=None, slot=None)
+    return record
 
 
-def _by_joining(saved: SavedFarm) -> tuple[BuilderView, ...]:
-    views = saved.builders.values()
-    return tuple(sorted(views, key=lambda view: (view.joined_at, view.builder.index)))
+def _by_joining(saved: SavedFarm) -> tuple[BuilderRecord, ...]:
+    builders = saved.builders.values()
+    return tuple(sorted(builders, key=lambda one: (one.joined_at, one.builder.index)))
 
 
-def _pools(saved: SavedFarm) -> tuple[PoolView, ...]:
+def _pools(saved: SavedFarm) -> tuple[PoolCounts, ...]:
     requested: dict[str, dict[str, float]] = {}
     for builder, pool in saved.booting.items():
         requested.setdefault(pool, {})[builder] = saved.at
-    return tuple(PoolView(name=name, requested=asked) for name, asked in requested.items())
+    return tuple(PoolCounts(name=name, requested=asked) for name, asked in requested.items())

@@ -1,6 +1,6 @@
 """What the farm keeps in Redis: written in one transaction per batch of decisions.
 
-The scheduler's memory decides; this is its mirror, so that anybody can ask Redis (queue depth
+The scheduler's memory decides; this is its mirror, so that all can ask Redis (queue depth
 is one ZCARD) and so that a scheduler that starts again finds what it needs.
 """
 
@@ -15,15 +15,13 @@ import msgspec
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Job
-from farm.core.snapshot import BuilderView
+from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.connection import Connection
 from farm.live.keys import Keys, platform_name
 from farm.live.messages import VERSION, Play
 from farm.live.notices import Notices
 from farm.live.ordering import job_of_member
-from farm.live.saved import Attempt, Counts, HostLife, SavedFarm, Standing, Try
-
-__all__ = ["Attempt", "Batch", "Store"]
+from farm.live.saved import Counts, HostLife, SavedFarm, Try
 
 T = TypeVar("T")
 
@@ -34,18 +32,18 @@ class Batch:
     def __init__(self) -> None:
         self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
         self.not_waiting: dict[str, list[str]] = defaultdict(list)
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, JobRecord] = {}
         #: serials by job id: the order of their submission
         self.submitted: dict[str, float] = {}
         self.tries: dict[str, list[Try]] = defaultdict(list)
-        self.standings: dict[str, Standing] = {}
         self.lives: dict[str, HostLife] = {}
         self.gone_hosts: list[str] = []
         self.counts: Counts | None = None
-        self.attempts: dict[str, Attempt] = {}
-        self.no_attempts: list[str] = []
+        #: jobs on builders: the instants of their dispatch
+        self.running: dict[str, float] = {}
+        self.not_running: list[str] = []
         self.ended: dict[str, EndJob] = {}
-        self.builders: dict[str, BuilderView] = {}
+        self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
@@ -53,23 +51,7 @@ class Batch:
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed."""
-        return not (
-            self.waiting
-            or self.not_waiting
-            or self.jobs
-            or self.submitted
-            or self.tries
-            or self.standings
-            or self.lives
-            or self.gone_hosts
-            or self.counts
-            or self.attempts
-            or self.no_attempts
-            or self.ended
-            or self.builders
-            or self.gone_builders
-            or self.messages
-        )
+        return not any(vars(self).values())
 
     def waits(self, job: Job, member: str) -> None:
         """The job waits, at the place that the member says."""
@@ -109,10 +91,10 @@ class Store:
             pipe.zadd(keys.submitted, batch.submitted)
         for name, tries in batch.tries.items():
             pipe.rpush(keys.tries(name), *map(json, tries))
-        if batch.no_attempts:
-            pipe.hdel(keys.attempts, *batch.no_attempts)
-        if batch.attempts:
-            pipe.hset(keys.attempts, mapping={n: json(a) for n, a in batch.attempts.items()})
+        if batch.not_running:
+            pipe.zrem(keys.running, *batch.not_running)
+        if batch.running:
+            pipe.zadd(keys.running, batch.running)
         if batch.ended:
             pipe.hset(keys.results, mapping={n: json(e) for n, e in batch.ended.items()})
             pipe.hdel(keys.jobs, *batch.ended)
@@ -129,12 +111,8 @@ class Store:
         pipe.execute()
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
-        """Write what only a successor reads; a host that is gone needs no orders any more."""
+        """Write what only a successor reads; a host that is gone needs no messages any more."""
         keys, json = self._keys, self._json
-        if batch.standings:
-            pipe.hset(keys.standings, mapping={n: json(s) for n, s in batch.standings.items()})
-        if batch.ended:
-            pipe.hdel(keys.standings, *batch.ended)
         if batch.gone_hosts:
             pipe.hdel(keys.lives, *batch.gone_hosts)
             pipe.unlink(*map(keys.host_list, batch.gone_hosts))
@@ -147,7 +125,7 @@ class Store:
         """Let a successor write anew what follows from the rest, under its rules."""
         names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
         pipe = self._client.pipeline(transaction=True)
-        pipe.unlink(self._keys.attempts, *map(self._keys.pending, names))
+        pipe.unlink(self._keys.running, *map(self._keys.pending, names))
         pipe.hset(self._keys.meta, "rules", rules)
         pipe.execute()
 
@@ -163,7 +141,7 @@ class Store:
         for names in _portions(name for name in ours if name != lease):
             self._client.unlink(*names)
 
-    # --- reading: anybody -------------------------------------------------------------------
+    # --- reading: all ------------------------------------------------------------------------
 
     def depths(self) -> dict[str, int]:
         """Return how many jobs wait, by platform name."""
@@ -178,10 +156,9 @@ class Store:
         members = self._client.zrange(self._keys.pending(platform), first, first + count - 1)
         return [job_of_member(member.decode()) for member in members]
 
-    def job(self, job_id: str) -> Job | None:
-        """Return a job that has not ended."""
-        value = self._client.hget(self._keys.jobs, job_id)
-        return None if value is None else msgspec.json.decode(value, type=Job)
+    def jobs(self) -> dict[str, JobRecord]:
+        """Return the jobs that have not ended, by id."""
+        return self._hash(self._keys.jobs, JobRecord)
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these ids belong to a job, live or ended (of those still kept)."""
@@ -193,13 +170,9 @@ class Store:
         live, ended = pipe.execute()
         return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
 
-    def attempts(self) -> dict[str, Attempt]:
-        """Return what is on builders, by job id."""
-        return self._hash(self._keys.attempts, Attempt)
-
-    def builders(self) -> dict[str, BuilderView]:
+    def builders(self) -> dict[str, BuilderRecord]:
         """Return the builders that are there, by id."""
-        return self._hash(self._keys.builders, BuilderView)
+        return self._hash(self._keys.builders, BuilderRecord)
 
     def result(self, job_id: str) -> EndJob | None:
         """Return the story of an ended job."""
@@ -241,9 +214,7 @@ class Store:
             age=age,
             rules=meta.get("rules", b"").decode(),
             counts=msgspec.json.decode(meta["counts"], type=Counts),
-            jobs=self._hash(keys.jobs, Job),
-            standings=self._hash(keys.standings, Standing),
-            attempts=self.attempts(),
+            jobs=self.jobs(),
             builders=self.builders(),
             lives=self._hash(keys.lives, HostLife),
             requested=self._hash(keys.requested, Play),
@@ -254,7 +225,7 @@ class Store:
         return {name.decode(): msgspec.json.decode(text, type=kind) for name, text in pairs}
 
     def queued_messages(self, hosts: Iterable[str]) -> dict[str, int]:
-        """Return how many orders each host has not taken off its list yet."""
+        """Return how many messages each host has not taken off its list yet."""
         names = list(hosts)
         pipe = self._client.pipeline(transaction=False)
         for name in names:

@@ -123,7 +123,7 @@ class LiveWorld:
         self.notices = store.notices
         self._inbox = inbox
         self._book = book
-        self._mirror = Mirror(book, saves=stays)
+        self._mirror = Mirror(book)
         self._stays = stays
         self._counts = Counts()
         self._meter = meter

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, RequeueJob, StartJob
+from farm.core.commands import Command, EndJob, Ignored, RequeueJob, StartJob, log_name
 from farm.core.events import (
     AttemptLost,
     BuilderJoined,
@@ -84,8 +84,8 @@ class Tally:
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one fact and its orders."""
-        self.series.add("farm_scheduler_events_total", (event.kind,))
-        if commands is IGNORED:
+        self.series.add("farm_scheduler_events_total", (log_name(type(event)),))
+        if type(commands) is Ignored:
             self.series.add("farm_scheduler_ignored_events_total")
             return
         take = self._take.get(type(event))

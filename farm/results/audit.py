@@ -1,6 +1,6 @@
-"""An independent check of every run: facts and orders must make sense together.
+"""An independent check of every run: events and commands must make sense together.
 
-The auditor rebuilds the farm from facts and orders alone; it shares nothing with the scheduler
+The auditor rebuilds the farm from events and commands alone; it shares nothing with the scheduler
 but the values that pass between it and its world.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from farm.core.commands import (
-    IGNORED,
     CancelJob,
     Command,
     EndJob,
+    Ignored,
     RequeueJob,
     RetireBuilder,
     SetAlarm,
@@ -41,8 +41,8 @@ class Auditor:
 
     Slots: never over-filled, never given away while being cleaned, only on builders that are
     there, take jobs and can run the platform. Jobs: known, waiting when dispatched, attempts
-    counted by one, ended exactly once, requeued only when a fact voided the attempt, never left
-    hanging by one. Time: never backwards. Stale facts (IGNORED) change nothing.
+    counted by one, ended exactly once, requeued only when a event voided the attempt, never left
+    hanging by one. Time: never backwards. Stale events (``Ignored``) change nothing.
     """
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Auditor:
         #: jobs that hold no slot and have not ended
         self.waiting = 0
         self._event: Event | None = None
-        #: jobs whose attempt the fact in hand ended or voided
+        #: jobs whose attempt the event in hand ended or voided
         self._unsettled: list[str] = []
-        self._facts: dict[type[Event], Callable[[Any], None]] = {
+        self._event_checks: dict[type[Event], Callable[[Any], None]] = {
             JobsSubmitted: self._submitted,
             JobStarted: self._started,
             JobFinished: self._attempt_over,
@@ -66,7 +66,7 @@ class Auditor:
             DrainRequested: self._drain,
             UndrainRequested: self._undrain,
         }
-        self._orders: dict[type[Command], Callable[[Any], None]] = {
+        self._command_checks: dict[type[Command], Callable[[Any], None]] = {
             StartJob: self._dispatch,
             CancelJob: self._cancel,
             RequeueJob: self._requeue,
@@ -76,18 +76,18 @@ class Auditor:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Check one fact and the orders that it led to. Raises InvariantError."""
+        """Check one event and the commands that it led to. Raises InvariantError."""
         before, self._event = self._event, event
         if before is not None and event.at < before.at:
             self._fail(f"time went backwards: {event.at} after {before.at}")
-        if commands is IGNORED:
+        if type(commands) is Ignored:
             return
         self._unsettled.clear()
-        take = self._facts.get(type(event))
+        take = self._event_checks.get(type(event))
         if take is not None:
             take(event)
         for command in commands:
-            self._orders[type(command)](command)
+            self._command_checks[type(command)](command)
         for job in self._unsettled:
             if self.jobs[job].hangs:
                 self._fail("its attempt is over, yet it was neither ended nor requeued", job)
@@ -101,7 +101,7 @@ class Auditor:
             some = ", ".join(left[:10]) + (", …" if len(left) > 10 else "")
             self._fail(f"{len(left)} of {len(self.jobs)} jobs never ended: {some}", left[0])
 
-    # --- facts ------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
@@ -149,60 +149,60 @@ class Auditor:
             if builder.is_named(event.pattern):
                 builder.draining = False
 
-    # --- orders -----------------------------------------------------------------------------
+    # --- commands -----------------------------------------------------------------------------
 
-    def _dispatch(self, order: StartJob) -> None:
-        job = self._known(order.job.id, order)
+    def _dispatch(self, command: StartJob) -> None:
+        job = self._known(command.job.id, command)
         if job.place != "waiting":
-            self._fail("dispatched while not waiting", order.job.id)
+            self._fail("dispatched while not waiting", command.job.id)
         if job.ended and not self._serves_others(job):
-            self._fail("dispatched though it has ended and serves nobody", order.job.id)
-        if order.attempt != job.attempts + 1:
-            self._fail(f"attempt {order.attempt} follows attempt {job.attempts}", order.job.id)
-        builder = self.builders.get(order.builder)
+            self._fail("dispatched though it has ended and serves no other job", command.job.id)
+        if command.attempt != job.attempts + 1:
+            self._fail(f"attempt {command.attempt} follows attempt {job.attempts}", command.job.id)
+        builder = self.builders.get(command.builder)
         if builder is None:
-            self._fail(f"dispatched to {order.builder!r}, which is not there", order.job.id)
-        if (why := builder.refuses(job.job.platform, order.slot)) is not None:
-            self._fail(f"dispatched to {order.builder!r}, {why}", order.job.id)
-        builder.slots[order.slot] = Occupant(order.job.id, order.attempt)
-        job.place, job.builder, job.slot = "placed", order.builder, order.slot
-        job.attempts = order.attempt
+            self._fail(f"dispatched to {command.builder!r}, which is not there", command.job.id)
+        if (why := builder.refuses(job.job.platform, command.slot)) is not None:
+            self._fail(f"dispatched to {command.builder!r}, {why}", command.job.id)
+        builder.slots[command.slot] = Occupant(command.job.id, command.attempt)
+        job.place, job.builder, job.slot = "placed", command.builder, command.slot
+        job.attempts = command.attempt
         self.waiting -= 1
 
-    def _cancel(self, order: CancelJob) -> None:
-        job = self._known(order.job, order)
-        if (job.place, job.attempts, job.builder) != ("placed", order.attempt, order.builder):
-            self._fail("told to stop an attempt that is not running", order.job)
+    def _cancel(self, command: CancelJob) -> None:
+        job = self._known(command.job, command)
+        if (job.place, job.attempts, job.builder) != ("placed", command.attempt, command.builder):
+            self._fail("told to stop an attempt that is not running", command.job)
 
-    def _requeue(self, order: RequeueJob) -> None:
-        job = self._known(order.job, order)
-        if job.place != "nowhere" or order.job not in self._unsettled:
-            self._fail("requeued, though no fact voided its attempt", order.job)
-        if (order.attempt, order.builder) != (job.attempts, job.builder):
-            self._fail("requeued for an attempt that is not its last", order.job)
+    def _requeue(self, command: RequeueJob) -> None:
+        job = self._known(command.job, command)
+        if job.place != "nowhere" or command.job not in self._unsettled:
+            self._fail("requeued, though no event voided its attempt", command.job)
+        if (command.attempt, command.builder) != (job.attempts, job.builder):
+            self._fail("requeued for an attempt that is not its last", command.job)
         job.place = "waiting"
         self.waiting += 1
 
-    def _end(self, order: EndJob) -> None:
-        name = order.job.id
-        job = self._known(name, order)
+    def _end(self, command: EndJob) -> None:
+        name = command.job.id
+        job = self._known(name, command)
         if job.ended:
             self._fail("ended twice", name)
         job.ended = True
         if job.place == "waiting":
             job.place = "nowhere"
             self.waiting -= 1
-        elif job.place == "placed" and not (order.outcome == "cancelled" and job.job.action):
+        elif job.place == "placed" and not (command.outcome == "cancelled" and job.job.action):
             # an execution that serves others as well outlives the job that led it
             self._fail("ended while its attempt is running", name)
-        if (why := self._false_story(order, job)) is not None:
+        if (why := self._false_story(command, job)) is not None:
             self._fail(f"its end tells {why}", name)
 
-    def _retire(self, order: RetireBuilder) -> None:
-        builder = self.builders.get(order.builder)
+    def _retire(self, command: RetireBuilder) -> None:
+        builder = self.builders.get(command.builder)
         if builder is None or builder.slots:
             state = "gone" if builder is None else f"busy with {list(builder.occupants())}"
-            self._fail(f"builder {order.builder!r} told to go, though it is {state}")
+            self._fail(f"builder {command.builder!r} told to go, though it is {state}")
         builder.leaving = True
 
     # --- looking things up ------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Auditor:
         if end.submitted_at != job.submitted_at:
             return f"submission at {end.submitted_at}; it was at {job.submitted_at}"
         if event is not None and end.finished_at != event.at:
-            return f"an end at {end.finished_at}; the fact was at {event.at}"
+            return f"an end at {end.finished_at}; the event was at {event.at}"
         if end.outcome == "succeeded" and not (
             isinstance(event, JobFinished)
             and event.outcome == "succeeded"
@@ -233,11 +233,11 @@ class Auditor:
         others = self.jobs.values()
         return action is not None and any(o.job.action == action and not o.ended for o in others)
 
-    def _known(self, name: str, order: Command) -> AuditedJob:
+    def _known(self, name: str, command: Command) -> AuditedJob:
         if (job := self.jobs.get(name)) is None:
-            self._fail(f"job {name!r} was never submitted: {order}")
-        assert self._event is not None  # noqa: S101 - orders follow facts
-        job.note(self._event.at, order)
+            self._fail(f"job {name!r} was never submitted: {command}")
+        assert self._event is not None  # noqa: S101 - commands follow events
+        job.note(self._event.at, command)
         return job
 
     def _current(self, event: JobStarted | JobFinished | AttemptLost) -> AuditedJob:
@@ -254,7 +254,7 @@ class Auditor:
         self._unsettled.append(name)
 
     def _fail(self, why: str, job: str | None = None) -> NoReturn:
-        lines = [why if job is None else f"job {job!r}: {why}", f"  at the fact: {self._event}"]
+        lines = [why if job is None else f"job {job!r}: {why}", f"  at the event: {self._event}"]
         if job is not None and (told := self.jobs.get(job)) is not None:
             lines.append(f"  submitted at {told.submitted_at}: {told.job}")
             lines.extend(f"  at {at}: {value}" for at, value in told.history)

@@ -1,4 +1,4 @@
-"""The auditor's own picture of jobs and builders, drawn from facts and orders alone."""
+"""The auditor's own picture of jobs and builders, drawn from events and commands alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Occupant(NamedTuple):
 
 
 class AuditedJob(msgspec.Struct):
-    """What facts and orders say of a job.
+    """What events and commands say of a job.
 
     A job is ``nowhere`` once its attempt is over and until it is requeued, and when it has ended.
     """
@@ -39,7 +39,7 @@ class AuditedJob(msgspec.Struct):
 
     @property
     def hangs(self) -> bool:
-        """Whether nobody will ever care for the job again, though it has not ended."""
+        """Whether the job is forgotten, though it has not ended."""
         return self.place == "nowhere" and not self.ended
 
     def note(self, at: float, value: Event | Command) -> None:
@@ -48,7 +48,7 @@ class AuditedJob(msgspec.Struct):
 
 
 class AuditedBuilder(msgspec.Struct):
-    """What facts and orders say of a builder that is there."""
+    """What events and commands say of a builder that is there."""
 
     builder: Builder
     #: by slot number; a missing number is a free slot

@@ -1,4 +1,4 @@
-"""The event log of a run (``events.jsonl``): every fact and every order, one a line.
+"""The event log of a run (``events.jsonl``): every event and every command, one a line.
 
 The writer is an observer of the driver; :mod:`farm.results.log_reader` reads its lines back
 exactly. What each line looks like is :mod:`farm.results.log_lines`' business.
@@ -13,13 +13,13 @@ from typing import Any, Self
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, StartJob
+from farm.core.commands import Command, EndJob, Ignored, StartJob, log_name
 from farm.core.errors import InputError, RunError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.log_lines import (
-    PLAIN_FACTS,
-    PLAIN_ORDERS,
+    PLAIN_COMMANDS,
+    PLAIN_EVENTS,
     DispatchedLine,
     EmptyBatchLine,
     EndedLine,
@@ -33,19 +33,21 @@ from farm.results.log_lines import (
     values_of,
 )
 
+_SUBMITTED, _JOINED = log_name(JobsSubmitted), log_name(BuilderJoined)
+_DISPATCHED, _FINISHED = log_name(StartJob), log_name(JobFinished)
 _finished_values = values_of(JobFinished, "at")
 _end_values = values_of(EndJob, "job")
 
-FactWriter = Callable[[Any, Sequence[Command]], int]
-OrderWriter = Callable[[float, Any], None]
+EventWriter = Callable[[Any, Sequence[Command]], int]
+CommandWriter = Callable[[float, Any], None]
 
 
 class EventLogWriter:
-    """Observer that writes each fact and the orders it led to, in the order they happened.
+    """Observer that writes each event and the commands it led to, as they happened.
 
     At most about ``buffer_lines`` lines are held in memory; they are written together, whole
-    facts at a time, and at :meth:`close`. A live run calls :meth:`flush` between batches of facts.
-    The same facts and orders give the same bytes. Raises InputError if the file exists.
+    events at a time, and at :meth:`close`. A live run calls :meth:`flush` between batches of
+    events. The same events and commands give the same bytes. Raises InputError if the file exists.
     """
 
     def __init__(self, path: Path | str, buffer_lines: int = 4096) -> None:
@@ -62,26 +64,27 @@ class EventLogWriter:
         self._batch = 0
         #: the jobs that have not ended, as they were submitted
         self._jobs: dict[str, Job] = {}
-        self._facts: dict[type[Event], FactWriter] = {
-            fact: self._plain_fact(line, values_of(fact, "at"))
-            for fact, line in PLAIN_FACTS.items()
+        self._event_writers: dict[type[Event], EventWriter] = {
+            kind: self._plain_event(line, log_name(kind), values_of(kind, "at"))
+            for kind, line in PLAIN_EVENTS.items()
         }
-        self._facts[JobsSubmitted] = self._write_submission
-        self._facts[JobFinished] = self._write_finish
-        self._facts[BuilderJoined] = self._write_join
-        self._orders: dict[type[Command], OrderWriter] = {
-            order: self._plain_order(line, values_of(order)) for order, line in PLAIN_ORDERS.items()
+        self._event_writers[JobsSubmitted] = self._write_submission
+        self._event_writers[JobFinished] = self._write_finish
+        self._event_writers[BuilderJoined] = self._write_join
+        self._command_writers: dict[type[Command], CommandWriter] = {
+            kind: self._plain_command(line, log_name(kind), values_of(kind))
+            for kind, line in PLAIN_COMMANDS.items()
         }
-        self._orders[StartJob] = self._write_dispatch
-        self._orders[EndJob] = self._write_end
+        self._command_writers[StartJob] = self._write_dispatch
+        self._command_writers[EndJob] = self._write_end
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one fact and its orders; IGNORED (by identity) marks a stale fact."""
-        written = self._facts[type(event)](event, commands)
+        """Take in one event and its commands; ``Ignored`` marks a stale event."""
+        written = self._event_writers[type(event)](event, commands)
         if len(commands) > written:
-            at, orders = event.at, self._orders
+            at, writers = event.at, self._command_writers
             for command in commands[written:] if written else commands:
-                orders[type(command)](at, command)
+                writers[type(command)](at, command)
         if len(self._lines) >= self._limit:
             self.flush()
 
@@ -111,28 +114,28 @@ class EventLogWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Each fact's writer returns how many of the orders its line tells as well (0 or 1).
+    # Each event's writer returns how many of the commands its line tells as well (0 or 1).
 
-    def _plain_fact(self, line: Any, values: Any) -> FactWriter:
+    def _plain_event(self, line: Any, kind: str, values: Any) -> EventWriter:
         append = self._lines.append
 
         def write(event: Any, commands: Sequence[Command]) -> int:
-            append(line(event.at, event.kind, *values(event), commands is IGNORED))
+            append(line(event.at, kind, *values(event), type(commands) is Ignored))
             return 0
 
         return write
 
     def _write_submission(self, event: Any, commands: Sequence[Command]) -> int:
-        jobs, ignored = event.jobs, commands is IGNORED
+        jobs, ignored = event.jobs, type(commands) is Ignored
         batch = None
         if len(jobs) != 1:
             self._batch += 1
             batch = self._batch
         if not jobs:
-            self._lines.append(EmptyBatchLine(event.at, event.kind, self._batch, True, ignored))
+            self._lines.append(EmptyBatchLine(event.at, _SUBMITTED, self._batch, True, ignored))
         for job in jobs:
             self._lines.append(
-                SubmittedLine(event.at, event.kind, *job_values(job), batch, ignored)
+                SubmittedLine(event.at, _SUBMITTED, *job_values(job), batch, ignored)
             )
             if not ignored:
                 self._jobs.setdefault(job.id, job)
@@ -140,25 +143,27 @@ class EventLogWriter:
 
     def _write_join(self, event: Any, commands: Sequence[Command]) -> int:
         values = builder_values(event.builder)
-        self._lines.append(JoinedLine(event.at, event.kind, *values, commands is IGNORED))
+        self._lines.append(JoinedLine(event.at, _JOINED, *values, type(commands) is Ignored))
         return 0
 
     def _write_finish(self, event: Any, commands: Sequence[Command]) -> int:
         values = _finished_values(event)
         first = commands[0] if commands else None
         if type(first) is not EndJob or not _tells_the_end(event, first):
-            self._lines.append(FinishedLine(event.at, event.kind, *values, commands is IGNORED))
+            self._lines.append(
+                FinishedLine(event.at, _FINISHED, *values, type(commands) is Ignored)
+            )
             return 0
         story, now = story_values(first), self._end(first.job)
-        line = FinishedLine(event.at, event.kind, *values, False, True, *story, now)
+        line = FinishedLine(event.at, _FINISHED, *values, False, True, *story, now)
         self._lines.append(line)
         return 1
 
-    def _plain_order(self, line: Any, values: Any) -> OrderWriter:
+    def _plain_command(self, line: Any, kind: str, values: Any) -> CommandWriter:
         append = self._lines.append
 
         def write(at: float, command: Any) -> None:
-            append(line(at, command.kind, *values(command)))
+            append(line(at, kind, *values(command)))
 
         return write
 
@@ -168,16 +173,18 @@ class EventLogWriter:
         now = None if known is job or known == job else JobDetail(*job_values(job))
         self._lines.append(
             DispatchedLine(
-                at, command.kind, job.id, command.attempt, command.builder, command.slot, now
+                at, _DISPATCHED, job.id, command.attempt, command.builder, command.slot, now
             )
         )
 
     def _write_end(self, at: float, command: Any) -> None:
         cancelled = command.outcome == "cancelled"
-        kind = "job-cancelled" if cancelled else "job-finished"
-        values = _end_values(command)
+        kind = "job-cancelled" if cancelled else _FINISHED
+        *values, cause = _end_values(command)
         now = self._end(command.job)
-        self._lines.append(EndedLine(at, kind, command.job.id, *values, True, not cancelled, now))
+        self._lines.append(
+            EndedLine(at, kind, command.job.id, *values, cause, True, not cancelled, now)
+        )
 
     def _end(self, job: Job) -> Any:
         """Forget a job; return its detail if it is not as it was submitted."""
@@ -186,7 +193,7 @@ class EventLogWriter:
 
 
 def _tells_the_end(event: JobFinished, end: EndJob) -> bool:
-    """Whether the fact's line can tell this end too: nothing in it would be lost."""
+    """Whether the event's line can tell this end too: nothing in it would be lost."""
     return (
         end.job.id == event.job
         and end.outcome == event.outcome != "cancelled"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from farm.core.commands import FAIL_FAST, EndJob
+from farm.core.commands import EndJob
+from farm.core.model import Cause
 from farm.results.records import RunRecords, arrival_of
 
 
@@ -31,7 +32,7 @@ def time_saved(ends: Iterable[EndJob], speeds: Mapping[str, float]) -> float:
     """
     saved = 0.0
     for end in ends:
-        if end.outcome != "cancelled" or not end.reason.startswith(FAIL_FAST):
+        if end.cause is not Cause.FAIL_FAST:
             continue
         if end.started_at is None:
             saved += end.job.service_time

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, RequeueJob, RetireBuilder, StartJob
+from farm.core.commands import Command, EndJob, Ignored, RequeueJob, RetireBuilder, StartJob
 from farm.core.events import (
     AttemptLost,
     BuilderJoined,
@@ -86,8 +86,8 @@ class FarmFold:
             AttemptLost: self._attempt_over,
             BuilderRequested: self._requested,
             BuilderJoined: self._joined,
-            BuilderRetired: lambda fact: self._gone(fact.builder, "retired"),
-            BuilderLost: lambda fact: self._gone(fact.builder, "lost"),
+            BuilderRetired: lambda event: self._gone(event.builder, "retired"),
+            BuilderLost: lambda event: self._gone(event.builder, "lost"),
             DrainRequested: self._drained,
             UndrainRequested: self._undrained,
             StartJob: self._dispatched,
@@ -97,9 +97,9 @@ class FarmFold:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one fact and its orders; a stale fact only moves the time on."""
+        """Take in one event and its commands; a stale event only moves the time on."""
         self.at = event.at
-        if commands is IGNORED:
+        if type(commands) is Ignored:
             return
         for value in (event, *commands):
             take = self._take.get(type(value))
@@ -107,7 +107,7 @@ class FarmFold:
                 take(value)
 
     def counts(self, at: float | None = None) -> FarmCounts:
-        """Return the counts as they stand, dated ``at`` (default: the last fact)."""
+        """Return the counts as they stand, dated ``at`` (default: the last event)."""
         jobs, builders = self._job_counts, self._builder_counts
         values: list[Any] = [
             self.at if at is None else at,
@@ -120,36 +120,36 @@ class FarmFold:
 
     # --- jobs -------------------------------------------------------------------------------
 
-    def _submitted(self, fact: JobsSubmitted) -> None:
-        for job in fact.jobs:
+    def _submitted(self, event: JobsSubmitted) -> None:
+        for job in event.jobs:
             if job.id not in self.jobs:
                 self._set_job(job.id, "waiting")
 
-    def _dispatched(self, order: StartJob) -> None:
-        name = order.job.id
-        self._placed[name] = order.builder
-        self._occupy(order.builder, 1)
+    def _dispatched(self, command: StartJob) -> None:
+        name = command.job.id
+        self._placed[name] = command.builder
+        self._occupy(command.builder, 1)
         if name in self.jobs:  # else it has ended, and its execution serves others
             self._set_job(name, "dispatched")
 
-    def _requeued(self, order: RequeueJob) -> None:
-        if order.job in self.jobs:
-            self._set_job(order.job, "waiting")
+    def _requeued(self, command: RequeueJob) -> None:
+        if command.job in self.jobs:
+            self._set_job(command.job, "waiting")
 
-    def _started(self, fact: JobStarted) -> None:
-        if fact.job in self.jobs:
-            self._set_job(fact.job, "running")
+    def _started(self, event: JobStarted) -> None:
+        if event.job in self.jobs:
+            self._set_job(event.job, "running")
 
-    def _attempt_over(self, fact: JobFinished | AttemptLost) -> None:
-        builder = self._placed.pop(fact.job, None)
+    def _attempt_over(self, event: JobFinished | AttemptLost) -> None:
+        builder = self._placed.pop(event.job, None)
         if builder is not None:
             self._occupy(builder, -1)
 
-    def _ended(self, order: EndJob) -> None:
-        before = self.jobs.pop(order.job.id, None)
+    def _ended(self, command: EndJob) -> None:
+        before = self.jobs.pop(command.job.id, None)
         if before is not None:
             self._job_counts[before] -= 1
-            self._job_counts[order.outcome] += 1
+            self._job_counts[command.outcome] += 1
 
     def _set_job(self, name: str, state: JobStateName) -> None:
         before = self.jobs.get(name)
@@ -160,15 +160,15 @@ class FarmFold:
 
     # --- builders ---------------------------------------------------------------------------
 
-    def _requested(self, fact: BuilderRequested) -> None:
-        self.builders[fact.builder] = FoldedBuilder(fact.pool, "requested")
+    def _requested(self, event: BuilderRequested) -> None:
+        self.builders[event.builder] = FoldedBuilder(event.pool, "requested")
         self._builder_counts["requested"] += 1
 
-    def _joined(self, fact: BuilderJoined) -> None:
-        name, slots = fact.builder.id, fact.builder.slots
+    def _joined(self, event: BuilderJoined) -> None:
+        name, slots = event.builder.id, event.builder.slots
         builder = self.builders.get(name)
         if builder is None:
-            builder = self.builders[name] = FoldedBuilder(fact.builder.pool, "requested")
+            builder = self.builders[name] = FoldedBuilder(event.builder.pool, "requested")
             self._builder_counts["requested"] += 1
         builder.slots, builder.joined = slots, True
         self._slots += slots
@@ -186,19 +186,19 @@ class FarmFold:
             for job in [job for job, where in self._placed.items() if where == name]:
                 del self._placed[job]
 
-    def _drained(self, fact: DrainRequested) -> None:
-        for builder in self._named(fact.pattern):
+    def _drained(self, event: DrainRequested) -> None:
+        for builder in self._named(event.pattern):
             builder.draining = True
-            builder.leaving = builder.leaving or fact.retire
+            builder.leaving = builder.leaving or event.retire
             self._settle(builder)
 
-    def _undrained(self, fact: UndrainRequested) -> None:
-        for builder in self._named(fact.pattern):
+    def _undrained(self, event: UndrainRequested) -> None:
+        for builder in self._named(event.pattern):
             builder.draining = builder.leaving
             self._settle(builder)
 
-    def _told_to_go(self, order: RetireBuilder) -> None:
-        builder = self.builders.get(order.builder)
+    def _told_to_go(self, command: RetireBuilder) -> None:
+        builder = self.builders.get(command.builder)
         if builder is not None:
             builder.draining = builder.leaving = True
             self._settle(builder)
@@ -240,10 +240,10 @@ def fold(entries: Iterable[Entry]) -> FarmFold:
 def sample(
     entries: Iterable[Entry], interval: float, until: float | None = None
 ) -> Iterator[FarmCounts]:
-    """Yield the counts at 0, interval, 2·interval …, each including every fact at or before it.
+    """Yield the counts at 0, interval, 2·interval …, each including every event at or before it.
 
     The series ends with the last sample that does not lie after ``until`` (default: after the
-    last fact). Raises ValueError for an interval that is not positive.
+    last event). Raises ValueError for an interval that is not positive.
     """
     if not interval > 0:
         raise ValueError(f"interval {interval} is not positive")

@@ -1,14 +1,14 @@
-"""The lines of the event log: their form is derived from the facts and orders themselves.
+"""The lines of the event log: their form is derived from the events and commands themselves.
 
-A line is the fact or order with ``at_s`` and ``event`` in front and its keys renamed by
+A line is the event or command with ``at_s`` and ``event`` in front and its keys renamed by
 :func:`farm.results.keys.door_name`; nothing is spelled by hand per kind. Four kinds differ:
 
 * ``job-submitted`` is one line per job (its fields laid flat, ``id`` as ``job``); the jobs of
-  one fact share a ``batch`` number;
+  one event share a ``batch`` number;
 * ``builder-joined`` has the builder's fields laid flat (``id`` as ``builder``);
 * ``job-dispatched`` names the job instead of repeating it;
 * the end of a job is written into the ``job-finished`` line that caused it, or, where no such
-  fact did, as a line of its own: ``job-cancelled``, or ``job-finished`` with ``decided``.
+  event did, as a line of its own: ``job-cancelled``, or ``job-finished`` with ``decided``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Cause, Job
 from farm.results.keys import door_name
 
 Field = tuple[str, Any] | tuple[str, Any, Any]
@@ -73,8 +73,8 @@ HEAD: list[Field] = [("at", float), ("event", str)]
 IGNORED_MARK: Field = ("ignored", bool, False)
 JOB_NOW: Field = ("job_now", JobDetail | None, None)
 
-FACTS: tuple[type[Event], ...] = get_args(Event)
-ORDERS: tuple[type[Command], ...] = get_args(Command)
+EVENTS: tuple[type[Event], ...] = get_args(Event)
+COMMANDS: tuple[type[Command], ...] = get_args(Command)
 
 SubmittedLine = line_type(
     "SubmittedLine",
@@ -88,9 +88,10 @@ DispatchedLine = line_type(
     "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
 )
 
-#: what EndJob knows and the job-finished fact that caused it does not
-STORY = ("submitted_at", "dispatched_at", "started_at", "slot", "estimated_time", "served_by")
-_END = {field[0]: field for field in fields_of(EndJob)}
+#: what EndJob knows and the job-finished event that caused it does not
+_TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason")
+_STORY = fields_of(EndJob, *_TOLD)
+STORY = tuple(field[0] for field in _STORY)
 FinishedLine = line_type(
     "FinishedLine",
     [
@@ -98,7 +99,7 @@ FinishedLine = line_type(
         *fields_of(JobFinished, "at"),
         IGNORED_MARK,
         ("ended", bool, False),
-        *((name, _END[name][1] | None, None) for name in STORY),
+        *((name, kind | None, None) for name, kind, *_ in _STORY),
         JOB_NOW,
     ],
 )
@@ -108,23 +109,24 @@ EndedLine = line_type(
         *HEAD,
         ("job", str),
         *_required(fields_of(EndJob, "job")),
-        *_optional(fields_of(EndJob, "job")),
+        *_optional(fields_of(EndJob, "job", "cause")),
+        ("cause", Cause | None, None),
         ("ended", bool, False),
         ("decided", bool, False),
         JOB_NOW,
     ],
 )
 
-_SPECIAL_FACTS = (JobsSubmitted, BuilderJoined, JobFinished)
-PLAIN_FACTS: dict[type[Event], Any] = {
-    fact: line_type(fact.__name__ + "Line", [*HEAD, *fields_of(fact, "at"), IGNORED_MARK])
-    for fact in FACTS
-    if fact not in _SPECIAL_FACTS
+_SPECIAL_EVENTS = (JobsSubmitted, BuilderJoined, JobFinished)
+PLAIN_EVENTS: dict[type[Event], Any] = {
+    event: line_type(event.__name__ + "Line", [*HEAD, *fields_of(event, "at"), IGNORED_MARK])
+    for event in EVENTS
+    if event not in _SPECIAL_EVENTS
 }
-PLAIN_ORDERS: dict[type[Command], Any] = {
-    order: line_type(order.__name__ + "Line", [*HEAD, *fields_of(order)])
-    for order in ORDERS
-    if order not in (StartJob, EndJob)
+PLAIN_COMMANDS: dict[type[Command], Any] = {
+    command: line_type(command.__name__ + "Line", [*HEAD, *fields_of(command)])
+    for command in COMMANDS
+    if command not in (StartJob, EndJob)
 }
 
 job_values = values_of(Job)

@@ -1,4 +1,4 @@
-"""Reads an event log back: exactly the facts and orders that were written."""
+"""Reads an event log back: exactly the events and commands that were written."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, StartJob
+from farm.core.commands import IGNORED, Command, EndJob, Ignored, StartJob, log_name
 from farm.core.errors import InputError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Cause, Job
 from farm.results.log_lines import (
-    PLAIN_FACTS,
-    PLAIN_ORDERS,
+    PLAIN_COMMANDS,
+    PLAIN_EVENTS,
     STORY,
     DispatchedLine,
     EmptyBatchLine,
@@ -26,10 +26,10 @@ from farm.results.log_lines import (
 
 
 class Entry(msgspec.Struct):
-    """One fact with the orders that it led to, as the driver's observer saw them.
+    """One event with the commands that it led to, as the driver's observer saw them.
 
-    ``commands`` is IGNORED for a stale fact. ``cut`` is True for the last entry of a log whose
-    writer was killed: some of its orders may be missing.
+    ``commands`` is IGNORED for a stale event. ``cut`` is True for the last entry of a log whose
+    writer was killed: some of its commands may be missing.
     """
 
     event: Event
@@ -39,8 +39,8 @@ class Entry(msgspec.Struct):
 
     @property
     def ignored(self) -> bool:
-        """Whether the scheduler recognised the fact as stale; folds skip such facts."""
-        return self.commands is IGNORED
+        """Whether the scheduler recognised the event as stale; folds skip such events."""
+        return type(self.commands) is Ignored
 
 
 class _Kind(msgspec.Struct):
@@ -56,12 +56,14 @@ _LINES: dict[tuple[str, bool], Any] = {
     ("job-finished", False): FinishedLine,
     ("job-finished", True): EndedLine,
     ("job-cancelled", False): EndedLine,
-    **{(struct.kind, False): line for struct, line in (PLAIN_FACTS | PLAIN_ORDERS).items()},
+    **{(log_name(struct), False): line for struct, line in (PLAIN_EVENTS | PLAIN_COMMANDS).items()},
 }
 _PLAIN: dict[Any, type[msgspec.Struct]] = {
-    line: struct for struct, line in (PLAIN_FACTS | PLAIN_ORDERS).items()
+    line: struct for struct, line in (PLAIN_EVENTS | PLAIN_COMMANDS).items()
 }
-_ORDER_LINES = {DispatchedLine, EndedLine, *PLAIN_ORDERS.values()}
+#: why a job ended, where an older log does not say
+_CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
+_COMMAND_LINES = {DispatchedLine, EndedLine, *PLAIN_COMMANDS.values()}
 
 
 def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
@@ -111,7 +113,7 @@ class _LogReader:
         """Return the line's struct; raises InputError."""
         try:
             kind = self._kind.decode(raw)
-            if kind.empty and kind.event == JobsSubmitted.kind:
+            if kind.empty and kind.event == log_name(JobsSubmitted):
                 return self._empty.decode(raw)
             decoder = self._decoders.get((kind.event, kind.decided))
             if decoder is not None:
@@ -126,14 +128,14 @@ class _LogReader:
         )
 
     def mark_cut(self) -> None:
-        """Say of the entry in hand that orders may be missing."""
+        """Say of the entry in hand that commands may be missing."""
         if self.entry is not None:
             self.entry.cut = True
 
     def take(self, line: Any, number: int) -> Entry | None:
         """Take in one line; return the entry that it shows to be complete, if any."""
-        if type(line) in _ORDER_LINES:
-            self._append(self._order(line, number), number)
+        if type(line) in _COMMAND_LINES:
+            self._append(self._command(line, number), number)
             return None
         if type(line) is SubmittedLine and line.batch is not None and line.batch == self._batch:
             self._batch_jobs.append(self._submitted(line))
@@ -176,7 +178,7 @@ class _LogReader:
             self._jobs.setdefault(job.id, job)
         return job
 
-    def _order(self, line: Any, number: int) -> Command:
+    def _command(self, line: Any, number: int) -> Command:
         kind = type(line)
         if kind is DispatchedLine:
             job = self._job(line, number)
@@ -184,9 +186,10 @@ class _LogReader:
         if kind is EndedLine:
             job = self._job(line, number)
             self._jobs.pop(line.job, None)
-            return EndJob(job, **_same_fields(EndJob, line, "job"))
-        order: Any = _PLAIN[kind](**_same_fields(_PLAIN[kind], line))
-        return cast("Command", order)
+            told = _same_fields(EndJob, line, "job") | {"cause": _cause_of(line)}
+            return EndJob(job, **told)
+        command: Any = _PLAIN[kind](**_same_fields(_PLAIN[kind], line))
+        return cast("Command", command)
 
     def _merged_end(self, line: Any, number: int) -> EndJob:
         job = self._job(line, number)
@@ -198,12 +201,12 @@ class _LogReader:
             finished_at=line.at,
             builder=line.builder,
             reason=line.reason,
-            **{name: getattr(line, name) for name in STORY},
+            **({name: getattr(line, name) for name in STORY} | {"cause": _cause_of(line)}),
         )
 
     def _append(self, command: Command, number: int) -> None:
-        if self.entry is None or self.entry.commands is IGNORED:
-            self._refuse(number, "an order that no fact led to")
+        if self.entry is None or self.entry.ignored:
+            self._refuse(number, "a command that no event led to")
         assert isinstance(self.entry.commands, list)  # noqa: S101 - made so in take()
         self.entry.commands.append(command)
 
@@ -216,6 +219,10 @@ class _LogReader:
 
     def _refuse(self, number: int, why: str) -> NoReturn:
         raise InputError(f"{self.path}, line {number}: not a line of an event log: {why}")
+
+
+def _cause_of(line: Any) -> Any:
+    return line.cause or _CAUSES[line.outcome]
 
 
 def _builder(line: Any) -> Builder:

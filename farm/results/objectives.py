@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError
+from farm.core.model import Cause
 from farm.results.builder_time import Window
 from farm.results.records import RunRecords, arrival_of
 from farm.results.summary import matrix_response_times
@@ -106,13 +107,13 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
         values = [
             math.inf if e.started_at is None else e.started_at - arrival_of(e.job, e.submitted_at)
             for e in ends
-            if e.started_at is not None or e.outcome != "cancelled" or _given_up(e.reason)
+            if e.started_at is not None or e.outcome != "cancelled" or e.cause is Cause.UNRUNNABLE
         ]
     else:
         for end in ends:
             response = end.finished_at - arrival_of(end.job, end.submitted_at)
             if end.outcome == "cancelled":
-                if _given_up(end.reason):
+                if end.cause is Cause.UNRUNNABLE:
                     values.append(math.inf)
             elif term.metric == "response_time":
                 values.append(response)
@@ -120,10 +121,6 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
                 values.append(response / end.job.service_time)
     values.extend(math.inf for _ in lost)
     return _statistic(values, term.statistic)
-
-
-def _given_up(reason: str) -> bool:
-    return reason.startswith("no builder")
 
 
 def _statistic(values: Sequence[float], statistic: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, RequeueJob, StartJob
+from farm.core.commands import Command, EndJob, Ignored, RequeueJob, StartJob
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -62,19 +62,19 @@ class RunRecords(msgspec.Struct):
     builders: list[BuilderSpan]
     void_attempts: list[VoidAttempt]
     estimates: dict[str, float | None]
-    #: facts taken in, stale ones included
+    #: events taken in, stale ones included
     events: int
-    #: farm time of the last fact
+    #: farm time of the last event
     last_at: float
 
     def unended(self) -> list[tuple[Job, float]]:
         """Return the submitted jobs that never ended, each with its submission's instant."""
         ended = {end.job.id for end in self.ends}
         left: dict[str, tuple[Job, float]] = {}
-        for fact in self.submissions:
-            for job in fact.jobs:
+        for event in self.submissions:
+            for job in event.jobs:
                 if job.id not in ended:
-                    left.setdefault(job.id, (job, fact.at))
+                    left.setdefault(job.id, (job, event.at))
         return list(left.values())
 
 
@@ -91,7 +91,7 @@ class Recorder:
         self._last: Event | None = None
         self._dispatched: dict[str, float] = {}
         self._living: dict[str, BuilderSpan] = {}
-        self._facts: dict[type[Event], Callable[[Any], None]] = {
+        self._take: dict[type[Event], Callable[[Any], None]] = {
             JobsSubmitted: self._submissions.append,
             BuilderRequested: self._requested,
             BuilderJoined: self._joined,
@@ -101,7 +101,7 @@ class Recorder:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one fact and its orders."""
+        """Take in one event and its commands."""
         self._events += 1
         self._last = event
         if commands:
@@ -113,9 +113,9 @@ class Recorder:
                     self._dispatched.pop(command.job.id, None)
                 elif type(command) is RequeueJob:
                     self._give_up(command, event.at)
-        elif commands is IGNORED:
+        elif type(commands) is Ignored:
             return
-        take = self._facts.get(type(event))
+        take = self._take.get(type(event))
         if take is not None:
             take(event)
 
@@ -131,9 +131,11 @@ class Recorder:
             last_at=self._last.at if self._last else 0.0,
         )
 
-    def _give_up(self, order: RequeueJob, at: float) -> None:
-        dispatched_at = self._dispatched.pop(order.job, at)
-        self._void.append(VoidAttempt(order.job, order.builder, dispatched_at, at, order.reason))
+    def _give_up(self, command: RequeueJob, at: float) -> None:
+        dispatched_at = self._dispatched.pop(command.job, at)
+        self._void.append(
+            VoidAttempt(command.job, command.builder, dispatched_at, at, command.reason)
+        )
 
     def _span(self, builder: str, pool: str) -> BuilderSpan:
         span = BuilderSpan(builder, pool)

@@ -1,4 +1,4 @@
-"""Replays a recorded run through a fresh scheduler: the same facts must give the same orders."""
+"""Replays a recorded run through a fresh scheduler: the same events must give the same commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command
+from farm.core.commands import Command, Ignored
 from farm.core.events import Event
 from farm.results.log_reader import Entry, read_log
 
@@ -17,11 +17,11 @@ class Handler(Protocol):
     """A scheduler, as far as a replay needs one."""
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take one fact in and return the orders that follow from it."""
+        """Take one event in and return the commands that follow from it."""
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The first fact to which a scheduler answered otherwise than the log says."""
+    """The first event to which a scheduler answered otherwise than the log says."""
 
     line: int
     event: Event
@@ -42,10 +42,10 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference | None:
-    """Hand a log's facts to a scheduler; return the first difference, None if there is none.
+    """Hand a log's events to a scheduler; return the first difference, None if there is none.
 
     ``scheduler`` must be fresh and configured like the one that made the log. The last entry of
-    a log that was cut short may have lost orders; there only those that are left are compared.
+    a log that was cut short may have lost commands; there only those that are left are compared.
     Raises InputError for a log that cannot be read.
     """
     entries = read_log(log) if isinstance(log, str | Path) else log
@@ -58,7 +58,7 @@ def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference 
                 recorded=tuple(entry.commands),
                 replayed=tuple(answer),
                 recorded_ignored=entry.ignored,
-                replayed_ignored=answer is IGNORED,
+                replayed_ignored=type(answer) is Ignored,
             )
     return None
 
@@ -67,4 +67,4 @@ def _agrees(entry: Entry, answer: Sequence[Command]) -> bool:
     recorded, replayed = list(entry.commands), list(answer)
     if entry.cut:
         return replayed[: len(recorded)] == recorded
-    return replayed == recorded and entry.ignored == (answer is IGNORED)
+    return replayed == recorded and entry.ignored == (type(answer) is Ignored)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job
-from farm.core.snapshot import JobView
+from farm.core.snapshot import JobRecord
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ def service_times(run_times: RunTimes, jobs: Sequence[Job], u: Floats, seed: int
     return times
 
 
-def end_at(run_times: RunTimes, view: JobView, builder: Builder, u: float, at: float) -> float:
+def end_at(run_times: RunTimes, view: JobRecord, builder: Builder, u: float, at: float) -> float:
     """Return the drawn instant at which a running attempt ends, not before ``at``."""
     since = view.started_at if view.started_at is not None else view.dispatched_at
     since = at if since is None else since

@@ -16,11 +16,12 @@ from farm.core import events
 from farm.core.commands import StartJob
 from farm.core.model import Builder, Job
 from farm.core.pool_spec import PoolSpec
-from farm.core.snapshot import BuilderView, FarmSnapshot, JobView, PoolView
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state import JobStatus, PoolCounts
 from farm.sim.builder_life import BuilderLife
 from farm.sim.world import Arrivals, SimulatedWorld
 
-EndOf = Callable[[JobView, Builder], float]
+EndOf = Callable[[JobRecord, Builder], float]
 """Says at which instant a running attempt will end on its builder."""
 
 
@@ -50,7 +51,7 @@ class ForkedWorld(SimulatedWorld):
         self._booting: list[tuple[BuilderLife, float]] = []
         jobs = (*snapshot.running, *snapshot.waiting)
         self._open_jobs = sum(not view.abandoned for view in jobs)
-        attempts: dict[str, list[JobView]] = {}
+        attempts: dict[str, list[JobRecord]] = {}
         for view in snapshot.running:
             if view.builder is not None:
                 attempts.setdefault(view.builder, []).append(view)
@@ -60,7 +61,7 @@ class ForkedWorld(SimulatedWorld):
             for name, requested_at in pool_view.requested.items():
                 self._go_on_booting(name, pool_view.name, requested_at)
 
-    def _resume(self, view: BuilderView, attempts: Sequence[JobView], end_of: EndOf) -> None:
+    def _resume(self, view: BuilderRecord, attempts: Sequence[JobRecord], end_of: EndOf) -> None:
         builder, at = view.builder, self.now
         pool = self._pools[builder.pool]
         life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
@@ -68,13 +69,13 @@ class ForkedWorld(SimulatedWorld):
         running: list[tuple[StartJob, float]] = []
         for attempt in attempts:
             running.append((_order(attempt), max(at, end_of(attempt, builder))))
-            if attempt.status == "dispatched":
+            if attempt.status is JobStatus.DISPATCHED:
                 fact = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
                 self._at_once.append(fact)
         cleaned_at = at + pool.inter_job_time
         life.resume(running, [(slot, cleaned_at) for slot in view.cleaning], view.active_at, at)
         for attempt in attempts:
-            if attempt.status == "cancelling":
+            if attempt.status is JobStatus.CANCELLING:
                 life.give_up(attempt.job.id, attempt.reason, at)
         if view.retired:
             life.retire(at)
@@ -104,7 +105,7 @@ class ForkedWorld(SimulatedWorld):
             self.request_builder(pool.name)
 
 
-def _order(view: JobView) -> StartJob:
+def _order(view: JobRecord) -> StartJob:
     return StartJob(view.job, view.attempts, view.builder or "", view.slot or 0)
 
 
@@ -157,7 +158,7 @@ def resized(snapshot: FarmSnapshot, pools: Sequence[PoolSpec]) -> FarmSnapshot:
         while missing < 0 and booting:
             booting.popitem()
             missing += 1
-        staying.sort(key=lambda v: (v.running + len(v.cleaning), v.active_at, -v.builder.index))
+        staying.sort(key=lambda v: (v.busy, v.active_at, -v.builder.index))
         for view in staying[: max(0, -missing)]:
             views[view.builder.id] = msgspec.structs.replace(view, draining=True, retiring=True)
     known = {pool.name: pool for pool in snapshot.pools}
@@ -167,7 +168,7 @@ def resized(snapshot: FarmSnapshot, pools: Sequence[PoolSpec]) -> FarmSnapshot:
         pools=tuple(
             msgspec.structs.replace(known[name], requested=names)
             if name in known
-            else PoolView(name=name, requested=names)
+            else PoolCounts(name=name, requested=names)
             for name, names in boots.items()
         ),
     )

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from farm.core.model import Builder, Platform
-from farm.core.snapshot import BuilderView, FarmSnapshot, JobView
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.draws import Floats
 
 NEVER = float("inf")
@@ -45,7 +45,7 @@ class Lane(msgspec.Struct, frozen=True):
 
 def slots_to_come(
     snapshot: FarmSnapshot,
-    attempts: Sequence[JobView],
+    attempts: Sequence[JobRecord],
     cleaning_times: dict[str, float],
     booting: Sequence[tuple[Builder, float]],
 ) -> list[FreeSlot]:
@@ -53,9 +53,8 @@ def slots_to_come(
     held = {(v.builder, v.slot): column for column, v in enumerate(attempts)}
     slots: list[FreeSlot] = []
     for view in snapshot.builders:
-        if view.draining or view.retired or not view.builder.takes_jobs:
-            continue
-        slots.extend(_slots_of(view, held, cleaning_times, snapshot.at))
+        if view.takes_jobs:
+            slots.extend(_slots_of(view, held, cleaning_times, snapshot.at))
     for builder, joins_at in booting:
         if builder.takes_jobs:
             spec = cleaning_times.get(builder.pool, 0.0)
@@ -68,7 +67,7 @@ def slots_to_come(
 
 
 def _slots_of(
-    view: BuilderView,
+    view: BuilderRecord,
     held: dict[tuple[str | None, int | None], int],
     cleaning_times: dict[str, float],
     at: float,

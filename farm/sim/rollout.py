@@ -22,7 +22,8 @@ from farm.core.events import Event
 from farm.core.model import Builder, Job, Outcome
 from farm.core.restoration import restored
 from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
-from farm.core.snapshot import FarmSnapshot, JobView, snapshot_of
+from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
+from farm.core.state import JobStatus
 from farm.driver import World, drive
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.draws import Floats, RunTimes, end_at, service_times, uniforms
@@ -155,7 +156,7 @@ class _Plan:
         for column, view in enumerate(self.attempts):
             builder = builders[view.builder or ""]
             at = self.base.at
-            if view.status == "cancelling":
+            if view.status is JobStatus.CANCELLING:
                 ends[:, column] = at
                 continue
             ends[:, column] = [
@@ -300,7 +301,7 @@ class _Frozen:
         """Nothing is learned."""
 
 
-def _with_job(view: JobView, job: Job) -> JobView:
+def _with_job(view: JobRecord, job: Job) -> JobRecord:
     return msgspec.structs.replace(view, job=job)
 
 

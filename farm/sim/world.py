@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from farm.core import events
 from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, SetAlarm, StartJob
 from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
-from farm.core.model import Job, Outcome
+from farm.core.model import Cause, Job, Outcome
 from farm.core.pool_spec import PoolSpec
 from farm.sim.agenda import FINISH, TICK, Agenda
 from farm.sim.builder_life import BuilderLife
@@ -158,8 +158,7 @@ class SimulatedWorld:
         if not self._open_jobs or self._gave_up:
             return None
         self._gave_up = True
-        reason = "no builder will ever be able to run it"
-        return events.CancelRequested(self.now, invocation=(), reason=reason)
+        return events.CancelRequested(self.now, invocation=(), cause=Cause.UNRUNNABLE)
 
     def request_builder(self, pool_name: str) -> str:
         """Ask for one more builder of the pool, at this instant; return its id."""

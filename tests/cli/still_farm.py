@@ -15,13 +15,13 @@ from farm.cli.main import app
 from farm.core.commands import EndJob
 from farm.core.model import Builder, Job, Platform
 from farm.core.provisioning import PoolSnapshot
-from farm.core.snapshot import BuilderView
+from farm.core.snapshot import BuilderRecord
 from farm.live.keys import Keys
 from farm.live.messages import Cancel, Submit, decode_envelope
 from farm.live.ordering import encode_member
 from farm.live.pool_report import FarmStatus, LostBuilder, PoolReport
-from farm.live.saved import Attempt
 from farm.live.store import Batch, Store
+from tests.records import running_record, waiting_record
 
 AMD64 = Platform("amd64", True)
 
@@ -56,7 +56,7 @@ class StillFarm:
         for name in ids:
             self._serial += 1
             job = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
-            batch.jobs[name] = job
+            batch.jobs[name] = waiting_record(job, self._serial)
             batch.submitted[name] = self._serial
             batch.waits(job, encode_member((0, 0.0, self._serial), name))
         self.store.commit(batch, "0-0", 0.0)
@@ -64,9 +64,10 @@ class StillFarm:
     def run(self, name: str, builder: str = "linux-1", **fields: Any) -> None:
         self._serial += 1
         batch = Batch()
-        batch.jobs[name] = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
+        job = Job(**{"id": name, "service_time": 5.0, "platform": AMD64, **fields})
+        batch.jobs[name] = running_record(job, builder, 3.0, 3.5)
         batch.submitted[name] = self._serial
-        batch.attempts[name] = Attempt(name, 1, builder, 0, 3.0, 3.5)
+        batch.running[name] = 3.0
         self.store.commit(batch, "0-0", 3.0)
 
     def end(self, name: str, outcome: str = "succeeded", **fields: Any) -> None:
@@ -81,7 +82,7 @@ class StillFarm:
     def join(self, name: str, state: str = "idle", **fields: Any) -> None:
         batch = Batch()
         builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
-        batch.builders[name] = BuilderView(
+        batch.builders[name] = BuilderRecord(
             builder=builder, condition=state, joined_at=1.0, active_at=1.0, **fields
         )
         self.store.commit(batch, "0-0", 1.0)

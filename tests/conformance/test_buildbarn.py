@@ -125,9 +125,13 @@ class Yard(Steps):
         if name not in self.workers:
             number = len(self.workers)
             builder = BuilderState(
-                Builder(id=name, pool="p", index=number), self.now, None, PoolCounts("p")
+                Builder(id=name, pool="p", index=number),
+                self.now,
+                self.now,
+                group=None,
+                pool=PoolCounts("p"),
             )
-            self.workers[name] = Worker(Slot(builder, 0))
+            self.workers[name] = Worker(builder.slots[0])
         return self.workers[name]
 
     def silent(self) -> list[str]:

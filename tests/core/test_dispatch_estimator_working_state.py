@@ -1,9 +1,10 @@
 """The estimator on the scheduler's own working memory."""
 
-from farm.core.dispatch_estimator import FARM, QueueEstimates, estimate_queue
+from farm.core.balancer import RANKINGS
+from farm.core.dispatch_estimator import FARM, FarmView, QueueEstimates, estimate_queue
+from farm.core.dispatch_estimator.farm_snapshot import builder_view, job_view
 from farm.core.dispatch_estimator.in_steps import QueueSweep
-from farm.core.dispatch_estimator.working_state import farm_view
-from farm.core.matching import Lane
+from farm.core.matching import BuilderGroup, Lane
 from farm.core.model import Builder, Job, Platform
 from farm.core.platform_queue import PlainQueue
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
@@ -22,7 +23,9 @@ def waiting(serial, estimated_time, platform=I386):
 def builder(index, slots=1, *, accepts=True):
     """Return a joined builder with free slots."""
     made = Builder(id=f"b{index}", pool="p", index=index, processors=("i386",), slots=slots)
-    state = BuilderState(made, 0.0, None, PoolCounts("p"))
+    group = BuilderGroup(made, RANKINGS["jenkins"])
+    state = BuilderState(made, 0.0, 0.0, group=group, pool=PoolCounts("p"))
+    state.draining = not accepts
     state.accepts = accepts
     return state
 
@@ -66,6 +69,9 @@ def test_both_ways_agree():
     fleet = [builder(0), builder(1)]
     give(waiting(1, 50.0), fleet[0].slots[0], status=JobStatus.CANCELLING, started_at=0.0)
     queue = [waiting(n, 10.0 * n, Platform(None, None) if n % 3 else I386) for n in (4, 5, 7, 9)]
-    jobs, whole = estimate_queue(farm_view(fleet, queue, at=5.0), FARM)
+    held = job_view(fleet[0].slots[0].running, "b0", 50.0, at=5.0)
+    told = (held, *(job_view(state, None, state.estimated_time, at=5.0) for state in queue))
+    order = tuple(state.serial for state in queue)
+    jobs, whole = estimate_queue(FarmView(tuple(map(builder_view, fleet)), told, order), FARM)
     assert [job.id for job in jobs] == [4, 5, 7, 9]
     assert whole.estimate_s.tolist() == queue_estimates(fleet, queue, at=5.0).estimate_s.tolist()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.core.commands import SetAlarm, StartJob
+from farm.core.commands import EndJob, SetAlarm, StartJob
 from farm.core.events import (
     AlarmRang,
     BuilderJoined,
@@ -290,7 +290,7 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
             responses.extend(
                 order.finished_at - order.submitted_at
                 for order in orders
-                if order.kind == "job-ended" and not order.job.heavy
+                if isinstance(order, EndJob) and not order.job.heavy
             )
 
         drive(scheduler, SimulatedWorld([pool], iter(arrivals)), observe)

@@ -111,7 +111,7 @@ def test_the_best_free_builder_is_the_best_of_all(steps):
         state = there.get(index)
         if what == "join" and state is None:
             builder = Builder(id=f"b{index}", pool="p", index=index, slots=1 + index % 3)
-            state = there[index] = BuilderState(builder, 0.0, None, PoolCounts("p"))
+            state = there[index] = BuilderState(builder, 0.0, 0.0, group=None, pool=PoolCounts("p"))
             free.register(state)
             free.offer(state)
         elif state is not None and what == "gone":

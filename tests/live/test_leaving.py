@@ -28,6 +28,7 @@ from farm.live.server import Server
 from farm.live.settings import LiveSettings, from_environment, host_environment
 from farm.live.task_messages import TaskMessages
 from tests.live.test_scheduler_service import Service, jobs_of
+from tests.records import on_builders
 from workers.host import BuilderHost
 
 pytestmark = pytest.mark.live
@@ -188,7 +189,7 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
         service.start()
         service.until(lambda: len(service.store.builders()) == 3, "joining")
         service.submit(jobs_of(24, 2.0))
-        service.until(lambda: len(service.store.attempts()) == 6, "work")
+        service.until(lambda: len(on_builders(service.store)) == 6, "work")
         hosts[0].terminate()
         service.until(lambda: hosts[0].exit_code is not None, "the host's end")
         service.until(lambda: service.store.count_results() == 24, "the end of all", 60)

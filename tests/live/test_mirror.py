@@ -104,8 +104,15 @@ class History:
             for s in live.values()
             if s.slot is not None
         }
-        shown = self.store.attempts().values()
-        assert {(a.job, a.attempt, a.builder, a.slot) for a in shown} == on_builders
+        shown = self.store.jobs()
+        assert {
+            (name, one.attempts, one.builder, one.slot)
+            for name, one in shown.items()
+            if one.builder is not None
+        } == on_builders
+        assert {name.decode() for name in self.redis.zrange(Keys().running, 0, -1)} == {
+            name for name, *_ in on_builders
+        }
         assert self.mirror.running == len(on_builders)
         builders = self.store.builders()
         assert {name: record.busy for name, record in builders.items()} == {
@@ -116,8 +123,7 @@ class History:
         before, self.submitted = self.submitted, self.redis.zrange(Keys().submitted, 0, -1)
         assert self.submitted[: len(before)] == before
         assert len(self.submitted) == self.ended + len(live)
-        for job_id in live:
-            assert self.store.job(job_id) is not None
+        assert shown.keys() == live.keys()
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -223,8 +223,6 @@ def _saved(lives: dict[str, HostLife]) -> SavedFarm:
         rules="",
         counts=Counts(),
         jobs={},
-        standings={},
-        attempts={},
         builders={},
         lives=lives,
         requested={},

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.live
 
 FARM = """
 import sys
+from farm.core.commands import log_name
 from farm.core.model import Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -32,7 +33,7 @@ jobs = [(0.0, (Job(id=str(n), service_time=float(sys.argv[1]), platform=Platform
 started = []
 
 def observe(event, commands):
-    if event.kind == "job-started":
+    if log_name(type(event)) == "job-started":
         started.append(event.job)
         if len(started) == 2:
             print("started", flush=True)

@@ -13,8 +13,10 @@ from farm.core.model import Job, Platform
 from farm.live.keys import Keys
 from farm.live.operator import Operator
 from farm.live.ordering import encode_member
-from farm.live.saved import Attempt, Try
+from farm.live.reading import state_of
+from farm.live.saved import Try
 from farm.live.store import Batch, Store
+from tests.records import running_record, waiting_record
 
 pytestmark = pytest.mark.live
 AMD64 = Platform("amd64", True)
@@ -34,7 +36,7 @@ class Farm:
         batch = Batch()
         for number in range(first, last):
             job = self.jobs[number]
-            batch.jobs[job.id] = job
+            batch.jobs[job.id] = waiting_record(job, number)
             batch.submitted[job.id] = number + 1
             batch.waits(job, encode_member((0, 0.0, number), job.id))
         self.store.commit(batch, "0-0", 0.0)
@@ -44,14 +46,15 @@ class Farm:
         for number in numbers:
             job = self.jobs[number]
             batch.waits_no_more(job, encode_member((0, 0.0, number), job.id))
-            batch.attempts[job.id] = Attempt(job.id, 1, "b-1", 0, 1.0, 1.0)
+            batch.jobs[job.id] = running_record(job, "b-1", 1.0, 1.0)
+            batch.running[job.id] = 1.0
         self.store.commit(batch, "0-0", 1.0)
 
     def end(self, *numbers: int) -> None:
         batch = Batch()
         for number in numbers:
             job = self.jobs[number]
-            batch.no_attempts.append(job.id)
+            batch.not_running.append(job.id)
             batch.waits_no_more(job, encode_member((0, 0.0, number), job.id))
             batch.ended[job.id] = EndJob(job, "succeeded", 1, 0.0, 2.0)
         self.store.commit(batch, "0-0", 2.0)
@@ -75,7 +78,7 @@ def test_every_job_is_met_once_in_order_of_submission_whatever_happens_meanwhile
     while len(seen) < COUNT + 10:
         page = list(islice(farm.operator.submitted(after=after), 100))
         seen += [job.job.id for job in page]
-        states += [job.state for job in page]
+        states += [state_of(job) for job in page]
         after = seen[-1]
         done = len(seen)
         # those just seen, and those that come next, go on; so does the head of the queue
@@ -108,7 +111,7 @@ def test_the_queue_is_read_through_though_its_head_leaves(farm: Farm):
     seen = [next(waiting).job.id for _ in range(500)]
     farm.run(*range(400))
     batch = Batch()  # one that another job's execution serves: it is in no queue
-    batch.jobs["follower"] = Job(id="follower", service_time=1.0, platform=AMD64)
+    batch.jobs["follower"] = waiting_record(Job(id="follower", service_time=1.0, platform=AMD64))
     farm.store.commit(batch, "0-0", 1.0)
     seen += [job.job.id for job in waiting]
     assert seen == [*(job.id for job in farm.jobs), "follower"]
@@ -134,7 +137,7 @@ def test_known_jobs_are_told_from_ended_ones(farm: Farm):
     """An operator may name jobs that ended a moment ago."""
     farm.end(3)
     assert farm.operator.known(["j3", "j4", "nobody"]) == {"j3": True, "j4": False}
-    assert [job.state for job in farm.operator.jobs_of(["j3", "nobody", "j4"])] == [
+    assert [state_of(job) for job in farm.operator.jobs_of(["j3", "nobody", "j4"])] == [
         "succeeded",
         "waiting",
     ]

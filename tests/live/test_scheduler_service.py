@@ -23,6 +23,7 @@ from farm.live.reporter import Reporter
 from farm.live.server import Server, free_port
 from farm.live.settings import LiveSettings
 from farm.live.store import Store
+from tests.records import on_builders
 
 pytestmark = pytest.mark.live
 
@@ -128,7 +129,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     service.submit(jobs_of(40, 1.5))
     service.until(lambda: service.store.count_results() >= 3, "the first ends")
     service.end(signal.SIGKILL)
-    before = service.store.attempts()
+    before = on_builders(service.store)
     assert len(before) == 6
     service.submit([Job(id="late", service_time=0.1, platform=AMD64)])
     service.start()
@@ -145,7 +146,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert len(service.store.builders()) == 3
     assert service.metric("farm_scheduler_leader") == 1.0
     assert service.end(signal.SIGTERM) == 0
-    assert service.client.hlen(service.keys.standings) == 0
+    assert service.client.hlen(service.keys.jobs) == 0
 
 
 def test_killed_again_and_again_with_every_stage_under_way(service: Service):
@@ -174,7 +175,7 @@ def test_other_rules_order_anew_what_waits(service: Service):
         for n, t in enumerate("ab" * 10)
     ]
     service.submit(long_first)
-    service.until(lambda: len(service.store.attempts()) == 6, "dispatch")
+    service.until(lambda: len(on_builders(service.store)) == 6, "dispatch")
     assert service.end(signal.SIGTERM) == 0
     service.scenario(policy="sjf", scheduling=", fair_share: [team]")
     service.start()

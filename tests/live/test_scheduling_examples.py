@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from farm.assembly import make_scheduler, pool_specs, run_info
-from farm.core.commands import FAIL_FAST, Command, EndJob, StartJob
+from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
+from farm.core.model import Cause
 from farm.live.run import LiveOptions, run_live
 from farm.results.records import Recorder
 from farm.results.summary import Summary, summarise
@@ -176,7 +177,7 @@ def test_fail_fast(world: str) -> None:
     cancelled = [end for end in seen.ends if end.outcome == "cancelled"]
     assert cancelled
     for end in cancelled:
-        assert end.reason.startswith(FAIL_FAST)
+        assert end.cause is Cause.FAIL_FAST
         late = end.finished_at - failed_at[end.job.matrix]
         assert late == 0 if world == "simulated" or end.started_at is None else late < 60
     summary = seen.summary

@@ -7,10 +7,11 @@ import pytest
 
 from farm.core.commands import EndJob
 from farm.core.model import Builder, Job, Platform
-from farm.core.snapshot import BuilderView
+from farm.core.snapshot import BuilderRecord
 from farm.live.keys import Keys
 from farm.live.ordering import encode_member
-from farm.live.store import Attempt, Batch, Store
+from farm.live.store import Batch, Store
+from tests.records import on_builders, running_record, waiting_record
 
 AMD64 = Platform("amd64", True)
 
@@ -32,7 +33,7 @@ def store(redis, keys) -> Store:
 def waits(batch: Batch, number: int, level: int = 0) -> Job:
     """Let a job wait in this batch."""
     job = Job(id=f"job-{number}", service_time=1.0, platform=AMD64, level=level)
-    batch.jobs[job.id] = job
+    batch.jobs[job.id] = waiting_record(job, number)
     batch.waits(job, encode_member((-level, 0.0, number), job.id))
     return job
 
@@ -48,29 +49,31 @@ def test_waiting_jobs_lie_in_policy_order(store: Store, redis, keys: Keys):
     first = store.waiting("amd64/virtual", 0, 3)
     assert first == ["job-20", "job-0", "job-1"]
     assert store.waiting("amd64/virtual", 23, 10) == ["job-23", "job-24"]
-    assert store.job("job-3") == Job(id="job-3", service_time=1.0, platform=AMD64)
+    assert store.jobs()["job-3"].job == Job(id="job-3", service_time=1.0, platform=AMD64)
 
 
-def test_a_job_moves_from_waiting_to_running_to_ended(store: Store):
+def test_a_job_moves_from_waiting_to_running_to_ended(store: Store, redis, keys: Keys):
     """Each stage leaves the one before it."""
     batch = Batch()
     job = waits(batch, 1)
     store.commit(batch, "0-0", 0.0)
     batch = Batch()
     batch.waits_no_more(job, encode_member((0, 0.0, 1), job.id))
-    batch.attempts[job.id] = attempt = Attempt(job.id, 1, "b", 0, 2.0)
+    batch.jobs[job.id] = record = running_record(job, "b", 2.0, 2.0)
+    batch.running[job.id] = 2.0
     store.commit(batch, "1-0", 2.0)
     assert store.depths() == {"amd64/virtual": 0}
-    assert store.attempts() == {job.id: attempt}
+    assert on_builders(store) == {job.id: record}
+    assert redis.zrange(keys.running, 0, -1) == [job.id.encode()]
     batch = Batch()
-    batch.no_attempts.append(job.id)
+    batch.not_running.append(job.id)
     end = EndJob(
         job=job, outcome="succeeded", attempts=1, submitted_at=0.0, finished_at=3.0, builder="b"
     )
     batch.ended[job.id] = end
     store.commit(batch, "2-0", 3.0)
-    assert store.attempts() == {}
-    assert store.job(job.id) is None
+    assert redis.zrange(keys.running, 0, -1) == []
+    assert store.jobs() == {}
     assert store.result(job.id) == end
     assert store.count_results() == 1
 
@@ -80,7 +83,7 @@ def test_committing_twice_changes_nothing(store: Store, redis, keys: Keys):
     batch = Batch()
     waits(batch, 1)
     builder = Builder(id="b", pool="p", index=1)
-    view = BuilderView(builder=builder, condition="idle", joined_at=0.0, active_at=0.0)
+    view = BuilderRecord(builder=builder, condition="idle", joined_at=0.0, active_at=0.0)
     batch.builders["b"] = view
     batch.messages["host"] = [b"one", b"two"]
     store.commit(batch, "0-0", 0.0)

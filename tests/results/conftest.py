@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from farm.core.commands import NO_COMMANDS, Command, EndJob, RequeueJob, RetireBuilder, StartJob
+from farm.core.commands import (
+    IGNORED,
+    NO_COMMANDS,
+    Command,
+    EndJob,
+    RequeueJob,
+    RetireBuilder,
+    StartJob,
+)
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -19,7 +27,7 @@ from farm.core.events import (
     JobsSubmitted,
     JobStarted,
 )
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Cause, Job, Platform
 
 History = list[tuple[Event, Sequence[Command]]]
 LINUX = Platform("amd64", True)
@@ -64,10 +72,20 @@ def history() -> History:
             [EndJob(a, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "b1", 0), StartJob(b, 2, "b1", 0)],
         ),
         (JobStarted(10.0, "b", 2, "b1"), NO_COMMANDS),
-        (JobFinished(11.0, "b", 1, "b2", "succeeded"), ()),
+        (JobFinished(11.0, "b", 1, "b2", "succeeded"), IGNORED),
         (
             CancelRequested(20.0, ("d",)),
-            [EndJob(d, "cancelled", 0, 7.0, 20.0, reason="cancelled by request")],
+            [
+                EndJob(
+                    d,
+                    "cancelled",
+                    0,
+                    7.0,
+                    20.0,
+                    reason="cancelled by request",
+                    cause=Cause.REQUESTED,
+                )
+            ],
         ),
         (
             JobFinished(30.0, "b", 2, "b1", "succeeded"),
@@ -77,7 +95,9 @@ def history() -> History:
         (
             JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"),
             [
-                EndJob(c, "failed", 1, 6.0, 40.0, 30.0, 30.0, "b1", 0, "exit 1"),
+                EndJob(
+                    c, "failed", 1, 6.0, 40.0, 30.0, 30.0, "b1", 0, "exit 1", cause=Cause.FAILED
+                ),
                 RetireBuilder("b1"),
             ],
         ),

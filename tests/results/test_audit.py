@@ -117,7 +117,7 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "ended twice": (JOINED, DISPATCHED, (DONE_A, [END_A, END_A])),
     "neither ended nor requeued": (JOINED, DISPATCHED, (DONE_A, NO_COMMANDS)),
     "yet it was neither": (JOINED, DISPATCHED, (BuilderLost(1.0, "one"), NO_COMMANDS)),
-    "no fact voided": (
+    "no event voided": (
         JOINED,
         DISPATCHED,
         (BuilderIdle(1.0, "one"), [RequeueJob("a", 1, "one", "why not")]),

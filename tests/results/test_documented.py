@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from farm.core.commands import log_name
 from farm.results.builder_time import BuilderCounts
 from farm.results.jobs_table import COLUMNS
-from farm.results.log_lines import FACTS, ORDERS
+from farm.results.log_lines import COMMANDS, EVENTS
 from farm.results.percentiles import Spread
 from farm.results.run_directory import Meta
 from farm.results.summary import JobCounts, Summary
@@ -23,7 +24,7 @@ def missing(names: set[str]) -> set[str]:
 
 def test_every_kind_of_line_is_documented() -> None:
     """Whoever meets a line in the log finds it on the page."""
-    kinds = {struct.kind for struct in (*FACTS, *ORDERS)} - {"job-ended"}
+    kinds = {log_name(struct) for struct in (*EVENTS, *COMMANDS)} - {"job-ended"}
     assert not missing(kinds)
 
 
@@ -37,8 +38,8 @@ def test_every_key_of_a_line_is_documented() -> None:
         log_lines.DispatchedLine,
         log_lines.FinishedLine,
         log_lines.EndedLine,
-        *log_lines.PLAIN_FACTS.values(),
-        *log_lines.PLAIN_ORDERS.values(),
+        *log_lines.PLAIN_EVENTS.values(),
+        *log_lines.PLAIN_COMMANDS.values(),
     ]
     keys = {field.encode_name for line in lines for field in msgspec.structs.fields(line)}
     assert not {key for key in keys if f"`{key}" not in TEXT}

@@ -12,7 +12,7 @@ import pytest
 from farm.core.commands import NO_COMMANDS, EndJob, StartJob
 from farm.core.errors import InputError, RunError
 from farm.core.events import JobFinished, JobsSubmitted, PriorityChanged
-from farm.core.model import Job
+from farm.core.model import Cause, Job
 from farm.results.event_log import EventLogWriter
 from farm.results.log_reader import read_log
 
@@ -59,6 +59,7 @@ def test_a_finished_job_is_one_line_with_its_story(log: Path) -> None:
             "dispatched_at_s": 0.0,
             "started_at_s": 0.0,
             "slot": 0,
+            "cause": "finished",
         }
     ]
 
@@ -81,7 +82,8 @@ def test_an_end_without_its_report_is_marked_decided(tmp_path: Path) -> None:
     with EventLogWriter(tmp_path / "log") as writer:
         writer(JobsSubmitted(0.0, (job,)), NO_COMMANDS)
         writer(
-            PriorityChanged(1.0, "j"), [EndJob(job, "failed", 3, 0.0, 1.0, reason="lost thrice")]
+            PriorityChanged(1.0, "j"),
+            [EndJob(job, "failed", 3, 0.0, 1.0, reason="lost thrice", cause=Cause.LOST)],
         )
     assert lines(tmp_path / "log")[-1] == {
         "at_s": 1.0,
@@ -92,6 +94,7 @@ def test_an_end_without_its_report_is_marked_decided(tmp_path: Path) -> None:
         "submitted_at_s": 0.0,
         "finished_at_s": 1.0,
         "reason": "lost thrice",
+        "cause": "lost",
         "ended": True,
         "decided": True,
     }
@@ -182,7 +185,7 @@ def test_a_garbled_line_is_named(log: Path, garbage: bytes, says: str) -> None:
 def test_an_order_before_any_fact_is_refused(tmp_path: Path) -> None:
     """An order without its fact cannot be put anywhere."""
     (tmp_path / "log").write_text('{"at_s":1.0,"event":"builder-drained","builder":"b"}\n')
-    with pytest.raises(InputError, match="no fact led to"):
+    with pytest.raises(InputError, match="no event led to"):
         list(read_log(tmp_path / "log"))
 
 

@@ -19,9 +19,9 @@ from farm.core.commands import (
     StartJob,
 )
 from farm.core.events import Event, JobFinished, JobsSubmitted
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Cause, Job, Platform
 from farm.results.event_log import EventLogWriter
-from farm.results.log_lines import FACTS
+from farm.results.log_lines import EVENTS
 from farm.results.log_reader import read_log
 
 times = st.floats(0, 1e9, allow_nan=False)
@@ -82,6 +82,8 @@ def of_type(annotation: Any, name: str) -> st.SearchStrategy[Any]:
     """Return a strategy for a fact's field."""
     if name == "outcome":
         return outcomes
+    if name == "cause":
+        return st.sampled_from(Cause)
     if annotation in _by_type:
         return _by_type[annotation]
     if type(None) in getattr(annotation, "__args__", ()):
@@ -97,7 +99,7 @@ def facts(kind: type[msgspec.Struct]) -> st.SearchStrategy[Event]:
     return st.builds(kind, **{field.name: of_type(field.type, field.name) for field in fields})
 
 
-events = st.one_of([facts(kind) for kind in FACTS])
+events = st.one_of([facts(kind) for kind in EVENTS])
 
 ends = st.builds(
     EndJob,
@@ -113,6 +115,7 @@ ends = st.builds(
     reason=st.text(max_size=5),
     estimated_time=optional(times),
     served_by=optional(names),
+    cause=st.sampled_from(Cause),
 )
 commands = st.one_of(
     ends,

@@ -8,7 +8,7 @@ import pytest
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
-from farm.core.model import Job
+from farm.core.model import Cause, Job
 from farm.results.builder_time import Window
 from farm.results.objectives import Term, measure, parse_objective, student_quantile
 from farm.results.records import RunRecords
@@ -24,7 +24,7 @@ def records(*waits: float, service: float = 10.0) -> RunRecords:
             0.0,
             wait + service if math.isfinite(wait) else 99.0,
             started_at=wait if math.isfinite(wait) else None,
-            reason="" if math.isfinite(wait) else "no builder will ever be able to run it",
+            cause=Cause.FINISHED if math.isfinite(wait) else Cause.UNRUNNABLE,
         )
         for n, wait in enumerate(waits)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from farm.core.commands import Command, EndJob, StartJob
+from farm.core.commands import Command, EndJob, StartJob, log_name
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.pool_spec import PoolSpec
@@ -65,7 +65,7 @@ class Story:
     def shape(self, *kinds: type) -> list[tuple[float, str, str]]:
         """Return (instant, kind, builder) of the facts of some kinds."""
         facts = [event for event, _ in self.told if type(event) in kinds]
-        return [(f.at, f.kind, getattr(f.builder, "id", f.builder)) for f in facts]
+        return [(f.at, log_name(type(f)), getattr(f.builder, "id", f.builder)) for f in facts]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from farm.assembly import make_scheduler
-from farm.core.commands import StartJob
+from farm.core.commands import StartJob, log_name
 from farm.core.events import (
     BuilderJoined,
     JobFinished,
@@ -86,7 +86,7 @@ def test_finishes_before_lives_before_arrivals(story, pool, jobs):
 def test_a_start_is_told_before_anything_else_of_its_instant(story, pool, jobs):
     """A job of no length at all still starts, then ends, at the instant of its dispatch."""
     story.play([pool(builders=1)], jobs((3, 0), (3, 0)))
-    kinds = [(event.kind, getattr(event, "job", "")) for event, _ in story.told[2:]]
+    kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.told[2:]]
     assert kinds == [
         ("job-submitted", ""),
         ("job-started", "a"),

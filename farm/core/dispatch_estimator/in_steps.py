@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from farm.core.dispatch_estimator.capacity import Capacity
+from farm.core.dispatch_estimator.farm_snapshot import builder_view, job_view
 from farm.core.dispatch_estimator.rules import FARM, Rules
 from farm.core.dispatch_estimator.sweep import QueueEstimates, WaitingColumns
 from farm.core.dispatch_estimator.view import JobView
-from farm.core.dispatch_estimator.working_state import builder_view, job_view
 from farm.core.matching import Lane
 from farm.core.model import Builder, Job, Platform
 from farm.core.platform_queue import Entry
@@ -35,7 +35,7 @@ class RunTimes(msgspec.Struct, frozen=True):
 
     #: of a waiting job
     waiting: Callable[[JobState], float] = attrgetter("estimated_time")
-    #: of a job on its builder; None: what it was ordered by, as in ``working_state``
+    #: of a job on its builder; None: what it was ordered by
     held: Callable[[Job, Builder], float] | None = None
 
 
@@ -71,10 +71,10 @@ class QueueSweep:
         builders = list(builders)
         self._builders = [builder_view(state) for state in builders]
         self._held = [
-            (job_view(slot.running, at), slot.running.job, state.builder)
+            (job_view(job, state.builder.id, job.estimated_time, at), job.job, state.builder)
             for state in builders
             for slot in state.slots
-            if slot.running is not None
+            if (job := slot.running) is not None
         ]
         self._estimates: QueueEstimates | None = None
         self._work = self._steps()

@@ -75,7 +75,9 @@ class Yard:
     def slot(self, name: str) -> Slot:
         if name not in self.slots:
             builder = Builder(id=name, pool="p", index=len(self.slots))
-            self.slots[name] = Slot(BuilderState(builder, 0.0, None, PoolCounts("p")), 0)
+            self.slots[name] = BuilderState(
+                builder, 0.0, 0.0, group=None, pool=PoolCounts("p")
+            ).slots[0]
         return self.slots[name]
 
     def dispatch(self, state: JobState, slot: str, at: float = 0.0) -> None:
