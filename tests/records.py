@@ -5,7 +5,7 @@ from __future__ import annotations
 from farm.core.model import Job
 from farm.core.snapshot import JobRecord
 from farm.core.state import JobStatus
-from farm.live.store import Store
+from farm.live.store.store import Store
 
 
 def waiting_record(job: Job, serial: int = 1) -> JobRecord:

@@ -15,8 +15,8 @@ import typer
 from farm.cli.job_lines import pair_of, parse_platform
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
-from farm.live.operator import Operator
-from farm.live.reading import Group, KnownJob, state_of
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import Group, KnownJob, state_of
 
 Match = Annotated[
     str | None,

@@ -23,13 +23,13 @@ from farm.cli.job_filter import (
 from farm.cli.options import AsJson
 from farm.cli.showing import Column, FarmConsole, coloured, listing, plain, story
 from farm.core.commands import EndJob
+from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, ServerError
-from farm.core.explain import Decision
-from farm.live.answers import Answer
-from farm.live.operator import Operator
-from farm.live.reading import KnownJob, state_of
-from farm.live.saved import Try
-from farm.results.records import arrival_of
+from farm.live.operating.answers import Answer
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import KnownJob, state_of
+from farm.live.store.saved import Try
+from farm.results.summary.records import arrival_of
 from farm.units import format_duration
 
 COLUMNS = (

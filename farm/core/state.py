@@ -14,7 +14,7 @@ import msgspec
 from farm.core.model import Builder, Cause, Job
 
 if TYPE_CHECKING:
-    from farm.core.matching import BuilderGroup, Lane
+    from farm.core.dispatching.matching import BuilderGroup, Lane
 
 
 class JobStatus(Enum):

@@ -1,0 +1,117 @@
+"""What a farm that stays up keeps in Redis for the next scheduler, and what that makes of it.
+
+Beside what all may read (jobs, builders) a successor needs to know which builders each host plays,
+and where the counting stood. All of it is written in the same transaction as the decisions, so
+whenever a scheduler dies, what lies in Redis is one instant.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state import PoolCounts
+from farm.live.wire.messages import Play
+
+
+class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One life of a builder host, and whom it plays; see ``HostState``."""
+
+    name: str
+    life: str
+    own: bool = False
+    room: int = 0
+    pool: str = ""
+    leaving: bool = False
+    plays: dict[str, Play] = {}
+    joined: tuple[str, ...] = ()
+    retiring: tuple[str, ...] = ()
+
+
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the counting stood."""
+
+    #: builders ever made, in all and by pool: the next one's number follows
+    made: int = 0
+    made_by_pool: dict[str, int] = {}
+    #: serial of the last job taken in
+    serial: int = 0
+    #: jobs ended so far, by outcome
+    ended: dict[str, int] = {}
+
+
+class Try(msgspec.Struct, frozen=True):
+    """An attempt that came to nothing: the job waited again after it."""
+
+    attempt: int
+    builder: str
+    #: when that was known, farm time
+    at: float
+    reason: str
+
+
+class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole farm as it lies in Redis."""
+
+    #: farm time of the last commit, and the speed
+    at: float
+    speed: float
+    #: up to where the inbox was taken in
+    cursor: str
+    #: real seconds since that report came, by the server's clock
+    age: float
+    rules: str
+    counts: Counts
+    jobs: dict[str, JobRecord]
+    builders: dict[str, BuilderRecord]
+    lives: dict[str, HostLife]
+    #: requested builders that hosts of their own are to play
+    requested: dict[str, Play]
+
+    @property
+    def now(self) -> float:
+        """Farm time now: it ran on while nobody was in charge."""
+        return self.at + self.age * self.speed
+
+    @property
+    def booting(self) -> dict[str, str]:
+        """Builders that were asked for and are not there, with their pools."""
+        plays = [play for life in self.lives.values() for play in life.plays.values()]
+        plays.extend(self.requested.values())
+        return {p.builder.id: p.builder.pool for p in plays if p.builder.id not in self.builders}
+
+
+def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
+    """Return the farm as ``farm.core.restore`` wants it."""
+    records = [_anew(saved, record) for record in saved.jobs.values()]
+    records.sort(key=lambda record: record.serial)
+    running = [record for record in records if record.builder is not None]
+    return FarmSnapshot(
+        at=saved.at,
+        waiting=tuple(record for record in records if record.builder is None),
+        running=tuple(sorted(running, key=lambda record: record.dispatched_at or 0.0)),
+        builders=_by_joining(saved),
+        pools=_pools(saved),
+        serial=max([saved.counts.serial, *(record.serial for record in records)]),
+    )
+
+
+def _anew(saved: SavedFarm, record: JobRecord) -> JobRecord:
+    """Let a job wait anew whose execution belonged to a job, or a builder, that is gone."""
+    if record.leader is not None and record.leader not in saved.jobs:
+        record = msgspec.structs.replace(record, leader=None)
+    if record.builder is not None and record.builder not in saved.builders:
+        record = msgspec.structs.replace(record, builder=None, slot=None)
+    return record
+
+
+def _by_joining(saved: SavedFarm) -> tuple[BuilderRecord, ...]:
+    builders = saved.builders.values()
+    return tuple(sorted(builders, key=lambda one: (one.joined_at, one.builder.index)))
+
+
+def _pools(saved: SavedFarm) -> tuple[PoolCounts, ...]:
+    requested: dict[str, dict[str, float]] = {}
+    for builder, pool in saved.booting.items():
+        requested.setdefault(pool, {})[builder] = saved.at
+    return tuple(PoolCounts(name=name, requested=asked) for name, asked in requested.items())
