@@ -77,7 +77,8 @@ class Scheduler:
     # --- jobs -------------------------------------------------------------------------------
 
     def _on_submitted(self, event: events.JobsSubmitted) -> Sequence[Command]:
-        at, orders = event.at, list[Command]()
+        at = event.at
+        orders: list[Command] = []
         if len(event.jobs) == 1:
             state = self.book.take_in(event.jobs[0], at)
             if state is None:
@@ -127,9 +128,10 @@ class Scheduler:
         if self.dispatcher.watched:
             queue = state.lane.queue
             queue.ended(state, slot, at, completed=outcome != "cancelled")
-        cause, reason = _CAUSES.get(outcome, state.cause), event.reason
         if outcome == "cancelled":
-            reason = reason or state.reason
+            cause, reason = state.cause, event.reason or state.reason
+        else:
+            cause, reason = _CAUSES[outcome], event.reason
         if state.followers or state.abandoned:
             self.book.end_all(state, at, outcome, cause, reason, orders)
         else:

@@ -60,7 +60,8 @@ class Dispatcher:
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Let a job stand in its lane (a requeued one: at its old place)."""
         state.status = _WAITING
-        state.slot = None
+        if state.slot is not None:
+            state.slot = None
         lane.queue.add(state, at)
         lane.waiting += 1
 
@@ -127,8 +128,9 @@ class Dispatcher:
         state.status = _DISPATCHED
         state.slot = slot
         state.dispatched_at = at
-        state.started_at = None
         state.attempts = attempts = state.attempts + 1
+        if attempts > 1:
+            state.started_at = None
         slot.running = state
         pool = builder.pool
         if builder.busy == 0:
