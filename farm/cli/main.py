@@ -16,6 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from farm.cli import (
+    audit,
     builders,
     calibrate,
     compare,
@@ -75,6 +76,7 @@ _RUNS, _TOOLS, _FARM = "Runs", "Tools", "A farm that stays up"
 app.command(rich_help_panel=_RUNS)(run.run)
 app.command(rich_help_panel=_RUNS)(simulate.simulate)
 app.command(rich_help_panel=_RUNS)(compare.compare)
+app.command(rich_help_panel=_RUNS)(audit.audit)
 app.command(rich_help_panel=_FARM)(up.up)
 app.command(rich_help_panel=_FARM)(up.down)
 app.command(rich_help_panel=_FARM)(status.status)

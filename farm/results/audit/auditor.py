@@ -46,6 +46,8 @@ class Auditor:
     """
 
     def __init__(self) -> None:
+        #: events seen so far
+        self.events = 0
         self.jobs: dict[str, AuditedJob] = {}
         #: the builders that are there
         self.builders: dict[str, AuditedBuilder] = {}
@@ -77,6 +79,7 @@ class Auditor:
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
         """Check one event and the commands that it led to. Raises InvariantError."""
+        self.events += 1
         before, self._event = self._event, event
         if before is not None and event.at < before.at:
             self._fail(f"time went backwards: {event.at} after {before.at}")

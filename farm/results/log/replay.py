@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from farm.core.commands import Command, Ignored
+from farm.core.driver import Handler
 from farm.core.events import Event
 from farm.results.log.reader import Entry, read_log
-
-
-class Handler(Protocol):
-    """A scheduler, as far as a replay needs one."""
-
-    def handle(self, event: Event) -> Sequence[Command]:
-        """Take one event in and return the commands that follow from it."""
 
 
 class Difference(msgspec.Struct, frozen=True):
