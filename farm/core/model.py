@@ -9,9 +9,17 @@ form and the event log's form.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
+
+Column = Annotated[T, msgspec.Meta(extra={"jobs_csv": True})]
+"""A field of Job, of this type, that has a column of its own in jobs.csv: ``colour: Column[str]``.
+
+The event log, snapshots and Redis have every field of a job anyway.
+"""
 
 Outcome = Literal["succeeded", "failed", "cancelled"]
 """How a job ends. Every submitted job ends exactly once, with exactly one of these."""

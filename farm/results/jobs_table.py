@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
@@ -47,6 +48,8 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
     declared_time: float | None
     #: the first dispatch estimate given, as an instant
     estimated_dispatch_at: float | None
+    #: the job's fields that are marked as a ``Column``, in order (as text if read back)
+    more: tuple[Any, ...] = ()
 
     @property
     def arrived_at(self) -> float:
@@ -56,7 +59,13 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
         return self.finished_at - self.response_time
 
 
-COLUMNS = tuple(door_name(name) for name in JobRow.__struct_fields__)
+_FIELDS = JobRow.__struct_fields__[:-1]
+_MARKED = tuple(
+    field.name
+    for field in msgspec.structs.fields(Job)
+    if any((meta.extra or {}).get("jobs_csv") for meta in getattr(field.type, "__metadata__", ()))
+)
+COLUMNS = tuple(door_name(name) for name in _FIELDS)
 #: where columns of numbers stand side by side
 _NUMBERS = (slice(5, 9), slice(12, 18))
 OPTIONAL_COLUMNS = frozenset(
@@ -92,14 +101,14 @@ def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
     encode = msgspec.json.Encoder().encode
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow([*COLUMNS, *map(door_name, _MARKED)])
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the count
-            cells = list(astuple(row))
+            *cells, more = astuple(row)
             # msgspec prints floats in full, as csv does, but many times as fast
             for numbers in _NUMBERS:
                 printed = encode(cells[numbers]).decode()[1:-1]
                 cells[numbers] = printed.replace("null", "").split(",")
-            writer.writerow(cells)
+            writer.writerow([*cells, *more])
     return count
 
 
@@ -113,20 +122,22 @@ def read_jobs(path: Path | str) -> Iterator[JobRow]:
     with file:
         reader = csv.reader(file)
         header = tuple(next(reader, ()))
-        if header != COLUMNS:
+        if header[: len(COLUMNS)] != COLUMNS:
             raise InputError(
                 f"{path}, line 1: the columns are {', '.join(header) or 'missing'}; "
                 f"expected {', '.join(COLUMNS)}"
             )
         for cells in reader:
+            if len(cells) != len(header):
+                wrong = f"{len(cells)} cells; expected {len(header)}"
+                raise InputError(f"{path}, line {reader.line_num}: {wrong}")
             yield _row(path, reader.line_num, cells)
 
 
 def _row(path: Path, line: int, cells: list[str]) -> JobRow:
-    if len(cells) != len(COLUMNS):
-        raise InputError(f"{path}, line {line}: {len(cells)} cells; expected {len(COLUMNS)}")
-    values: dict[str, str | None] = dict(zip(JobRow.__struct_fields__, cells, strict=True))
-    for name, column in zip(JobRow.__struct_fields__, COLUMNS, strict=True):
+    values: dict[str, Any] = dict(zip(_FIELDS, cells, strict=False))
+    values["more"] = tuple(cells[len(COLUMNS) :])
+    for name, column in zip(_FIELDS, COLUMNS, strict=True):
         if column in OPTIONAL_COLUMNS and values[name] == "":
             values[name] = None
     try:
@@ -138,6 +149,10 @@ def _row(path: Path, line: int, cells: list[str]) -> JobRow:
 @lru_cache(maxsize=1024)
 def _platform_name(platform: Platform) -> str:
     return str(platform)
+
+
+def _more(job: Job) -> tuple[Any, ...]:
+    return tuple([getattr(job, name) for name in _MARKED]) if _MARKED else ()
 
 
 def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -> JobRow:
@@ -163,6 +178,7 @@ def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -
         stretch=response / job.service_time if job.service_time > 0 else None,
         declared_time=job.declared_time,
         estimated_dispatch_at=estimate,
+        more=_more(job),
     )
 
 
@@ -188,4 +204,5 @@ def _lost_row(
         stretch=None,
         declared_time=job.declared_time,
         estimated_dispatch_at=estimate,
+        more=_more(job),
     )
