@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farm.core.commands import StartJob
-from farm.core.contention import Progress, contention_law
+from farm.core.contention import ContentionLaw, Progress
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
@@ -27,6 +27,7 @@ from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
+from farm.core.slowdown import THESIS_TABLE
 
 BUILDERS = 100
 STEPS = 1000
@@ -109,8 +110,7 @@ def dispatching(sizes: tuple[int, ...]) -> None:
 
 def contention() -> None:
     print("\nslots   start and finish µs (thesis law, a fifth heavy)")
-    law = contention_law({"slowdown": "thesis"})
-    assert law is not None
+    law = ContentionLaw(THESIS_TABLE)
     for slots in (1, 4, 16, 64):
         cost = timed(lambda: exchange(Progress(law), slots), 20_000)  # noqa: B023 - called at once
         print(f"{slots:>5} {cost:>10.2f}", flush=True)

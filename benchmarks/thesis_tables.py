@@ -22,6 +22,7 @@ from farm.core.pool_spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
+from farm.core.slowdown import THESIS_TABLE, ContentionLaw
 from farm.driver import drive
 from farm.sim.world import SimulatedWorld
 
@@ -71,8 +72,8 @@ def play(jobs: Sequence[Job], name: str, slots: int, slowdown: bool) -> Numbers:
             if type(command) is EndJob:
                 ended[command.job.id] = command.finished_at
 
-    contention = {"slowdown": "thesis"} if slowdown else None
-    pool = PoolSpec(name="node", slots=slots, builders=2, contention=contention)
+    law = ContentionLaw(THESIS_TABLE) if slowdown else None
+    pool = PoolSpec(name="node", slots=slots, builders=2, law=law)
     world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
     drive(Scheduler(SchedulingRules(policy=key), Oracle()), world, observe)
     last: dict[str | None, float] = {}

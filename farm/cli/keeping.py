@@ -16,9 +16,10 @@ from farm.cli.burning import rates_for
 from farm.cli.connection import FarmPlace, place_file
 from farm.cli.watching import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
+from farm.core.events import DrainRequested
 from farm.live import log_files
 from farm.live.connection import LOST_CONNECTION, redacted
-from farm.live.messages import Drain
+from farm.live.messages import UNSTAMPED
 from farm.live.operator import Operator
 from farm.live.processes import began_at, is_alive
 from farm.live.server import Server, choose_server
@@ -190,7 +191,7 @@ class FarmKeeper:
     def _drain(self, operator: Operator) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
         if not all(record.draining for record in operator.builders().values()):
-            operator.tell(Drain("*"))
+            operator.tell(DrainRequested(UNSTAMPED, "*"))
             return True
         return operator.count_running() > 0
 

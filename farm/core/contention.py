@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from farm.core.errors import InvariantError
-from farm.core.slowdown import NO_CONTENTION, ContentionLaw, Load, contention_law
+from farm.core.slowdown import NO_CONTENTION, ContentionLaw, Load
 
-__all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress", "contention_law"]
+__all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress"]
 
 Token = TypeVar("Token", bound=Hashable)
 

@@ -16,13 +16,23 @@ from typing import Any, Literal, Self
 import redis
 
 from farm.core.errors import ServerError
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.snapshot import BuilderView
 from farm.live.answers import Answer
 from farm.live.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.image import FarmImage
 from farm.live.keys import Keys
-from farm.live.messages import VERSION, Ask, Envelope, MessageError, Play, Report, Submit, encode
+from farm.live.messages import (
+    UNSTAMPED,
+    VERSION,
+    Ask,
+    Envelope,
+    MessageError,
+    Play,
+    Report,
+    encode,
+)
 from farm.live.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.reading import AT_ONCE, JobReader
 from farm.live.settings import DEFAULT_PREFIX
@@ -131,7 +141,7 @@ class Operator(JobReader):
         count = 0
         rest = iter(jobs)
         while chunk := tuple(islice(rest, AT_ONCE)):
-            self.tell(Submit(chunk))
+            self.tell(JobsSubmitted(UNSTAMPED, chunk))
             count += len(chunk)
         return count
 

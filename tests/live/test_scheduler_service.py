@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.live.connection import connect
 from farm.live.hosts import HostProcesses
 from farm.live.keys import Keys
-from farm.live.messages import Submit
+from farm.live.messages import UNSTAMPED
 from farm.live.reporter import Reporter
 from farm.live.server import Server, free_port
 from farm.live.settings import LiveSettings
@@ -79,7 +80,7 @@ class Service:
     def submit(self, jobs: list[Job]) -> None:
         reporter = Reporter(self.url, self.keys, "test")
         reporter.start()
-        reporter.put(Submit(tuple(jobs)))
+        reporter.put(JobsSubmitted(UNSTAMPED, tuple(jobs)))
         assert reporter.close(5)
 
     def metric(self, name: str) -> float | None:

@@ -11,7 +11,7 @@ import pytest
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
-from farm.live.messages import VERSION, Play, decode_play
+from farm.live.messages import Play, decode_play
 from farm.live.settings import LiveSettings
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.interface import BackendError
@@ -19,7 +19,7 @@ from provisioner.keeper import Instance, Remove
 
 SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
 OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")
-PLAY = Play(v=VERSION, builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
+PLAY = Play(builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
 
 
 class NotFound(OSError):  # noqa: N818 - the SDK's name
