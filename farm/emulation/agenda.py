@@ -18,16 +18,12 @@ Action = Callable[[float], None]
 
 
 class Entry:
-    """Something due; ``void()`` sees to it that it does not happen."""
+    """Something due; it does not happen if its ``action`` is taken away (None)."""
 
     __slots__ = ("action",)
 
     def __init__(self, action: Action) -> None:
         self.action: Action | None = action
-
-    def void(self) -> None:
-        """Take it back."""
-        self.action = None
 
 
 class Agenda(Protocol):

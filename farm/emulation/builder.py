@@ -20,6 +20,7 @@ from farm.core.events import (
     LoadReported,
     SlotCleaned,
 )
+from farm.core.load_limits import LoadLimits
 from farm.core.model import Outcome
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
 from farm.emulation.spec import BuilderSpec
@@ -65,6 +66,8 @@ class EmulatedBuilder:
         self._report = report
         #: the next finish under contention
         self._next: Entry | None = None
+        #: it reports its load, by these limits
+        self._limits = spec.load_limits
         self._overloaded = False
 
     # --- jobs -------------------------------------------------------------------------------
@@ -98,7 +101,7 @@ class EmulatedBuilder:
         self._agenda.put(at, FINISH, self.place + command.slot, action)
 
     def _finish(self, command: StartJob, _: float) -> None:
-        if self.attempts.get(command.job.id) is command:
+        if self.attempts.get(command.job.id) is command:  # it was not stopped before its end
             self._end(command, "failed" if command.job.fails else "succeeded")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
@@ -106,7 +109,8 @@ class EmulatedBuilder:
         job, at = command.job.id, self._agenda.now
         del self.attempts[job]
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
-        self._report_load()
+        if self._limits is not None:
+            self._report_load(self._limits)
         if self.builder.cleans:
             self._clean(command.slot)
 
@@ -115,8 +119,9 @@ class EmulatedBuilder:
         self._after(self.spec.inter_job_time, partial(self._cleaned, slot), slot)
 
     def _cleaned(self, slot: int, at: float) -> None:
-        self.cleaning -= 1
-        self._report(SlotCleaned(at, self.id, slot))
+        if not self.gone:
+            self.cleaning -= 1
+            self._report(SlotCleaned(at, self.id, slot))
 
     # --- jobs that slow each other down -----------------------------------------------------
 
@@ -135,7 +140,8 @@ class EmulatedBuilder:
             slot=command.slot,
         )
         self._expect_next()
-        self._report_load()
+        if self._limits is not None:
+            self._report_load(self._limits)
 
     def _stop(self, command: StartJob) -> None:
         """An attempt weighs no more on its neighbours."""
@@ -146,23 +152,24 @@ class EmulatedBuilder:
     def _expect_next(self) -> None:
         """Write down who ends next; what was expected before is void."""
         if self._next is not None:
-            self._next.void()
+            self._next.action = None
             self._next = None
         upcoming = None if self._progress is None else self._progress.next_finish()
         if upcoming is not None:
-            place = self.place + self.attempts[upcoming[1]].slot
-            self._next = self._agenda.put(upcoming[0], FINISH, place, self._next_due)
+            at, job = upcoming
+            place = self.place + self.attempts[job].slot
+            self._next = self._agenda.put(at, FINISH, place, self._next_due)
 
     def _next_due(self, at: float) -> None:
         finished = None if self._progress is None else self._progress.pop_due(at)
         self._expect_next()
         if finished is not None:
-            self._finish(self.attempts[finished[1]], at)
+            command = self.attempts[finished[1]]
+            self._end(command, "failed" if command.job.fails else "succeeded")
 
-    def _report_load(self) -> None:
-        """Say how loaded the builder is, if it is to say so: after every change."""
-        limits = self.spec.load_limits
-        if limits is not None and self._progress is not None:
+    def _report_load(self, limits: LoadLimits) -> None:
+        """Report how loaded the builder is after a change."""
+        if self._progress is not None:
             load, at = self._progress.slowdown, self._agenda.now
             self._overloaded = limits.overloaded(load, was=self._overloaded)
             self._report(LoadReported(at, self.id, load, self._overloaded))
@@ -172,9 +179,11 @@ class EmulatedBuilder:
     def boot(self, since: float | None = None) -> None:
         """Join when the boot time is over; ``since``: it boots since that instant."""
         began = self._agenda.now if since is None else since
-        self._at(began + self.spec.boot_time, self._joined)
+        self._agenda.put(began + self.spec.boot_time, LIFE, self.place, self._joined)
 
     def _joined(self, at: float) -> None:
+        if self.gone:
+            return
         self.booted = True
         self._report(BuilderJoined(at, self.builder))
         if self.spec.lifetime is not None:
@@ -187,8 +196,9 @@ class EmulatedBuilder:
             self._after(self.spec.shutdown_time, self._retired)
 
     def _retired(self, at: float) -> None:
-        self.vanish()
-        self._report(BuilderRetired(at, self.id))
+        if not self.gone:
+            self.vanish()
+            self._report(BuilderRetired(at, self.id))
 
     def lose(self, reason: str) -> None:
         """Be lost with whatever runs here."""
@@ -201,7 +211,7 @@ class EmulatedBuilder:
         self.gone = True
         self.attempts.clear()
         if self._next is not None:
-            self._next.void()
+            self._next.action = None
 
     def resume(self, running: Sequence[tuple[StartJob, float]], cleaning: Sequence[int]) -> None:
         """Continue as a builder that is there: attempts with their ends, and slots to be cleaned.
@@ -220,13 +230,4 @@ class EmulatedBuilder:
             self._clean(slot)
 
     def _after(self, span: float, action: Action, slot: int = 0) -> None:
-        self._at(self._agenda.now + span, action, slot)
-
-    def _at(self, at: float, action: Action, slot: int = 0) -> None:
-        """Let something happen, unless the builder is gone by then."""
-
-        def due(at: float) -> None:
-            if not self.gone:
-                action(at)
-
-        self._agenda.put(at, LIFE, self.place + slot, due)
+        self._agenda.put(self._agenda.now + span, LIFE, self.place + slot, action)

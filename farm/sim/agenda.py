@@ -5,20 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from farm.core.events import Event
 from farm.emulation.agenda import Action, Entry
-
-
-class Due(Entry):
-    """An entry of this agenda."""
-
-    __slots__ = ()
-
-    def due(self, serial: int, at: float) -> Event | None:  # noqa: ARG002 - as every entry's
-        """Let it happen; what comes of it is reported."""
-        if self.action is not None:
-            self.action(at)
-        return None
 
 
 class Agenda:
@@ -26,8 +13,8 @@ class Agenda:
 
     Arrivals come last of all at their instant: the simulated world keeps them apart, because they
     are read from the workload only when their time comes. ``what`` is the StartJob command whose
-    job will finish then (on a simple builder), or something with a method ``due(serial, at)`` that
-    returns an event, or None if nothing comes of it or it is reported.
+    job will finish then (on a simple builder), an Entry, or something with a method ``due(serial,
+    at)`` that returns an event or None.
     """
 
     __slots__ = ("heap", "now", "serial")
@@ -40,8 +27,9 @@ class Agenda:
 
     def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
         """Let something happen at that instant."""
-        entry = Due(action)
-        self.add(at, rank, place, entry)
+        entry = Entry(action)
+        self.serial = serial = self.serial + 1
+        heapq.heappush(self.heap, (at, rank, place, serial, entry))
         return entry
 
     def add(self, at: float, rank: int, place: int, what: Any) -> None:

@@ -22,7 +22,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pool_spec import PoolSpec
-from farm.emulation.agenda import FINISH, TICK
+from farm.emulation.agenda import FINISH, TICK, Entry
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
 from farm.sim.agenda import Agenda
@@ -122,11 +122,15 @@ class SimulatedWorld:
             agenda.now = at
             if at - self._moved_at > PATIENCE and arrives_at == _NEVER and self._stuck(at):
                 return self._give_up()
+            if type(what) is Entry:
+                if what.action is not None:
+                    what.action(at)
+                if at_once:
+                    return at_once.popleft()
+                continue
             event: Event | None = what.due(serial, at)
             if event is not None:
                 return event
-            if at_once:
-                return at_once.popleft()
 
     def execute(self, command: Command) -> None:
         """Carry out an order; facts that follow at this instant come out next."""
@@ -207,7 +211,7 @@ class SimulatedWorld:
     def _reported(self, event: Event) -> None:
         """Take an event from a builder; it is told at this instant."""
         self._at_once.append(event)
-        if isinstance(event, BuilderLost | BuilderRetired):
+        if type(event) is BuilderLost or type(event) is BuilderRetired:
             self._gone(self._played.pop(event.builder).builder.pool)
 
     def _gone(self, pool_name: str) -> None:
