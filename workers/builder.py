@@ -7,7 +7,7 @@ from collections.abc import Callable
 from farm.core.commands import StartJob
 from farm.core.model import Outcome
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
-from farm.live.messages import Play
+from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
 from workers.burning import BuilderBurns, Burner, Burnt

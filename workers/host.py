@@ -8,8 +8,9 @@ from collections import OrderedDict
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.events import BuilderRetired
 from farm.emulation.builder import BuilderEvent
-from farm.live.keys import Keys
-from farm.live.messages import (
+from farm.live.redis.keys import Keys
+from farm.live.settings import LiveSettings
+from farm.live.wire.messages import (
     UNSTAMPED,
     Beat,
     HostLeft,
@@ -19,8 +20,7 @@ from farm.live.messages import (
     decode_play,
     stamped,
 )
-from farm.live.reporter import Reporter
-from farm.live.settings import LiveSettings
+from farm.live.wire.reporter import Reporter
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
 from workers.metering import HostMetering

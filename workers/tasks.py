@@ -13,7 +13,7 @@ from celery import Celery
 from celery.utils.log import get_task_logger
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
-from farm.live.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
+from farm.live.wire.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
 from workers.host import BuilderHost
 
 log = get_task_logger(__name__)

@@ -15,8 +15,8 @@ from farm.cli.showing import Column, FarmConsole, coloured, listing, many, plain
 from farm.core.errors import InputError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.snapshot import BuilderView
-from farm.live.messages import UNSTAMPED
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
+from farm.live.wire.messages import UNSTAMPED
 from farm.units import format_duration
 
 COLUMNS = (

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from farm.core.commands import CancelJob, StartJob
-from farm.core.contention import Progress
+from farm.core.contention.progress import Progress
+from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -20,7 +21,6 @@ from farm.core.events import (
     LoadReported,
     SlotCleaned,
 )
-from farm.core.load_limits import LoadLimits
 from farm.core.model import Outcome
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
 from farm.emulation.spec import BuilderSpec

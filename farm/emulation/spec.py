@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from farm.core.model import Builder
-from farm.core.pool_spec import Behaviour, PoolSpec
+from farm.core.pools.spec import Behaviour, PoolSpec
 
 
 class BuilderSpec(Behaviour, frozen=True, kw_only=True, omit_defaults=True):

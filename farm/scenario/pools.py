@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from farm.core import slowdown as laws
+from farm.core.contention import laws
 from farm.core.model import Platform
 from farm.scenario.quantities import (
     Count,

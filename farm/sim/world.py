@@ -21,7 +21,7 @@ from farm.core.events import (
     JobStarted,
 )
 from farm.core.model import Builder, Job, Outcome
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.emulation.agenda import FINISH, TICK, Entry
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
@@ -51,7 +51,7 @@ _ALARM = _Alarm()
 
 
 class SimulatedWorld:
-    """A world for ``farm.driver.drive``: pools of builders and a stream of arrivals.
+    """A world for ``farm.core.driver.drive``: pools of builders and a stream of arrivals.
 
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing.
     """

@@ -15,7 +15,7 @@ from farm.core.events import Event
 from farm.core.model import Builder, Job
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import BuilderSpec
-from farm.live.messages import Play
+from farm.live.wire.messages import Play
 from farm.sim.agenda import Agenda as VirtualAgenda
 from workers.agenda import Agenda as RealAgenda
 from workers.builder import PlayedBuilder

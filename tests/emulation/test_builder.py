@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from farm.core.contention.laws import ContentionLaw, SlowdownTable
+from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -11,8 +13,6 @@ from farm.core.events import (
     LoadReported,
     SlotCleaned,
 )
-from farm.core.load_limits import LoadLimits
-from farm.core.slowdown import ContentionLaw, SlowdownTable
 
 LAW = ContentionLaw(SlowdownTable((1.0, 1.0, 2.0)))
 

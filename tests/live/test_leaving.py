@@ -13,9 +13,11 @@ from farm.core.commands import StartJob
 from farm.core.errors import InputError
 from farm.core.events import BuilderRetired, JobFinished
 from farm.core.model import Builder, Job
-from farm.live.hosts import HostProcess
-from farm.live.keys import Keys
-from farm.live.messages import (
+from farm.live.hosts.processes import HostProcess
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server
+from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.wire.messages import (
     UNSTAMPED,
     Beat,
     HostLeft,
@@ -23,9 +25,7 @@ from farm.live.messages import (
     Play,
     decode_envelope,
 )
-from farm.live.server import Server
-from farm.live.settings import LiveSettings, from_environment, host_environment
-from farm.live.task_messages import TaskMessages
+from farm.live.wire.task_messages import TaskMessages
 from tests.live.test_scheduler_service import Service, jobs_of
 from workers.host import BuilderHost
 

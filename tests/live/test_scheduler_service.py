@@ -16,14 +16,14 @@ import pytest
 
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
-from farm.live.connection import connect
-from farm.live.hosts import HostProcesses
-from farm.live.keys import Keys
-from farm.live.messages import UNSTAMPED
-from farm.live.reporter import Reporter
-from farm.live.server import Server, free_port
+from farm.live.hosts.processes import HostProcesses
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server, free_port
 from farm.live.settings import LiveSettings
-from farm.live.store import Store
+from farm.live.store.store import Store
+from farm.live.wire.messages import UNSTAMPED
+from farm.live.wire.reporter import Reporter
 
 pytestmark = pytest.mark.live
 

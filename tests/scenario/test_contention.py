@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from farm.core.contention import ContentionLaw, Load
+from farm.core.contention.laws import LinearSlowdown, SlowdownTable
+from farm.core.contention.progress import ContentionLaw, Load
 from farm.core.errors import ScenarioError
-from farm.core.slowdown import LinearSlowdown, SlowdownTable
 from farm.scenario import parse_scenario
 
 

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from farm.core.commands import CancelJob, StartJob
+from farm.core.contention.laws import ContentionLaw, SlowdownTable
 from farm.core.events import Event, JobFinished
 from farm.core.model import Builder, Job
-from farm.core.slowdown import ContentionLaw, SlowdownTable
-from farm.live.messages import Play
+from farm.live.wire.messages import Play
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
 
