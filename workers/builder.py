@@ -10,8 +10,8 @@ from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
-from workers.burning import BuilderBurns, Burner, Burnt
-from workers.stress import MODES as BURNING_MODES
+from workers.burn.builder_burns import BuilderBurns, Burner, Burnt
+from workers.burn.burners import MODES as BURNING_MODES
 
 
 class PlayedBuilder(EmulatedBuilder):

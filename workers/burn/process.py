@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from workers import stress_ng
-from workers.kernels import Kernel, cpu_kernel, memory_kernel
+from workers.burn import stress_ng
+from workers.burn.kernels import Kernel, cpu_kernel, memory_kernel
 from workers.orphans import ORPHANED, die_with, go_first
 
 #: seconds of work between two looks at the parent

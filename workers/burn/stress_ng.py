@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 
-from workers.kernels import MIB
+from workers.burn.kernels import MIB
 from workers.orphans import die_with, go_first
 
 #: 64-bit integer arithmetic: 0.3 ms an operation, no floating point modes, no libraries

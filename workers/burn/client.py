@@ -19,7 +19,7 @@ Answer = dict[str, Any]
 
 
 class BurnerProgram:
-    """One life of ``workers/burner.py``.
+    """One life of ``workers/burn/server.py``.
 
     A thread starts it, listens to it, and lives as long: Linux kills the program when the thread
     that started it ends, and the thread of whoever needs it first might end before its time.

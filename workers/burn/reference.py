@@ -1,6 +1,6 @@
 """The reference job of a calibration: 5000 digits of π, again and again, told how long it took.
 
-``python workers/reference.py SETTINGS`` is a child process that answers each line on standard
+``python workers/burn/reference.py SETTINGS`` is a child process that answers each line on standard
 input (a number of repetitions) with a line: real seconds, processor seconds. It stays alive
 between measurements, so that none of them holds the start of a process.
 

@@ -1,6 +1,6 @@
 """The program that burns: a builder host's child that starts, kills and buries processes.
 
-``python workers/burner.py SETTINGS`` reads requests from standard input and answers on standard
+``python workers/burn/server.py SETTINGS`` reads requests from standard input and answers on standard
 output, a line of JSON each:
 
     {"start": 7, "mode": "stress", "threads": 4, "seconds": 2.5, "cores": [0, 1]}
@@ -34,13 +34,13 @@ from typing import Any
 if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workers.burning_process import REASONS, Part, Work, burn
-from workers.kernels import buffer_size, cpu_kernel, memory_kernel
-from workers.limits import memory_room
-from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
+from workers.burn.kernels import buffer_size, cpu_kernel, memory_kernel
+from workers.burn.limits import memory_room
+from workers.burn.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
+from workers.burn.process import REASONS, Part, Work, burn
+from workers.burn.rates import HASTY, SLICES, Burst, measure, slices_of
+from workers.burn.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
 from workers.orphans import adopt, die_with
-from workers.rates import HASTY, SLICES, Burst, measure, slices_of
-from workers.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
 
 
 class Group:

@@ -10,8 +10,8 @@ import msgspec
 
 from farm.core.commands import StartJob
 from farm.core.model import Builder
-from workers.limits import cores_of, cpu_quota, own_cores
-from workers.stress import Ended
+from workers.burn.burners import Ended
+from workers.burn.limits import cores_of, cpu_quota, own_cores
 
 #: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours
 #: (under the contention law) until its burner says that it has ended, which is long before
@@ -19,7 +19,7 @@ ENDLESS = 1e7
 
 
 class Burner(Protocol):
-    """What starts and kills burning jobs (``workers.stress.Burners``)."""
+    """What starts and kills burning jobs (``workers.burn.burners.Burners``)."""
 
     def start(
         self,
