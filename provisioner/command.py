@@ -24,9 +24,8 @@ from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
 from provisioner.backends.docker import ContainerOptions, DockerBackend
-from provisioner.backends.dry_run import DryRun
 from provisioner.backends.engine import check_engine_address, connect_engine
-from provisioner.backends.interface import Backend
+from provisioner.backends.interface import Backend, DryRun
 from provisioner.backends.kubernetes import (
     PATTERN,
     SETTLE_TIME,

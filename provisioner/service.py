@@ -21,8 +21,7 @@ from farm.live.operating.operator import Operator
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
-from provisioner.backends.hosting import Pause
-from provisioner.backends.interface import Backend, BackendError
+from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED, plan_of
 from provisioner.keeper import (
     GiveUp,
@@ -248,9 +247,9 @@ class Provisioner:
         self._metrics.acted(play.builder.pool, "started")
         return keeping
 
-    def _give_up(self, order: GiveUp) -> None:
+    def _give_up(self, given_up: GiveUp) -> None:
         if self._backend.acts:
-            self._operator.tell(GiveUpBuilder(order.builder, order.reason))
+            self._operator.tell(GiveUpBuilder(given_up.builder, given_up.reason))
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""
@@ -258,16 +257,16 @@ class Provisioner:
             if reports and instance.pool not in reports:
                 self._remove(Remove(instance, "orphan"), f"there is no pool {instance.pool}")
 
-    def _remove(self, order: Remove, why: str) -> None:
+    def _remove(self, command: Remove, why: str) -> None:
         """Remove an instance; one that cannot be removed is tried again at every look."""
 
         def remove() -> bool:
-            self._backend.remove(order)
+            self._backend.remove(command)
             return True
 
         if self._attempt(remove):
-            log.info("removed %s (%s)", order.instance.name, why)
-            self._metrics.acted(order.instance.pool, "removed")
+            log.info("removed %s (%s)", command.instance.name, why)
+            self._metrics.acted(command.instance.pool, "removed")
 
     def _save(self, pool: str, keeping: Keeping) -> None:
         saved = msgspec.json.encode(keeping)

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,9 +19,8 @@ from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play
-from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import Backend, BackendError
 from provisioner.keeper import Instance, Remove
 
 T = TypeVar("T")
@@ -55,7 +54,7 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     farm: str = "farm"
 
 
-class DockerBackend:
+class DockerBackend(Backend):
     """Builders as containers.
 
     Args:
@@ -66,7 +65,6 @@ class DockerBackend:
     """
 
     outside = True
-    acts = True
 
     def __init__(
         self, client: Any, settings: LiveSettings, options: ContainerOptions, *, keep: bool = False
@@ -120,23 +118,17 @@ class DockerBackend:
         )
         self._calling(container.start)
 
-    def remove(self, order: Remove) -> None:
+    def remove(self, command: Remove) -> None:
         """Remove a container, running or not."""
         try:
             self._calling(
-                lambda: self._client.containers.get(order.instance.name).remove(force=True, v=True)
+                lambda: self._client.containers.get(command.instance.name).remove(
+                    force=True, v=True
+                )
             )
         except BackendError as error:
             if not isinstance(error.__context__, self._errors) or not is_gone(error.__context__):
                 raise
-
-    def tend(
-        self,
-        reports: Mapping[str, PoolReport],  # noqa: ARG002 - nobody is looked at
-        hosts: Mapping[str, HostRecord],  # noqa: ARG002
-    ) -> Mapping[str, str]:
-        """Each builder is its own host."""
-        return {}
 
     def close(self) -> None:
         """Leave nothing behind, unless told to, or there is no Engine to take it away."""

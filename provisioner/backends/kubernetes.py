@@ -16,12 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from farm.core.errors import InputError
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 from provisioner.backends.kubernetes_api import ScaleApi
-from provisioner.keeper import Instance, Remove
 
 log = logging.getLogger("farm.provisioner")
 
@@ -84,8 +81,10 @@ class Deployment:
         return min(self._replicas, max(size for _, size in self._recent))
 
 
-class KubernetesBackend:
+class KubernetesBackend(Backend):
     """Lets each pool's Deployment have a pod for every builder that needs a host.
+
+    The pods stay when the service ends: its next start continues with them.
 
     Args:
         api: gets and patches scales.
@@ -93,9 +92,6 @@ class KubernetesBackend:
         settle_time: real seconds after which a pod that plays nobody is surely not ready.
         clock: real seconds.
     """
-
-    outside = False
-    acts = True
 
     def __init__(
         self,
@@ -109,16 +105,6 @@ class KubernetesBackend:
         self._settle_time = settle_time
         self._clock = clock
         self._deployments = {p: Deployment(name, clock()) for p, name in deployments.items()}
-
-    def instances(self) -> list[Instance]:
-        """A pod is not one builder: it plays whom it is given."""
-        return []
-
-    def launch(self, play: Play) -> None:
-        """A host is told by the scheduler."""
-
-    def remove(self, order: Remove) -> None:
-        """A host is told by the scheduler."""
 
     def tend(
         self,
@@ -138,6 +124,3 @@ class KubernetesBackend:
                 deployment.trouble = str(error)
                 deployment.pause.failed(now)
         return {p: d.trouble for p, d in self._deployments.items() if d.pause.failures}
-
-    def close(self) -> None:
-        """The pods stay: our next start goes on with them."""

@@ -13,13 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.docker import FARM, ROLE
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
-from provisioner.keeper import Instance, Remove
 
 log = logging.getLogger("farm.provisioner")
 
@@ -78,7 +75,7 @@ def share_out(need: Mapping[str, int], boxes: Iterable[Box]) -> tuple[list[Box],
     return needed, {pool: count for pool, count in left.items() if count > 0}
 
 
-class PreparedBackend:
+class PreparedBackend(Backend):
     """Starts prepared containers while builders wait for a host; stops those that play nobody.
 
     Args:
@@ -87,9 +84,6 @@ class PreparedBackend:
         keep: leave them running when the service ends on purpose (for its next start).
         clock: real seconds.
     """
-
-    outside = False
-    acts = True
 
     def __init__(
         self,
@@ -106,16 +100,6 @@ class PreparedBackend:
         self._known: dict[str, Known] = {}
         self._threads = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="farm-stop")
         self._stops: dict[str, Future[None]] = {}
-
-    def instances(self) -> list[Instance]:
-        """A container is not one builder: it plays whom it is given."""
-        return []
-
-    def launch(self, play: Play) -> None:
-        """A host is told by the scheduler."""
-
-    def remove(self, order: Remove) -> None:
-        """A host is told by the scheduler."""
 
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]

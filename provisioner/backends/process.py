@@ -19,13 +19,10 @@ import msgspec
 
 from farm.live.hosts.processes import HostProcess
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
 from farm.processes.identity import began_at, is_alive
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
-from provisioner.keeper import Instance, Remove
+from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 
 log = logging.getLogger("farm.provisioner")
 
@@ -76,7 +73,7 @@ class AdoptedHost:
         return "nothing"
 
 
-class ProcessBackend:
+class ProcessBackend(Backend):
     """Keeps enough hosts.
 
     Args:
@@ -86,9 +83,6 @@ class ProcessBackend:
             by whoever keeps the farm up, so hosts outlive a provisioner but not the farm. False:
             hosts leave with us.
     """
-
-    outside = False
-    acts = True
 
     def __init__(self, settings: LiveSettings, folder: Path, *, cord: bool = False) -> None:
         self._settings = settings
@@ -101,16 +95,6 @@ class ProcessBackend:
         self.hosts: dict[str, HostProcess | AdoptedHost] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
-
-    def instances(self) -> list[Instance]:
-        """Builders are no processes of their own here."""
-        return []
-
-    def launch(self, play: Play) -> None:
-        """A host is told by the scheduler."""
-
-    def remove(self, order: Remove) -> None:
-        """A host is told by the scheduler."""
 
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]

@@ -14,8 +14,7 @@ from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.wire.messages import VERSION, GiveUpBuilder, Plan, Play, Report, Watch
 from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
-from provisioner.backends.dry_run import DryRun
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import BackendError, DryRun
 from provisioner.keeper import Instance, Keeping, Patience, Remove
 from provisioner.service import Provisioner
 
