@@ -14,17 +14,16 @@ import os
 import queue
 import select
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from farm.core.errors import RunError
 from workers.burn.burners import MODES, Burners, BurnSettings
+from workers.burn.client import launch
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 from workers.burn.rates import HASTY
 
@@ -284,21 +283,10 @@ class _PiJob:
     """The child process that computes π."""
 
     def __init__(self, plan: Plan, cores: list[int] | None) -> None:
-        settings: dict[str, Any] = {
-            "digits": DIGITS,
-            "nice": plan.nice,
-            "cores": cores,
-            "parent": os.getpid(),
-        }
+        settings = {"digits": DIGITS, "nice": plan.nice, "cores": cores, "parent": os.getpid()}
         self._alone = plan.alone
         self._times = 1
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program, no shell
-            [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            process_group=0,
-        )
+        self._process = launch(PROGRAM, json.dumps(settings))
 
     @property
     def pid(self) -> int:
