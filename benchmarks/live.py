@@ -3,7 +3,7 @@
 The farm: jobs that take no time are submitted to a live farm of 40 builders, scheduled one by
 one, sent to builder hosts, started, finished, booked. Plain Celery: the same number of worker
 processes of the same pool (solo) on the same server drain no-op tasks that were queued
-beforehand; nobody books anything. They take turns, so the ratio holds on a noisy machine.
+beforehand; nothing is recorded. They take turns, so the ratio holds on a noisy machine.
 
     python benchmarks/live.py [--jobs N] [--hosts 1,2] [--rounds 3]
 """

@@ -1,6 +1,6 @@
 """How long a live farm's reports wait for something else: estimates, metrics, reports to others.
 
-1,000 builders, played by two hosts, work off a queue of so many jobs, in one queue and in a
+1,000 builders, played by two hosts, work off ``--waiting`` jobs, in one queue and in a
 fair-share tree; 50 jobs end and 50 come every second. Each farm runs twice: bare, and with every
 submission estimated, metrics published and scraped twice a second. Between two batches of
 reports the scheduler's thread does what else is to be done; its processor milliseconds at one go

@@ -85,16 +85,16 @@ class Provisioner:
         return "; ".join((self._told or {}).values())
 
     def restore(self) -> None:
-        """Go on with what an earlier provisioner remembered."""
+        """Continue from what an earlier provisioner saved."""
         for pool, saved in self._operator.remembered().items():
             if pool in self._algorithms:
                 try:
                     self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
                 except msgspec.DecodeError:
-                    log.warning("what is remembered of pool %s cannot be read: begun anew", pool)
+                    log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:
-        """Look at every pool once and do what is to be done; raises redis errors, RunError."""
+        """Look at every pool once and do what follows; raises redis errors, RunError."""
         began = time.monotonic()
         try:
             self._troubles = {}
@@ -167,7 +167,7 @@ class Provisioner:
             token = self._tokens[pool] = f"{self._life}.{self._introductions}"
             closely, outside = algorithm.looks_closely, self._backend.outside
             self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
-            # decisions are counted anew; who is there may have changed while nobody looked
+            # decisions are counted anew; builders may have come and gone in the meantime
             keeping = self._keepings.get(pool, Keeping())
             self._keepings[pool] = msgspec.structs.replace(
                 keeping, serial=0, next_at=0.0, desired=None, observed=(), requested=()

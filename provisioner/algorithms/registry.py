@@ -50,7 +50,7 @@ def make_algorithm(
 ) -> AnyAlgorithm:
     """Make the named algorithm with its options (min, max and interval are options of all).
 
-    Instead of a name it may be an algorithm class of somebody's own, already loaded.
+    Instead of a name it may be a user's algorithm class, already loaded.
     ``parse_time`` reads options that are times, such as 5m; without it they are seconds. Raises
     InputError that names the option (after ``where``), what was found and what is allowed.
     """

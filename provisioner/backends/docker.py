@@ -30,12 +30,12 @@ log = logging.getLogger("farm.provisioner")
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMPOSE = "com.docker.compose"
 COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
-#: what every builder is called on its network, so that one question finds them all (Prometheus)
+#: the name of every builder on its network, so that one query finds them all (Prometheus)
 ALIAS = "builder"
-#: networks of the Engine's own, on which nobody has another name
+#: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds that builders have to say good-bye when all are to go
+#: real seconds that builders have to sign off when all are removed
 LEAVE_TIME = 5.0
 
 
@@ -103,7 +103,7 @@ class DockerBackend(Backend):
         settings = msgspec.structs.replace(
             self._settings, host=name, play=msgspec.json.encode(play).decode(), watch_stdin=False
         )
-        # not run(), which would pull an image that is missing: whoever may have put it there
+        # not run(), which would pull a missing image, whoever published it
         container = self._calling(
             lambda: self._client.containers.create(
                 options.image,
@@ -131,7 +131,7 @@ class DockerBackend(Backend):
                 raise
 
     def close(self) -> None:
-        """Leave nothing behind, unless told to, or there is no Engine to take it away."""
+        """Remove all containers, unless they are to be kept or no Engine answers."""
         try:
             if not self._keep:
                 self._let_go()
@@ -143,7 +143,7 @@ class DockerBackend(Backend):
             self._client.close()
 
     def _let_go(self) -> None:
-        """Let builders say good-bye: their jobs wait again at once, not after a long silence."""
+        """Let builders sign off: their jobs wait again at once, not after a long silence."""
         leaving = {each.name for each in self.instances() if each.running}
         for name in leaving:
             with contextlib.suppress(*self._errors):
@@ -190,7 +190,7 @@ class DockerBackend(Backend):
             POOL: builder.pool,
             BUILDER: builder.id,
             # an image that docker compose built says of which service it is, and containers take
-            # that over: whoever looks for that service's containers would find builders
+            # that over: a search for that service's containers would find builders
             f"{COMPOSE}.project": f"{self._options.farm}-builders",
             f"{COMPOSE}.service": builder.pool,
         }

@@ -3,8 +3,8 @@
 All that is done is to set how many pods there are to be. Which pod goes the cluster decides: of
 running pods it takes those that are not *ready* first (Kubernetes sorts them so before it looks
 at anything else: ``ActivePodsWithRanks`` of kube-controller-manager). A host shows by a file
-whether it plays a builder, and its pod is ready as long as the file is there: so those go that
-play nobody. That takes a moment to be seen, so a Deployment is only made as small as it could
+whether it plays a builder, and its pod is ready as long as the file is there: so idle
+ones go. That takes a moment to be seen, so a Deployment is only made as small as it could
 have been all through the settling time.
 """
 
@@ -25,7 +25,7 @@ log = logging.getLogger("farm.provisioner")
 PATTERN = "builders-{pool}"
 #: a probe every 2 s, a heartbeat every second, and time for the controllers to hear of it
 SETTLE_TIME = 10.0
-#: somebody else may have scaled a Deployment: real seconds between two looks at it
+#: others may have scaled a Deployment: real seconds between two looks at it
 LOOK_AGAIN = 5.0
 #: what Kubernetes takes as a name
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -89,7 +89,7 @@ class KubernetesBackend(Backend):
     Args:
         api: gets and patches scales.
         deployments: their names by pool.
-        settle_time: real seconds after which a pod that plays nobody is surely not ready.
+        settle_time: real seconds after which a pod that plays no builder is surely not ready.
         clock: real seconds.
     """
 

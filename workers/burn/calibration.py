@@ -47,9 +47,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     reference: Reference = "pi"
     #: what the reference job takes alone, about
     alone: float = 0.25
-    #: processors, as of a builder with so many; None: all
+    #: processors, as of a builder with this many; None: all
     cores: int | None = None
-    #: after so long no measurement begins, and what runs is given up
+    #: after it no measurement begins, and what runs is given up
     limit: float = 60.0
     #: in all, for waiting until others are quiet and repeating what they disturbed
     patience: float = 0.0
@@ -65,11 +65,11 @@ class Timing(msgspec.Struct, frozen=True):
     round: int
     heavy: int
     seconds: float
-    #: processors that others kept busy meanwhile (0 where the system does not say)
+    #: processors that others kept busy at that time (0 where the system does not say)
     others: float = 0.0
 
 
-def measure(plan: Plan, heard: Callable[[Timing], None] = lambda _: None) -> list[Timing]:
+def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> list[Timing]:
     """Return the timings of all rounds that the limit left time for; at least one whole round.
 
     Raises RunError when there was no time for that, InputError for a burner that is not there.
@@ -87,7 +87,7 @@ def measure(plan: Plan, heard: Callable[[Timing], None] = lambda _: None) -> lis
                 if timing is None:
                     break
                 timings.append(timing)
-                heard(timing)
+                report(timing)
     if len({timing.heavy for timing in timings}) <= plan.jobs:
         raise RunError(
             f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g} s: "
@@ -226,7 +226,7 @@ class _Bench:
             self._pi.close()
 
     def time(self, heavy: int) -> float | None:
-        """Return how long the reference takes beside so many heavy jobs; None: no time left.
+        """Return how long the reference takes beside ``heavy`` heavy jobs; None: no time left.
 
         A burning reference is itself one of the heavy jobs; alone (0) it has a single thread.
         """

@@ -28,7 +28,7 @@ MIN_BUFFER, MAX_BUFFER = 32 * MIB, 256 * MIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 Kernel = Callable[[int], None]
-"""Does so many units of work and returns."""
+"""Does this many units of work and returns."""
 
 
 def cpu_kernel() -> Kernel:

@@ -55,10 +55,10 @@ def memory_room(
 
 
 def cores_of(index: int, cores: int, available: Sequence[int], quota: float | None) -> list[int]:
-    """Return the processors of the ``index``-th builder of the farm, which has so many of them.
+    """Return the processors of the ``index``-th builder of the farm, which has ``cores``.
 
     Builders take turns round the machine, so that they share a processor only when there are more
-    of them than it has. A quota leaves nobody more processors than it pays for.
+    of them than it has. No builder gets more processors than a quota pays for.
     """
     most = len(available) if quota is None else min(len(available), max(1, math.ceil(quota)))
     count = min(cores, most)
@@ -74,7 +74,7 @@ class MemoryBudget:
 
     Args:
         wanted: bytes of a walk's buffer where there is plenty.
-        room: the bytes that are left now; None: nobody knows, and nothing is limited.
+        room: the bytes that are left now; None: unknown, and nothing is limited.
     """
 
     def __init__(self, wanted: int, room: Callable[[], int | None]) -> None:

@@ -57,7 +57,7 @@ class Group:
     def add(self, pid: int) -> None:
         """Take a process in."""
         self.leader = self.leader or pid
-        with contextlib.suppress(OSError):  # it does so itself as well: whoever comes first
+        with contextlib.suppress(OSError):  # it does so itself as well: whichever is first
             os.setpgid(pid, self.leader)
         self.alive.add(pid)
 
@@ -158,7 +158,7 @@ class BurnServer:
             self._end(group)
 
     def _work(self, request: dict[str, Any]) -> Work:
-        """Return what each process of a job does; measures rates that nobody knows yet."""
+        """Return what each process of a job does; measures rates that are not known yet."""
         seconds, program = request["seconds"], ""
         names = self._known(self._kernels(request["mode"]))
         if names == ["stress_ng"] and (seconds or 0) * self._rates[names[0]] > MAX_OPERATIONS:

@@ -38,7 +38,7 @@ def find() -> str | None:
 
 
 def command(program: str, operations: int | None) -> list[str]:
-    """Return the command that burns one processor, for so many operations or until killed."""
+    """Return the command that burns one processor, for a number of operations or until killed."""
     bound = ["--timeout", "0"] if operations is None else ["--cpu-ops", str(operations)]
     quiet = ["--quiet", "--no-rand-seed", "--oomable", "--temp-path", "/tmp"]  # noqa: S108
     return [program, *quiet, "--cpu", "1", "--cpu-method", METHOD, *bound]
