@@ -37,7 +37,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     objective, and then to the largest such size seen in that time; only idle builders are stopped.
 
     With no waiting or running jobs no builder is needed: ``min`` says how many stay warm. Boot
-    time is not part of the estimate, so an objective below it is met only by spare builders (``min``).
+    time is not part of the estimate, so an objective below it is met only by spare builders.
     """
 
     looks_closely: ClassVar[bool] = True
