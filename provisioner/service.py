@@ -63,8 +63,6 @@ class Provisioner:
         self._backend = backend
         self._patience = patience or Patience()
         self._wall = wall
-        self._life = uuid.uuid4().hex[:8]
-        self._introductions = 0
         self._tokens: dict[str, str] = {}
         self._introduced_at: dict[str, float] = {}
         self._keepings: dict[str, Keeping] = {}
@@ -109,9 +107,11 @@ class Provisioner:
         self._tend(reports)
         found: list[Instance] | None = None
         if self._backend.outside:
-            found = self._attempt(self._backend.instances)
-            if found is None:
-                return  # an engine that does not answer: nothing is known, so nothing is done
+            try:
+                found = self._backend.instances()
+            except BackendError as error:
+                self._troubles[ALL] = str(error)
+                return  # nothing is known, so nothing is done
             self._remove_orphans(found, reports)
         for pool, algorithm in self._algorithms.items():
             report = reports.get(pool)
@@ -162,9 +162,8 @@ class Provisioner:
             return True
         now = self._wall()
         if now - self._introduced_at.get(pool, 0.0) > INTRODUCE_AGAIN:
-            self._introductions += 1
             self._introduced_at[pool] = now
-            token = self._tokens[pool] = f"{self._life}.{self._introductions}"
+            token = self._tokens[pool] = uuid.uuid4().hex
             closely, outside = algorithm.looks_closely, self._backend.outside
             self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
             # decisions are counted anew; builders may have come and gone in the meantime
@@ -259,25 +258,16 @@ class Provisioner:
 
     def _remove(self, command: Remove, why: str) -> None:
         """Remove an instance; one that cannot be removed is tried again at every look."""
-
-        def remove() -> bool:
+        try:
             self._backend.remove(command)
-            return True
-
-        if self._attempt(remove):
-            log.info("removed %s (%s)", command.instance.name, why)
-            self._metrics.acted(command.instance.pool, "removed")
+        except BackendError as error:
+            self._troubles[ALL] = str(error)
+            return
+        log.info("removed %s (%s)", command.instance.name, why)
+        self._metrics.acted(command.instance.pool, "removed")
 
     def _save(self, pool: str, keeping: Keeping) -> None:
         saved = msgspec.json.encode(keeping)
         if self._backend.acts and saved != self._saved.get(pool):
             self._saved[pool] = saved
             self._operator.remember(pool, saved)
-
-    def _attempt(self, action: Callable[[], Any]) -> Any:
-        """Do something that the backend may not be able to do now; None if it was not."""
-        try:
-            return action()
-        except BackendError as error:
-            self._troubles[ALL] = str(error)
-            return None
