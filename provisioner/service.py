@@ -77,11 +77,6 @@ class Provisioner:
         self._troubles: dict[str, str] = {}
         self._told: dict[str, str] | None = None
 
-    @property
-    def trouble(self) -> str:
-        """What the backend cannot do; empty: all is well."""
-        return "; ".join((self._told or {}).values())
-
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
         for pool, saved in self._operator.remembered().items():

@@ -73,11 +73,6 @@ def make_algorithm(
         raise InputError(f"{where}.{error}") from None
 
 
-def option_names(name: str) -> tuple[str, ...]:
-    """Return the options of an algorithm, for help texts and schemas."""
-    return tuple(field.name for field in msgspec.structs.fields(ALGORITHMS[name]))
-
-
 def _value(
     given: Any, field: msgspec.structs.FieldInfo, where: str, parse: ParseTime | None
 ) -> Any:
