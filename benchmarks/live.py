@@ -15,7 +15,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -102,7 +101,7 @@ def main() -> None:
     parser.add_argument("--hosts", default="1,2")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    with choose_server(None) as server, tempfile.TemporaryDirectory():
+    with choose_server(None) as server:
         for hosts in map(int, options.hosts.split(",")):
             ours, theirs = [], []
             for _ in range(options.rounds):

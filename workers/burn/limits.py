@@ -157,13 +157,13 @@ def _idle_files(folder: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def _number(text: str, scale: int = 1) -> int | None:
+def _number(text: str) -> int | None:
     """Return a whole number; None for ``max``, ``-1`` (no limit) and whatever is none."""
     try:
         number = int(text)
     except ValueError:
         return None
-    return number * scale if number >= 0 else None
+    return number if number >= 0 else None
 
 
 def _text(path: Path) -> str:
