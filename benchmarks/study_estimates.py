@@ -13,10 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from farm.app.estimates import Estimating
 from farm.assembly import make_scheduler, run_info
-from farm.cli.estimating import Estimating
-from farm.cli.line_figure import write_figures
 from farm.results.event_log import EventLogWriter
+from farm.results.figures.lines import write_figures
 from farm.results.log_reader import read_log
 from farm.results.records import Recorder
 from farm.results.scoring import Bin, Score, score

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
-from farm.cli.options import AsJson, Quiet
-from farm.cli.showing import Column, FarmConsole, coloured, listing, many, plain
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderView
 from farm.live.messages import Drain, Undrain
 from farm.live.operator import Operator
+from farm.terminal.console import Column, FarmConsole, coloured, listing, many, plain
+from farm.terminal.options import AsJson, Quiet
 from farm.units import format_duration
 
 COLUMNS = (

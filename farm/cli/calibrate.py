@@ -19,15 +19,15 @@ import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from farm.cli.burning import burn_settings
-from farm.cli.calibration_check import Check, check_burning, check_table
-from farm.cli.calibration_figure import calibration_html, calibration_svg
-from farm.cli.calibration_report import as_data, show_calibration, title_of
-from farm.cli.options import AsJson, Quiet
-from farm.cli.showing import FarmConsole
+from farm.app.calibration_check import Check, check_burning, check_table
+from farm.app.work_rates import burn_settings
+from farm.cli.display.calibration_tables import as_data, show_calibration, title_of
 from farm.core.errors import InputError
+from farm.results.figures.calibration import calibration_html, calibration_svg
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Machine, Measurement, Read, read_calibration
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import AsJson, Quiet
 from farm.units import format_duration, parse_duration
 from workers.calibration import (
     Plan,

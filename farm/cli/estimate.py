@@ -12,9 +12,9 @@ import msgspec
 import typer
 from rich.console import Console
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis
-from farm.cli.estimate_tables import explanation, queue_table
-from farm.cli.farm_source import view_from
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis
+from farm.app.snapshots import view_from
+from farm.cli.display.estimate_tables import explanation, queue_table
 from farm.core.dispatch_estimator import (
     RULES,
     DispatchEstimate,

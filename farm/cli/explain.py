@@ -9,12 +9,10 @@ import msgspec
 import typer
 from rich.text import Text
 
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach
 from farm.assembly import make_scheduler
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
 from farm.cli.jobs import known_of, tried
-from farm.cli.options import AsJson
 from farm.cli.pools import hints_for
-from farm.cli.showing import Column, FarmConsole, listing, many, plain
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.explain import Decision
@@ -22,6 +20,8 @@ from farm.live.answers import Answer
 from farm.live.reading import LiveJob
 from farm.results.log_reader import read_log
 from farm.scenario import load_scenario
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import AsJson
 from farm.units import format_duration
 
 

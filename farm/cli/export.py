@@ -12,11 +12,11 @@ from typing import Annotated, TextIO
 import typer
 from rich.console import Console
 
-from farm.cli.backfilling import Place, write_blocks, write_text
-from farm.cli.options import Quiet
+from farm.app.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
+from farm.terminal.options import Quiet
 from farm.units import parse_duration
 
 OPENMETRICS = "openmetrics"

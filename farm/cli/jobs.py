@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
-from farm.cli.job_filter import (
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach
+from farm.app.jobs.filter import (
     Attribute,
     JobFilter,
     JobState,
@@ -21,14 +21,14 @@ from farm.cli.job_filter import (
     User,
     builder_of,
 )
-from farm.cli.options import AsJson
-from farm.cli.showing import Column, FarmConsole, coloured, listing, plain, story
 from farm.core.errors import InputError, ServerError
 from farm.core.explain import Decision
 from farm.live.answers import Answer
 from farm.live.operator import Operator
 from farm.live.reading import LiveJob
 from farm.live.saved import Try
+from farm.terminal.console import Column, FarmConsole, coloured, listing, plain, story
+from farm.terminal.options import AsJson
 from farm.units import format_duration
 
 COLUMNS = (

@@ -12,12 +12,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
-from farm.cli.options import AsJson, Overrides, Quiet, ScenarioFile
-from farm.cli.showing import FarmConsole, many
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach
 from farm.core.model import Job
 from farm.live.operator import Operator
 from farm.scenario import Scenario, load_scenario
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
 from farm.workload import batches, build_jobs
 
 #: real seconds between two looks at whether it is time to stop

@@ -18,30 +18,30 @@ from typer.core import TyperGroup
 from farm.cli import (
     builders,
     calibrate,
+    cancel,
     compare,
     estimate,
     explain,
     export,
+    import_trace,
     jobs,
     load,
     plan,
     pools,
     risk,
     run,
-    scenarios,
     scheduler,
+    schema,
     score,
-    second_thoughts,
     simulate,
     snapshot,
     status,
     submit,
-    traces,
     up,
     whatif,
 )
-from farm.cli.showing import FarmConsole, message
 from farm.core.errors import FarmError
+from farm.terminal.console import FarmConsole, message
 
 
 class Commands(TyperGroup):
@@ -81,8 +81,8 @@ app.command(rich_help_panel=_FARM)(status.status)
 app.command(rich_help_panel=_FARM)(submit.submit)
 app.command(rich_help_panel=_FARM)(jobs.jobs)
 app.command(rich_help_panel=_FARM)(jobs.job)
-app.command(rich_help_panel=_FARM)(second_thoughts.cancel)
-app.command(rich_help_panel=_FARM)(second_thoughts.retry)
+app.command(rich_help_panel=_FARM)(cancel.cancel)
+app.command(rich_help_panel=_FARM)(cancel.retry)
 app.command(rich_help_panel=_FARM)(builders.builders)
 app.command(rich_help_panel=_FARM)(builders.drain)
 app.command(rich_help_panel=_FARM)(builders.undrain)
@@ -95,9 +95,9 @@ app.command(rich_help_panel=_TOOLS)(plan.plan)
 app.command(rich_help_panel=_TOOLS)(score.score)
 app.command(rich_help_panel=_TOOLS)(risk.risk)
 app.command(rich_help_panel=_TOOLS)(calibrate.calibrate)
-app.command(name="import", rich_help_panel=_TOOLS)(traces.import_trace)
+app.command(name="import", rich_help_panel=_TOOLS)(import_trace.import_trace)
 app.command(rich_help_panel=_TOOLS)(export.export)
-app.command(rich_help_panel=_TOOLS)(scenarios.schema)
+app.command(rich_help_panel=_TOOLS)(schema.schema)
 app.command(rich_help_panel=_FARM)(scheduler.scheduler)
 app.command(rich_help_panel=_FARM)(load.load)
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
-from farm.cli.job_sources import can_run, kind_of
-from farm.cli.options import AsJson
-from farm.cli.showing import Column, FarmConsole, counted, listing
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach
+from farm.app.jobs.sources import can_run, kind_of
 from farm.core.model import Platform
 from farm.live.operator import Operator
 from farm.live.pool_report import PoolReport
+from farm.terminal.console import Column, FarmConsole, counted, listing
+from farm.terminal.options import AsJson
 from provisioner.embedded import EMBEDDED
 
 COLUMNS = (

@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from farm.cli.risk_figure import risk_html, risk_svg, text_plot
 from farm.core.errors import InputError
 from farm.core.overload_risk import expected_slowdown
 from farm.core.slowdown import THESIS_TABLE, slowdown_table
+from farm.results.figures.risk import risk_html, risk_svg, text_plot
 
 Lines = dict[float, list[float]]
 

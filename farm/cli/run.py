@@ -10,11 +10,23 @@ from typing import Annotated
 
 import typer
 
+from farm.app.estimates import Estimating
+from farm.app.metrics import Metering
+from farm.app.run_recorder import Recording, exit_code, show, suggest, this_command
+from farm.app.work_rates import rates_for
 from farm.assembly import complaints, make_scheduler, pool_specs
-from farm.cli.burning import rates_for
-from farm.cli.estimating import Estimating
-from farm.cli.metering import Metering
-from farm.cli.options import (
+from farm.cli.display.run_progress import RunDisplay
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.live.desk import Desk
+from farm.live.hosts import HostProcesses
+from farm.live.roster import Patience
+from farm.live.run import LiveOptions, run_live
+from farm.live.world import LiveWorld
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
+from farm.scenario import Scenario, load_scenario
+from farm.sim.simulation import together
+from farm.terminal.options import (
     AsJson,
     LearnFrom,
     MetricsAddress,
@@ -26,22 +38,10 @@ from farm.cli.options import (
     ScenarioFile,
     learning,
 )
-from farm.cli.provisioning import algorithms_of
-from farm.cli.recording import Recording, exit_code, show, suggest, this_command
-from farm.cli.run_display import RunDisplay
-from farm.core.errors import InputError
-from farm.core.model import Job
-from farm.live.desk import Desk
-from farm.live.hosts import HostProcesses
-from farm.live.roster import Patience
-from farm.live.run import LiveOptions, run_live
-from farm.live.world import LiveWorld
-from farm.metrics.exporter import LOOPBACK, MetricsPlace
-from farm.scenario import Scenario, load_scenario
-from farm.sim.simulation import together
 from farm.units import parse_duration
 from farm.workload import batches, build_jobs
 from provisioner.embedded import EmbeddedProvisioner
+from provisioner.from_scenario import algorithms_of
 
 Batch = tuple[float, tuple[Job, ...]]
 

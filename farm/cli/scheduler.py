@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
+from farm.app.estimates import Estimating
+from farm.app.metrics import Metering
 from farm.assembly import make_scheduler, pool_specs
-from farm.cli.estimating import Estimating
-from farm.cli.metering import Metering
-from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides, ScenarioFile
 from farm.core.errors import InputError, StateError
 from farm.core.restoration import restore
 from farm.core.runtime_estimators import RuntimeDistribution
@@ -28,6 +27,13 @@ from farm.live.world import LiveWorld
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import Scenario, load_scenario
 from farm.sim.simulation import together
+from farm.terminal.options import (
+    MetricsAddress,
+    MetricsPort,
+    MetricsTargets,
+    Overrides,
+    ScenarioFile,
+)
 
 log = logging.getLogger("farm.scheduler")
 

@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from farm.cli.line_figure import write_figures
-from farm.cli.options import AsJson
 from farm.core.errors import InputError
+from farm.results.figures.lines import write_figures
 from farm.results.run_directory import load_run
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
+from farm.terminal.options import AsJson
 from farm.units import format_duration
 
 

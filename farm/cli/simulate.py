@@ -11,9 +11,15 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from farm.app.estimates import Estimating
+from farm.app.run_recorder import Recording, exit_code, show
 from farm.assembly import complaints, make_scheduler
-from farm.cli.estimating import Estimating
-from farm.cli.options import (
+from farm.core.commands import Command
+from farm.core.events import Event
+from farm.driver import Observer
+from farm.scenario import load_scenario
+from farm.sim.simulation import Simulation
+from farm.terminal.options import (
     AsJson,
     LearnFrom,
     Out,
@@ -22,14 +28,8 @@ from farm.cli.options import (
     ScenarioFile,
     learning,
 )
-from farm.cli.provisioning import algorithms_of
-from farm.cli.recording import Recording, exit_code, show
-from farm.core.commands import Command
-from farm.core.events import Event
-from farm.driver import Observer
-from farm.scenario import load_scenario
-from farm.sim.simulation import Simulation
 from farm.units import format_duration
+from provisioner.from_scenario import algorithms_of
 
 
 def simulate(

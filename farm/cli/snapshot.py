@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis
-from farm.cli.farm_source import image_from, state_document, write_json
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis
+from farm.app.snapshots import image_from, state_document, write_json
 from farm.core.dispatch_estimator.farm_snapshot import view_of
 
 

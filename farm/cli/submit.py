@@ -9,10 +9,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
-from farm.cli.handing_in import Submission
-from farm.cli.job_lines import parse_lines, parse_platform, standard_input
-from farm.cli.job_sources import (
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
+from farm.app.jobs.json_lines import parse_lines, parse_platform, standard_input
+from farm.app.jobs.sources import (
     copies,
     described,
     made_up,
@@ -22,10 +21,11 @@ from farm.cli.job_sources import (
     runnable,
     sound,
 )
-from farm.cli.options import AsJson, Quiet
-from farm.cli.showing import FarmConsole, many
+from farm.app.jobs.submission import Submission
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import AsJson, Quiet
 from farm.workload.traces import FORMATS
 
 #: options that mean one kind of source only

@@ -17,14 +17,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.burning import burn_settings
-from farm.cli.connection import DEFAULT_DIR, Dir, FarmPlace, place_file, read_place
-from farm.cli.keeping import FarmKeeper
-from farm.cli.options import AsJson, MetricsAddress, MetricsPort, Overrides, Quiet, ScenarioFile
-from farm.cli.provisioning import algorithms_of
-from farm.cli.recording import this_command
-from farm.cli.showing import FarmConsole, many
-from farm.cli.watching import metrics_place, own_options, targets_of
+from farm.app.farm_daemon import FarmKeeper
+from farm.app.farm_place import DEFAULT_DIR, Dir, FarmPlace, place_file, read_place
+from farm.app.metrics_targets import metrics_place, own_options, targets_of
+from farm.app.run_recorder import this_command
+from farm.app.work_rates import burn_settings
 from farm.core.errors import FarmError, InputError, RunError, ServerError
 from farm.live.connection import redacted
 from farm.live.log_files import last_line
@@ -33,6 +30,16 @@ from farm.live.processes import is_alive
 from farm.metrics.exporter import LOOPBACK
 from farm.metrics.targets import forget_targets
 from farm.scenario import load_scenario
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import (
+    AsJson,
+    MetricsAddress,
+    MetricsPort,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+)
+from provisioner.from_scenario import algorithms_of
 
 #: real seconds between two looks at a process that is not our child
 LOOK_INTERVAL = 0.1

@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis
-from farm.cli.farm_source import image_from
-from farm.cli.options import AsJson, Overrides
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis
+from farm.app.snapshots import image_from
 from farm.core.errors import InputError, StateError
 from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
 from farm.live.image import FarmImage
@@ -25,6 +24,7 @@ from farm.scenario.document import parse_document
 from farm.scenario.overrides import apply_override
 from farm.sim.draws import Floats
 from farm.sim.rollout import Fork, Rollouts, rollouts
+from farm.terminal.options import AsJson, Overrides
 from farm.units import format_duration
 
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 import redis
 
-from farm.cli.job_lines import standard_input
+from farm.app.jobs.json_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operator import Operator
@@ -187,6 +187,6 @@ def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: Still
 
 def test_closed_standard_input(monkeypatch):
     """`farm submit - <&-`: Python has no stdin at all then."""
-    monkeypatch.setattr("farm.cli.job_lines.sys.stdin", None)
+    monkeypatch.setattr("farm.app.jobs.json_lines.sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.cli.connection import read_place
+from farm.app.farm_place import read_place
 from farm.live.operator import Operator
 from farm.live.processes import is_alive
 

@@ -7,8 +7,8 @@ from itertools import cycle, repeat
 
 import pytest
 
+from farm.app.estimates import Estimating
 from farm.assembly import make_scheduler
-from farm.cli.estimating import Estimating
 from farm.core.dispatch_estimator import FARM, LAUNCHPAD, estimate_dispatch
 from farm.core.dispatch_estimator.farm_snapshot import view_of
 from farm.core.dispatch_estimator.in_steps import QueueSweep, RunTimes

@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
-from farm.cli.job_filter import (
+from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
+from farm.app.jobs.filter import (
     Attribute,
     JobFilter,
     JobState,
@@ -22,16 +22,16 @@ from farm.cli.job_filter import (
     OfPool,
     User,
 )
-from farm.cli.job_lines import standard_input
+from farm.app.jobs.json_lines import standard_input
 from farm.cli.jobs import unknown
-from farm.cli.options import AsJson, Quiet
-from farm.cli.showing import many
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.flaws import MAX_TEXT, flaw_of
 from farm.live.messages import Cancel
 from farm.live.operator import Operator
 from farm.live.reading import AT_ONCE, LiveJob
+from farm.terminal.console import many
+from farm.terminal.options import AsJson, Quiet
 
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from farm.app.burnt_watch import BurntWatch
+from farm.app.work_rates import rates_for
 from farm.assembly import make_scheduler, pool_specs
-from farm.cli.burning import rates_for
-from farm.cli.burnt_watch import BurntWatch
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.driver import Observer

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.job_lines import pair_of, parse_platform
+from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.errors import InputError
 from farm.live.operator import Operator
 from farm.live.reading import Group, LiveJob

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from rich.table import Table
 
-from farm.cli.calibration_check import Check
-from farm.cli.calibration_figure import text_plot
-from farm.cli.showing import FarmConsole
+from farm.app.calibration_check import Check
+from farm.results.figures.calibration import text_plot
 from farm.scenario.calibration import Calibration
+from farm.terminal.console import FarmConsole
 from workers.calibration import QUIET
 from workers.stress import rates_text
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from farm.cli.burning import rates_for
-from farm.cli.connection import FarmPlace, place_file
-from farm.cli.watching import service_options, targets_of
+from farm.app.farm_place import FarmPlace, place_file
+from farm.app.metrics_targets import service_options, targets_of
+from farm.app.work_rates import rates_for
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.live import log_files
 from farm.live.connection import LOST_CONNECTION, redacted

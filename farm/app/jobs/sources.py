@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.cli.job_lines import lines_of, pair_of, parse_lines
+from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.live.flaws import flaw_of

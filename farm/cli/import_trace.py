@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from farm.cli.options import Quiet
 from farm.core.errors import InputError
 from farm.scenario import TraceOptions
+from farm.terminal.options import Quiet
 from farm.workload import read_trace, write_csv
 from farm.workload.traces import FORMATS
 

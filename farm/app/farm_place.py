@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.showing import FarmConsole
 from farm.core.errors import InputError, ServerError
 from farm.live.operator import Operator
 from farm.live.processes import is_alive
 from farm.live.settings import DEFAULT_PREFIX, from_environment
+from farm.terminal.console import FarmConsole
 
 DEFAULT_DIR = Path(".farm")
 

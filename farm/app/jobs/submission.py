@@ -13,11 +13,11 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
-from farm.cli.showing import many
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operator import Operator
 from farm.live.reading import AT_ONCE
+from farm.terminal.console import many
 from farm.workload import batches
 
 T = TypeVar("T")

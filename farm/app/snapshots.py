@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.cli.connection import reach
+from farm.app.farm_place import reach
 from farm.core.dispatch_estimator import BuilderView, FarmView, JobView
 from farm.core.dispatch_estimator.farm_snapshot import view_of
 from farm.core.errors import InputError, StateError
