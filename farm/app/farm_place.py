@@ -1,34 +1,16 @@
-"""How the commands find the farm that they are about."""
+"""Where a farm that stays up is: the state file of ``farm up``, and the way to its server."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 
 from farm.core.errors import InputError, ServerError
 from farm.live.operator import Operator
 from farm.live.processes import is_alive
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.terminal.console import FarmConsole
-
-DEFAULT_DIR = Path(".farm")
-
-Redis = Annotated[
-    str | None,
-    typer.Option(
-        "--redis",
-        metavar="URL",
-        envvar="FARM_REDIS_URL",
-        help="The farm's server; absent: that of the farm which farm up started in --dir.",
-    ),
-]
-Dir = Annotated[
-    Path,
-    typer.Option("--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state."),
-]
 
 
 class FarmPlace(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,7 +98,7 @@ def calibrate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure this machine's slowdown under co-scheduled load: a table that a scenario can use.
+    """Measure this machine's slowdown under co-scheduled load, for scenarios.
 
     A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Use the
     saved file as contention: {calibration: FILE} in a pool. Needs a machine that is otherwise idle.

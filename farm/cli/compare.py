@@ -23,7 +23,7 @@ def compare(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: differences, which is better, and whether that is noise."""
+    """Compare runs with the first: what differs, and whether that is noise."""
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     comparison = compare_runs([load_run(path) for path in runs], np.random.default_rng(1))

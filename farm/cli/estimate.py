@@ -12,7 +12,6 @@ import msgspec
 import typer
 from rich.console import Console
 
-from farm.app.farm_place import DEFAULT_DIR, Dir, Redis
 from farm.app.snapshots import view_from
 from farm.cli.display.estimate_tables import explanation, queue_table
 from farm.core.dispatch_estimator import (
@@ -27,6 +26,7 @@ from farm.core.dispatch_estimator import (
 )
 from farm.core.errors import StateError
 from farm.core.model import Platform
+from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 
 class RuleSet(StrEnum):
@@ -64,10 +64,10 @@ def estimate(
         int, typer.Option(min=0, help="Rows of the table, or jobs explained; 0: all of them.")
     ] = 50,
 ) -> None:
-    """Estimate when waiting jobs will be dispatched: time to next builder + lead time.
+    """Estimate when waiting jobs will be dispatched.
 
-    The state is a JSON file of builders and jobs, such as farm snapshot prints; a live farm is
-    asked for its own.
+    Each estimate is time to next builder + lead time. The state is a JSON file of builders and
+    jobs, such as farm snapshot prints; a live farm is asked for its own.
     """
     view = view_from(state, redis, folder)
     chosen = RULES[rules.value]

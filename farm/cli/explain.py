@@ -9,10 +9,11 @@ import msgspec
 import typer
 from rich.text import Text
 
-from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach
+from farm.app.farm_place import reach
+from farm.app.jobs.lookup import known_of
+from farm.app.jobs.stories import tried
+from farm.app.pool_troubles import hints_for
 from farm.assembly import make_scheduler
-from farm.cli.jobs import known_of, tried
-from farm.cli.pools import hints_for
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.explain import Decision
@@ -21,7 +22,7 @@ from farm.live.reading import LiveJob
 from farm.results.log_reader import read_log
 from farm.scenario import load_scenario
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
-from farm.terminal.options import AsJson
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration
 
 
@@ -36,7 +37,7 @@ def explain(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a dispatch: who competed, on which key, and which builders were free.
+    """Explain a dispatch: who competed, on which key, which builders were free.
 
     Of a live job that waits: why. The decisions of a recorded run are made again: its log is
     replayed through a scheduler.

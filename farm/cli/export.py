@@ -58,10 +58,11 @@ def export(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a finished run as csv, swf, batsim, or openmetrics for back-filling into Prometheus.
+    """Write a finished run as csv, swf, batsim or openmetrics.
 
-    A back-filled run has the label instance=<the run directory's name>, and is looked at in the
-    same dashboards as the live farm (docs/metrics.md).
+    OpenMetrics are for back-filling into Prometheus. A back-filled run has the label
+    instance=<the run directory's name>, and is looked at in the same dashboards as the live farm
+    (docs/metrics.md).
     """  # fmt: skip
     _check(wanted, out, into)
     found = load_run(run)

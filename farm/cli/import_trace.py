@@ -24,7 +24,7 @@ def import_trace(
     jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Read a trace and write it as csv, the table that scenarios take (docs/scenario.md)."""
+    """Read a trace and write it as csv, which scenarios take."""
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
     options = TraceOptions(jobs=jobs)

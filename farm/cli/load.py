@@ -12,12 +12,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach
+from farm.app.farm_place import reach
 from farm.core.model import Job
 from farm.live.operator import Operator
 from farm.scenario import Scenario, load_scenario
 from farm.terminal.console import FarmConsole, many
-from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
 from farm.workload import batches, build_jobs
 
 #: real seconds between two looks at whether it is time to stop

@@ -72,7 +72,7 @@ def run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario on a live farm: a real server, real Celery builders, real time.
+    """Run a scenario on a live farm: real server, real Celery builders, real time.
 
     Ctrl-C stops the load and lets running jobs end; twice ends them at once. Either way the run
     is reported.

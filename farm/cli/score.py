@@ -28,7 +28,7 @@ def score(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every dispatch estimate that a run gave with the dispatch that followed.
+    """Compare a run's dispatch estimates with the dispatches that followed.
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than told.
     """

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.farm_place import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
+from farm.app.farm_place import reach, warn_if_unattended
 from farm.app.jobs.json_lines import parse_lines, parse_platform, standard_input
 from farm.app.jobs.sources import (
     copies,
@@ -25,7 +25,7 @@ from farm.app.jobs.submission import Submission
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.terminal.console import FarmConsole, many
-from farm.terminal.options import AsJson, Quiet
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.workload.traces import FORMATS
 
 #: options that mean one kind of source only

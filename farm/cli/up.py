@@ -18,7 +18,7 @@ import msgspec
 import typer
 
 from farm.app.farm_daemon import FarmKeeper
-from farm.app.farm_place import DEFAULT_DIR, Dir, FarmPlace, place_file, read_place
+from farm.app.farm_place import FarmPlace, place_file, read_place
 from farm.app.metrics_targets import metrics_place, own_options, targets_of
 from farm.app.run_recorder import this_command
 from farm.app.work_rates import burn_settings
@@ -32,7 +32,9 @@ from farm.metrics.targets import forget_targets
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import (
+    DEFAULT_DIR,
     AsJson,
+    Dir,
     MetricsAddress,
     MetricsPort,
     Overrides,
@@ -125,7 +127,7 @@ def down(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """End the farm that farm up started: running jobs end first, no process is left.
+    """End the farm that farm up started; running jobs end first.
 
     Jobs that wait stay in DIR (or on the server that was given) for the next farm up.
     """

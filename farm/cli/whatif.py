@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from farm.app.farm_place import DEFAULT_DIR, Dir, Redis
 from farm.app.snapshots import image_from
 from farm.core.errors import InputError, StateError
 from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
@@ -24,7 +23,7 @@ from farm.scenario.document import parse_document
 from farm.scenario.overrides import apply_override
 from farm.sim.draws import Floats
 from farm.sim.rollout import Fork, Rollouts, rollouts
-from farm.terminal.options import AsJson, Overrides
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
 from farm.units import format_duration
 
 
@@ -50,10 +49,11 @@ def whatif(
     limit: Annotated[int, typer.Option(min=0, help="How many of the slowest jobs; 0: all.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Roll the farm out from where it stands, and say when each waiting job will be dispatched.
+    """Simulate a farm on from where it stands, with and without a change.
 
-    Every rollout draws run times from what the runtime estimator has seen. With --set, the change
-    is rolled out too, with the same luck for each job, and shown beside it.
+    Says when each waiting job will be dispatched. Every rollout draws run times from what the
+    runtime estimator has seen. With --set, the change is rolled out too, with the same luck for
+    each job, and shown beside it.
     """
     image = image_from(source, redis, folder)
     if not image.snapshot.waiting:

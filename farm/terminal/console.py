@@ -41,7 +41,7 @@ class FarmConsole(Console):
         super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the command line, as for every other output (farm.cli.main)."""
+        """Leave it to the command line, as for every other output (farm.cli.main:Commands)."""
         raise BrokenPipeError
 
 
@@ -145,3 +145,9 @@ def story(rows: Iterable[tuple[str, object]]) -> Table:
     for name, value in rows:
         table.add_row(Text(name), value if isinstance(value, Text) else Text(plain(value)))
     return table
+
+
+def natural_order(name: str) -> tuple[str, int, str]:
+    """Return the key that sorts builder-9 before builder-10."""
+    stem, _, number = name.rpartition("-")
+    return (stem, int(number), "") if number.isdecimal() and len(number) < 19 else (name, 0, "")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a run tells where it is."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Annotated
 
 import typer
 
+DEFAULT_DIR = Path(".farm")
+
 ScenarioFile = Annotated[
-    Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML); see examples/.")
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file (YAML), or the name of an example (farm examples).",
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -31,6 +37,19 @@ LearnFrom = Annotated[
         metavar="RUN",
         help="A finished run, or exported statistics, that run times are learned from first.",
     ),
+]
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        "--redis",
+        metavar="URL",
+        envvar="FARM_REDIS_URL",
+        help="The farm's server; absent: that of the farm which farm up started in --dir.",
+    ),
+]
+Dir = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]

@@ -182,7 +182,7 @@ class Interrupt:
         if name == "farm.cli.main":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupt())
-from farm.cli.entry import main
+from farm.__main__ import main
 main()
 """
     root = Path(__file__).parents[2]
@@ -190,4 +190,4 @@ main()
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-    assert 'farm = "farm.cli.entry:main"' in (root / "pyproject.toml").read_text()
+    assert 'farm = "farm.__main__:main"' in (root / "pyproject.toml").read_text()

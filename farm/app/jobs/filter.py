@@ -1,4 +1,4 @@
-"""Which jobs a command is about: options that ``jobs``, ``cancel`` and ``retry`` share."""
+"""Which jobs of a live farm are meant."""
 
 from __future__ import annotations
 
@@ -7,32 +7,13 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Annotated
 
 import msgspec
-import typer
 
 from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.errors import InputError
 from farm.live.operator import Operator
 from farm.live.reading import Group, LiveJob
-
-Match = Annotated[
-    str | None,
-    typer.Option("--match", metavar="PATTERN", help="Only ids like this, as in a shell: 'a-*'."),
-]
-User = Annotated[str | None, typer.Option(help="Only this user's (attribute user).")]
-Kind = Annotated[str | None, typer.Option(help="Only this sort of work.")]
-OfMatrix = Annotated[str | None, typer.Option("--matrix", help="Only jobs of this matrix.")]
-OfPlatform = Annotated[str | None, typer.Option("--platform", help="Only such as amd64/virtual.")]
-OfPool = Annotated[
-    str | None,
-    typer.Option("--pool", help="Only jobs on this pool's builders, or that ended there."),
-]
-Attribute = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Only with this attribute; may be repeated."),
-]
 
 
 class JobState(StrEnum):
