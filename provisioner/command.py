@@ -14,8 +14,8 @@ import msgspec
 import typer
 
 from farm.core.errors import InputError
-from farm.live.connection import redacted
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import redacted
 from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics

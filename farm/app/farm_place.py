@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import InputError, ServerError
-from farm.live.operator import Operator
-from farm.live.processes import is_alive
+from farm.live.operating.operator import Operator
 from farm.live.settings import DEFAULT_PREFIX, from_environment
+from farm.processes.identity import is_alive
 from farm.terminal.console import FarmConsole
 
 

@@ -6,8 +6,8 @@ import msgspec
 
 from farm.app.jobs.sources import can_run
 from farm.core.model import Platform
-from farm.live.operator import Operator
-from farm.live.pool_report import PoolReport
+from farm.live.operating.operator import Operator
+from farm.live.wire.pool_report import PoolReport
 from provisioner.embedded import EMBEDDED
 
 

@@ -12,7 +12,7 @@ import typer
 from farm.app.farm_place import reach
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderView
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
 from farm.terminal.console import Column, FarmConsole, coloured, listing, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration

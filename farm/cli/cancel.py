@@ -13,9 +13,9 @@ from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import ids_given, live_of
 from farm.cli.job_options import Ids, with_job_options
 from farm.core.errors import InputError
-from farm.live.flaws import MAX_TEXT
-from farm.live.messages import Cancel
-from farm.live.reading import AT_ONCE
+from farm.live.store.job_reader import AT_ONCE
+from farm.live.wire.job_limits import MAX_TEXT
+from farm.live.wire.messages import Cancel
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 

@@ -11,8 +11,8 @@ import typer
 from farm.app.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderView
-from farm.live.messages import Drain, Undrain
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
+from farm.live.wire.messages import Drain, Undrain
 from farm.terminal.console import many, natural_order, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 

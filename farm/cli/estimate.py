@@ -14,7 +14,9 @@ from rich.console import Console
 
 from farm.app.snapshots import view_from
 from farm.cli.display.estimate_tables import explanation, queue_table
-from farm.core.dispatch_estimator import (
+from farm.core.errors import StateError
+from farm.core.model import Platform
+from farm.forecasts.dispatch import (
     RULES,
     DispatchEstimate,
     FarmView,
@@ -24,8 +26,6 @@ from farm.core.dispatch_estimator import (
     estimate_dispatch,
     estimate_queue,
 )
-from farm.core.errors import StateError
-from farm.core.model import Platform
 from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 

@@ -14,12 +14,12 @@ from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import tried
 from farm.app.pool_troubles import hints_for
 from farm.assembly import make_scheduler
+from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
-from farm.core.explain import Decision
-from farm.live.answers import Answer
-from farm.live.reading import LiveJob
-from farm.results.log_reader import read_log
+from farm.live.operating.answers import Answer
+from farm.live.store.job_reader import LiveJob
+from farm.results.log.reader import read_log
 from farm.scenario import load_scenario
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

@@ -12,7 +12,7 @@ from farm.app.farm_place import reach
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.stories import row_of
 from farm.cli.job_options import with_job_options
-from farm.live.reading import LiveJob
+from farm.live.store.job_reader import LiveJob
 from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration

@@ -14,7 +14,7 @@ import typer
 
 from farm.app.farm_place import reach
 from farm.core.model import Job
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
 from farm.scenario import Scenario, load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from farm.core.errors import InputError
 from farm.results.figures.lines import write_figures
-from farm.results.objectives import Term, parse_objective
+from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
 from farm.sim.planning import plan as find_plan

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from farm.core.contention.laws import THESIS_TABLE, slowdown_table
+from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
-from farm.core.overload_risk import expected_slowdown
-from farm.core.slowdown import THESIS_TABLE, slowdown_table
 from farm.results.figures.risk import risk_html, risk_svg, text_plot
 
 Lines = dict[float, list[float]]

@@ -18,9 +18,9 @@ from farm.assembly import complaints, make_scheduler, pool_specs
 from farm.cli.display.run_progress import RunDisplay
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.desk import Desk
-from farm.live.hosts import HostProcesses
-from farm.live.roster import Patience
+from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.registry import Patience
+from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import LOOPBACK, MetricsPlace

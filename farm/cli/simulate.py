@@ -15,8 +15,8 @@ from farm.app.estimates import Estimating
 from farm.app.run_recorder import Recording, exit_code, show
 from farm.assembly import complaints, make_scheduler
 from farm.core.commands import Command
+from farm.core.driver import Observer
 from farm.core.events import Event
-from farm.driver import Observer
 from farm.scenario import load_scenario
 from farm.sim.simulation import Simulation
 from farm.terminal.options import (

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from farm.app.snapshots import image_from, state_document, write_json
-from farm.core.dispatch_estimator.farm_snapshot import view_of
+from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 

@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.text import Text
 
 from farm.app.farm_place import reach, read_place
-from farm.live.connection import LOST_CONNECTION
-from farm.live.operator import FRESH, Operator
-from farm.live.pool_report import FarmStatus, PoolReport
+from farm.live.operating.operator import FRESH, Operator
+from farm.live.redis.connection import LOST_CONNECTION
+from farm.live.wire.pool_report import FarmStatus, PoolReport
 from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration

@@ -23,12 +23,12 @@ from farm.app.metrics_targets import metrics_place, own_options, targets_of
 from farm.app.run_recorder import this_command
 from farm.app.work_rates import burn_settings
 from farm.core.errors import FarmError, InputError, RunError, ServerError
-from farm.live.connection import redacted
-from farm.live.log_files import last_line
-from farm.live.operator import Operator
-from farm.live.processes import is_alive
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.metrics.targets import forget_targets
+from farm.processes.identity import is_alive
+from farm.processes.log_files import last_line
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import (

@@ -12,8 +12,8 @@ import msgspec
 
 from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.errors import InputError
-from farm.live.operator import Operator
-from farm.live.reading import Group, LiveJob
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import Group, LiveJob
 
 
 class JobState(StrEnum):

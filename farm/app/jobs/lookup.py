@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from farm.app.jobs.json_lines import standard_input
 from farm.core.errors import InputError, ServerError
-from farm.live.answers import Answer
-from farm.live.operator import Operator
-from farm.live.reading import LiveJob
-from farm.live.saved import Try
+from farm.live.operating.answers import Answer
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import LiveJob
+from farm.live.store.saved import Try
 from farm.terminal.console import FarmConsole
 
 

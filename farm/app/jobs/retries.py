@@ -8,9 +8,9 @@ import msgspec
 
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.flaws import flaw_of
-from farm.live.operator import Operator
-from farm.live.reading import LiveJob
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import LiveJob
+from farm.live.wire.job_limits import flaw_of
 
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 

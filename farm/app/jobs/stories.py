@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from farm.app.jobs.filter import builder_of
-from farm.core.explain import Decision
-from farm.live.answers import Answer
-from farm.live.reading import LiveJob
-from farm.live.saved import Try
+from farm.core.dispatching.decisions import Decision
+from farm.live.operating.answers import Answer
+from farm.live.store.job_reader import LiveJob
+from farm.live.store.saved import Try
 from farm.units import format_duration
 
 
