@@ -34,11 +34,11 @@ from typing import Any
 if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from farm.processes.child import become_subreaper, die_with
 from workers.burning_process import REASONS, Part, Work, burn
 from workers.kernels import buffer_size, cpu_kernel, memory_kernel
 from workers.limits import memory_room
 from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
-from workers.orphans import adopt, die_with
 from workers.rates import HASTY, SLICES, Burst, measure, slices_of
 from workers.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
 
@@ -271,7 +271,7 @@ def main(settings: dict[str, Any]) -> None:
     """Burn for the host whose child this process is."""
     if (host := settings.get("host")) is not None:
         die_with(host)
-    adopt()
+    become_subreaper()
     Burner(settings).serve()
 
 
