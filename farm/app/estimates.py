@@ -20,7 +20,6 @@ from farm.forecasts.runtime import (
     learn_from,
     make_estimator,
 )
-from farm.live.world import LiveWorld
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.sim.rollouts.at_submission import RolloutGiver
@@ -31,14 +30,17 @@ class Estimating:
 
     ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
     runtime estimator that does not exist, and for statistics that cannot be learned from.
+    ``estimator`` given: one of the caller's own, in the place of the scenario's.
     """
 
-    def __init__(self, scenario: Scenario, *, live: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, *, live: bool, estimator: RuntimeEstimator | None = None
+    ) -> None:
         words = scenario.estimates
         rules = words.rules if words.rules is not None else ("launchpad",) if live else ()
         own = scenario.scheduling.runtime_estimates
         names = words.run_times or (own,)
-        self.estimator: RuntimeEstimator = estimator_of(scenario)
+        self.estimator: RuntimeEstimator = estimator or estimator_of(scenario)
         if live or ("rollout" in rules and own in names):
             self.estimator = RuntimeDistribution(self.estimator)
         self._seed(self.estimator, words.learn_from)
@@ -65,21 +67,13 @@ class Estimating:
         if source is not None:
             seed_estimator(estimator, Path(source))
 
-    def around(self, world: World, scheduler: Scheduler) -> World:
-        """Return the world whose submissions are followed by estimates."""
-        return self._made(world, scheduler) if self._givers else world
+    def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
+        """Return the world whose submissions are followed by estimates.
 
-    def around_live(self, world: LiveWorld, scheduler: Scheduler) -> World:
-        """Return a live world whose submissions are followed by estimates when there is time."""
+        ``tell`` is how a live world is told of them; they are then made in steps.
+        """
         if not self._givers:
             return world
-        made = self._made(world, scheduler, world.tell)
-        world.background.add(made.step)
-        return made
-
-    def _made(
-        self, world: World, scheduler: Scheduler, tell: Tell | None = None
-    ) -> EstimatingWorld:
         return EstimatingWorld(
             world, scheduler, self._givers, every=self._every, learners=self._learners, tell=tell
         )

@@ -20,8 +20,8 @@ import typer
 from farm.app.farm_daemon import FarmKeeper
 from farm.app.farm_place import FarmPlace, place_file, read_place
 from farm.app.metrics_targets import metrics_place, own_options, targets_of
-from farm.app.run_recorder import this_command
 from farm.app.work_rates import burn_settings
+from farm.cli.display.run_summary import this_command
 from farm.core.errors import FarmError, InputError, RunError, ServerError
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted
