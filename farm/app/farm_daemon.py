@@ -14,7 +14,7 @@ import msgspec
 
 from farm.app.farm_place import FarmPlace, place_file
 from farm.app.metrics_targets import service_options, targets_of
-from farm.app.work_rates import rates_for
+from farm.app.work_rates import burn_settings, rates_for
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import LOST_CONNECTION, redacted
@@ -28,6 +28,7 @@ from farm.processes.identity import began_at, is_alive
 from farm.processes.signal_wait import Wakeups
 from farm.processes.supervisor import MOST_RESTARTS, Restarts, Service, Supervisor
 from farm.scenario import Scenario
+from provisioner.from_scenario import algorithms_of
 
 log = logging.getLogger("farm.up")
 
@@ -46,6 +47,12 @@ NOT_FOR_SERVICES = (
     "FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST",
     "FARM_METRICS_PORT", "FARM_METRICS_ADDRESS", "FARM_METRICS_TARGETS",
 )  # fmt: skip
+
+
+def check_services(scenario: Scenario) -> None:
+    """Raise InputError for what the services would complain of in their logs."""
+    algorithms_of(scenario)
+    burn_settings()
 
 
 class FarmKeeper:
@@ -125,7 +132,7 @@ class FarmKeeper:
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
         me = (sys.executable, "-m")
-        scheduler = (*me, "farm.cli.main", "scheduler", scenario)
+        scheduler = (*me, "farm", "scheduler", scenario)
         provisioner = (*me, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
         rates = rates_for(self._scenario)
         environment = os.environ | {"FARM_REDIS_URL": url, "FARM_WORK_RATES": rates}

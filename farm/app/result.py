@@ -222,7 +222,7 @@ def open_run(path: str | Path) -> Result:
 
     Raises InputError for what is not a run, or one that did not finish.
 
-    >>> run = farm.simulate("mm1", seeds=3).save("kept")
+    >>> run = farm.simulate("quickstart", seeds=3).save("kept")
     >>> farm.open_run(run).summary["seed"]
     3
     """

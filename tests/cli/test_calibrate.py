@@ -132,7 +132,7 @@ def test_a_mistake_is_one_message(arguments: list[str], error: type, message: st
 
 def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch) -> None:
     """Not after half a minute of measuring: a folder of that name, a file of somebody else's."""
-    monkeypatch.setattr("farm.cli.calibrate.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr("farm.app.calibration.measure", lambda *_: pytest.fail("measured"))
     folder, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
     folder.mkdir()
     other.touch()
@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch
 
 def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
     """FARM_WORK_RATES and FARM_BURNER, before anything is measured."""
-    monkeypatch.setattr("farm.cli.calibrate.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr("farm.app.calibration.measure", lambda *_: pytest.fail("measured"))
     monkeypatch.setenv("FARM_WORK_RATES", "cpu=fast")
     result = CliRunner().invoke(app, TINY)
     assert "FARM_WORK_RATES: found 'cpu=fast'" in str(result.exception)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 from rich.table import Table
 
+from farm.app.calibration import QUIET, rates_text
 from farm.app.calibration_check import Check
 from farm.results.figures.calibration import text_plot
 from farm.scenario.calibration import Calibration
 from farm.terminal.console import FarmConsole
-from workers.calibration import QUIET
-from workers.stress import rates_text
 
 
 def as_data(found: Calibration, check: Check | None) -> dict[str, object]:
