@@ -65,7 +65,7 @@ clean: ## remove .venv, caches and build leftovers; runs/ stays
 
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	@.ci/make-venv $(VENV) "$(PYTHON)"
 	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
 	@$(PIP_INSTALL) -e .

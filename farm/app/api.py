@@ -227,7 +227,7 @@ def _estimator(given: Estimator) -> RuntimeEstimator | None:
         return None
     if callable(given) and not hasattr(given, "estimate"):
         return OwnEstimator(given, _name_of(given))
-    return cast(RuntimeEstimator, given)
+    return cast("RuntimeEstimator", given)
 
 
 def _name_of(part: object) -> str:

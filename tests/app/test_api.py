@@ -20,7 +20,13 @@ LITTLE: dict[str, Any] = {
     "name": "little",
     "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
     "workload": [
-        {"arrivals": {"every": "10s", "count": 30, "service_time": {"exponential": "25s"}}}
+        {
+            "arrivals": {
+                "every": "10s",
+                "count": 30,
+                "service_time": {"exponential": {"mean": "25s"}},
+            }
+        }
     ],
 }
 ELASTIC = [
@@ -77,14 +83,14 @@ def test_seeds():
     assert plain(several[0]) != plain(one)
     assert several.jobs["seed"].tolist() == [2] * 30 + [3] * 30
     assert [found["seed"] for found in several.summaries] == [2, 3]
-    with pytest.raises(farm.InputError, match="seeds: found 1.5"):
+    with pytest.raises(farm.InputError, match=r"seeds: found 1\.5"):
         farm.simulate(LITTLE, seeds=1.5)  # type: ignore[call-overload]
 
 
 def test_the_events_of_several_runs_are_not_kept():
     """A hundred seeds do not fill the memory, unless that is asked for."""
     first = farm.simulate(LITTLE, seeds=[1])[0]
-    with pytest.raises(farm.InputError, match="keep_events=True"):
+    with pytest.raises(farm.InputError, match=r"keep_events=True"):
         list(first.events)
     kept = farm.simulate(LITTLE, seeds=[1], keep_events=True)[0]
     assert len(list(kept.events)) > 30
@@ -113,10 +119,10 @@ def test_overrides(overrides: dict[str, Any]):
     ("arguments", "message"),
     [
         ({"polcy": "sjf"}, "did you mean policy|polcy"),
-        ({"policy": lambda job: 0}, "scheduling.policy"),
+        ({"policy": lambda _: 0}, "scheduling.policy"),
         ({"pools__q__builders": 3}, "pools.q.builders: found q"),
         ({"algorithms": {"p": "keda"}}, "max"),
-        ({"algorithms": {"p": lambda snapshot: 1}}, "provisioner section"),
+        ({"algorithms": {"p": lambda _: 1}}, "provisioner section"),
         ({"jobs": ["x"]}, "allowed: a farm.Job"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
@@ -130,7 +136,7 @@ def test_mistakes(arguments: dict[str, Any], message: str):
 
 def test_an_unknown_example():
     """The message names those that there are."""
-    with pytest.raises(farm.InputError, match="did you mean quickstart.*mm1"):
+    with pytest.raises(farm.InputError, match=r"did you mean quickstart.*mm1"):
         farm.simulate("quickstrat")
 
 
@@ -148,7 +154,7 @@ def test_a_policy_of_the_callers():
 
 def test_a_policy_that_fails_is_told_of():
     """The run goes on, and says what happened."""
-    found = farm.simulate(LITTLE, policy=lambda job, estimate, at, serial: 1 / 0)
+    found = farm.simulate(LITTLE, policy=lambda *_: 1 / 0)
     assert "ZeroDivisionError" in found.summary["warnings"][0]
     assert found.summary["jobs"]["lost"] == 0
 
@@ -158,8 +164,8 @@ def test_a_balancer_of_the_callers():
     found = farm.simulate(
         LITTLE, balancer=lambda state: -state.builder.index, pools__p__builders=40
     )
-    assert set(found.jobs["builder"]) == {"p-40", "p-39"} | set(found.jobs["builder"][2:])
-    assert found.jobs["builder"][0] == "p-40"
+    assert "p-40" in found.jobs["builder"]
+    assert "p-1" not in found.jobs["builder"]
 
 
 def test_an_estimator_of_the_callers():
@@ -176,7 +182,7 @@ def test_an_estimator_of_the_callers():
         def __init__(self) -> None:
             self.seen = 0
 
-        def estimate(self, job: Any, builder: Any = None) -> float:
+        def estimate(self, *_: Any) -> float:
             return 10.0
 
         def learn(self, *_: Any) -> None:
