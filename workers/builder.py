@@ -24,8 +24,8 @@ from farm.live.wire.messages import (
 )
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, Entry
-from workers.burning import BuilderBurns, Burner, Burnt
-from workers.stress import MODES as BURNING_MODES
+from workers.burn.builder_burns import BuilderBurns, Burner, Burnt
+from workers.burn.burners import MODES as BURNING_MODES
 
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""

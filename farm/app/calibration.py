@@ -13,7 +13,8 @@ import msgspec
 
 from farm.app.work_rates import burn_settings
 from farm.scenario.calibration import Calibration, Machine, Measurement
-from workers.calibration import (
+from workers.burn.burners import rates_text
+from workers.burn.calibration import (
     QUIET,
     Plan,
     Timing,
@@ -23,8 +24,7 @@ from workers.calibration import (
     slowdowns,
     work_rates,
 )
-from workers.limits import usable_cores
-from workers.stress import rates_text
+from workers.burn.limits import usable_cores
 
 __all__ = ["QUIET", "Plan", "Timing", "calibration", "processor_name", "rates_text"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from farm.processes.child import ORPHANED, die_with, kill_before_host
-from workers import stress_ng
-from workers.kernels import Kernel, cpu_kernel, memory_kernel
+from workers.burn import stress_ng
+from workers.burn.kernels import Kernel, cpu_kernel, memory_kernel
 
 #: seconds of work between two looks at the parent
 BIT = 0.01

@@ -14,7 +14,7 @@ import signal
 import time
 
 from farm.processes.child import die_with, kill_before_host
-from workers.kernels import MIB
+from workers.burn.kernels import MIB
 
 #: 64-bit integer arithmetic: 0.3 ms an operation, no floating point modes, no libraries
 METHOD = "int64"
