@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from farm.app.farm_place import FarmPlace, place_file
-from farm.app.metrics_targets import service_options, targets_of
+from farm.app.metrics import service_options, targets_of
 from farm.app.work_rates import burn_settings, rates_for
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.live.operating.operator import Operator
