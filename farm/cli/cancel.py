@@ -13,9 +13,10 @@ from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import ids_given, live_of
 from farm.cli.job_options import Ids, with_job_options
 from farm.core.errors import InputError
+from farm.core.events import CancelRequested
 from farm.live.store.job_reader import AT_ONCE
 from farm.live.wire.job_limits import MAX_TEXT
-from farm.live.wire.messages import Cancel
+from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 
@@ -61,7 +62,8 @@ def cancel(
     with reach(redis, folder) as operator:
         warn_if_unattended(operator)
         if invocation is not None:
-            operator.tell(Cancel(invocation=tuple(invocation.strip("/").split("/")), reason=reason))
+            path = tuple(invocation.strip("/").split("/"))
+            operator.tell(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0
         elif filtered:
             found = wanted.found(operator, stable=False)
@@ -69,7 +71,8 @@ def cancel(
         else:
             names, ended = live_of(operator, ids_given(job_ids or ()))
         for first in range(0, len(names), AT_ONCE):
-            operator.tell(Cancel(jobs=tuple(names[first : first + AT_ONCE]), reason=reason))
+            chunk = tuple(names[first : first + AT_ONCE])
+            operator.tell(CancelRequested(UNSTAMPED, chunk, reason=reason))
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         typer.echo(msgspec.json.encode({"asked": asked, "ended": ended}).decode())

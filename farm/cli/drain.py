@@ -10,9 +10,10 @@ import typer
 
 from farm.app.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
+from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.snapshot import BuilderView
 from farm.live.operating.operator import Operator
-from farm.live.wire.messages import Drain, Undrain
+from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many, natural_order, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 
@@ -41,7 +42,7 @@ def drain(
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
         reports = operator.pools()
-        operator.tell(Drain(pattern, retire=retire))
+        operator.tell(DrainRequested(UNSTAMPED, pattern, retire=retire))
     names = sorted(records, key=natural_order)
     booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
     notes = [f"{many(booting, 'more')} of that name boot, and will take jobs"] if booting else []
@@ -63,7 +64,7 @@ def undrain(
     """Let drained and failed builders take jobs again."""
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
-        operator.tell(Undrain(pattern))
+        operator.tell(UndrainRequested(UNSTAMPED, pattern))
     closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
     names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
     leaving = len(closed) - len(names)
