@@ -68,7 +68,7 @@ RunError             … for a run that could not be carried through
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from importlib import metadata  # noqa: PLC0415 - more to import than all the rest here
+
         return metadata.version("build-farm-emulator")
     for module, names in _PLACES.items():
         if name in names:

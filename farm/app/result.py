@@ -6,57 +6,23 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.app.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
 from farm.results.jobs_table import COLUMNS, JobRow
 from farm.results.run_directory import Run, load_run
-from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.document import parse_document
 from farm.scenario.load import parse_scenario
 
 Column = NDArray[Any]
-
-
-class KeptRun(Protocol):
-    """A finished run, in memory or in a run directory."""
-
-    @property
-    def path(self) -> Path | None:
-        """Its run directory, if it has one."""
-
-    @property
-    def label(self) -> str:
-        """What to call it in a table."""
-
-    @property
-    def state(self) -> str:
-        """Whether it was finished or interrupted."""
-
-    @property
-    def summary(self) -> Summary:
-        """What it came to."""
-
-    @property
-    def jobs(self) -> Sequence[JobRow]:
-        """The rows of jobs.csv."""
-
-    @property
-    def scenario_text(self) -> str:
-        """The scenario as it was resolved."""
-
-    def log_lines(self) -> Iterator[bytes]:
-        """Yield the lines of events.jsonl."""
-
-    def save(self, path: Path) -> None:
-        """Write a run directory."""
 
 
 class JobTable:
@@ -133,7 +99,7 @@ def _library(name: str) -> Any:
 class Result:
     """A finished run: ``summary``, ``jobs``, ``events``, and ``save``."""
 
-    def __init__(self, kept: KeptRun) -> None:
+    def __init__(self, kept: Run | RecordedRun) -> None:
         self.kept = kept
 
     @cached_property

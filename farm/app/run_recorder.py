@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from farm.app.recorded_run import History, RecordedRun, now
 from farm.app.result import Result
 from farm.assembly import run_info
 from farm.core.commands import Command
 from farm.core.driver import Observer
-from farm.core.errors import InputError
 from farm.core.events import Event
-from farm.results.jobs_table import JobRow, job_rows
 from farm.results.log.writer import EventLogWriter
-from farm.results.run_directory import EVENTS, RunDirectory, RunState, load_run
-from farm.results.summary.records import Recorder, RunRecords
-from farm.results.summary.summary import Summary, WorldName, summarise
+from farm.results.run_directory import RunDirectory, RunState, load_run
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import WorldName, summarise
 from farm.scenario import Scenario
-
-History = list[tuple[Event, Sequence[Command]]]
 
 
 class RunRecorder:
@@ -48,7 +42,7 @@ class RunRecorder:
         self._log: EventLogWriter | None = None
         self._history: History | None = None
         self.observers: list[Observer] = [self._recorder]
-        self._started = _now()
+        self._started = now()
         if out is not None:
             self._directory = RunDirectory.create(
                 out, scenario=scenario.to_yaml(), world=world, started=self._started
@@ -87,87 +81,8 @@ class RunRecorder:
         return Result(load_run(self._directory.path))
 
 
-class RecordedRun:
-    """A finished run that is in memory; read as ``farm.results.run_directory.Run`` is."""
-
-    path = None
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        summary: Summary,
-        records: RunRecords,
-        history: History | None,
-        state: RunState,
-        started: str,
-    ) -> None:
-        self._scenario = scenario
-        self.summary = summary
-        self.state = state
-        self._records = records
-        self._history = history
-        self._started = started
-        self._ended = _now()
-
-    @property
-    def label(self) -> str:
-        """What to call the run in a table."""
-        return f"{self.summary.name} ({self.summary.policy}, seed {self.summary.seed})"
-
-    @property
-    def scenario_text(self) -> str:
-        """The scenario as it was resolved."""
-        return self._scenario.to_yaml()
-
-    @cached_property
-    def jobs(self) -> list[JobRow]:
-        """The rows of jobs.csv."""
-        return list(job_rows(self._records, self._scenario.scheduling.fair_share))
-
-    def log_lines(self) -> Iterator[bytes]:
-        """Yield the lines of the event log. Raises InputError if no events were kept."""
-        with tempfile.TemporaryDirectory(prefix="farm-events-") as folder:
-            path = Path(folder) / EVENTS
-            self._write_log(path)
-            with path.open("rb") as file:
-                yield from file
-
-    def save(self, path: Path) -> None:
-        """Write a run directory. Raises InputError if it exists, or no events were kept."""
-        self._check_history()
-        directory = RunDirectory.create(
-            path, scenario=self.scenario_text, world=self.summary.world, started=self._started
-        )
-        self._write_log(directory.events_path)
-        self.write(directory)
-
-    def write(self, directory: RunDirectory) -> None:
-        """Write all but the event log into a run directory."""
-        directory.finish(
-            self._records,
-            self.summary,
-            ended=self._ended,
-            fair_share=self._scenario.scheduling.fair_share,
-            state=self.state,
-        )
-
-    def _write_log(self, path: Path) -> None:
-        with EventLogWriter(path) as log:
-            for event, commands in self._check_history():
-                log(event, commands)
-
-    def _check_history(self) -> History:
-        if self._history is None:
-            raise InputError("events: none were kept of this run; allowed: keep_events=True")
-        return self._history
-
-
 def _keeping(append: Callable[[tuple[Event, Sequence[Command]]], None]) -> Observer:
     def observe(event: Event, commands: Sequence[Command]) -> None:
         append((event, commands))
 
     return observe
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+import farm
 from farm.terminal.error_messages import with_error_messages
 
 #: by panel of the help: each command with its help in one line; see ``LazyCommand`` for the third
@@ -118,12 +119,12 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"farm {metadata.version('build-farm-emulator')}")
+        typer.echo(f"farm {farm.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def farm(
+def options(
     version: Annotated[
         bool,
         typer.Option(
