@@ -206,6 +206,8 @@ def compare(*runs: Result | Run | str | Path) -> Comparison:
     >>> next(m.verdict for m in pair.metrics if m.metric == "response_time mean")
     'better'
     """
+    if len(runs) < 2:
+        raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
     return compare_runs(kept, np.random.default_rng(1))
 
