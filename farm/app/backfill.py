@@ -82,7 +82,7 @@ def write_text(run: Run, place: Place, sink: TextIO) -> int:
 def write_blocks(run: Run, place: Place, folder: Path) -> int:
     """Let promtool make blocks, and move them into Prometheus's data directory when all are made.
 
-    They are not made in it: a Prometheus that starts meanwhile clears away what it finds half done.
+    They are not made in it: a Prometheus that starts during that time removes unfinished blocks.
     Returns how many samples there are. Raises InputError where there is no promtool, RunError
     if it fails.
     """

@@ -59,7 +59,7 @@ def place_to_end(folder: Path) -> FarmPlace:
 
 
 def count_running(place: FarmPlace) -> int:
-    """Return how many jobs run; 0 if nobody can say."""
+    """Return how many jobs run; 0 if that is not known."""
     with (
         contextlib.suppress(FarmError),
         Operator(place.redis_url, place.prefix) as operator,

@@ -42,7 +42,7 @@ class LawCheck(msgspec.Struct, frozen=True):
     mean_difference: float
     #: median over the jobs of |simulated - live| / live
     median_job_difference: float
-    #: the mean difference if a second of work is what it really cost live; None: nobody knows
+    #: the mean difference if a second of work is what it really cost live; None: unknown
     mean_difference_as_burnt: float | None = None
 
 
@@ -56,7 +56,7 @@ class Check(msgspec.Struct, frozen=True):
     mean_work_s: float
     #: mean response times of the single live runs
     runs_s: tuple[float, ...]
-    #: processor seconds spent for a second of work in each of them; None: nobody knows
+    #: processor seconds spent for a second of work in each of them; None: unknown
     burnt_s: tuple[float | None, ...]
     #: processors that others kept busy, just before the runs
     busy_with_others: float
@@ -171,7 +171,7 @@ def _against(law: str, scenario: Scenario, live: Responses, burnt: float | None)
 
 
 def _at_pace(scenario: Scenario, pace: float) -> Scenario:
-    """Return the scenario with builders so many times as fast."""
+    """Return the scenario with builders ``pace`` times as fast."""
     pools = tuple(pool.model_copy(update={"speed": pool.speed * pace}) for pool in scenario.pools)
     return scenario.model_copy(update={"pools": pools})
 

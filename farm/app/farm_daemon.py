@@ -1,4 +1,4 @@
-"""The process that keeps a farm up: brings it up, minds it, and ends it (``farm up``)."""
+"""The process that keeps a farm up: starts it, watches over it, and ends it (``farm up``)."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class FarmKeeper:
         return False
 
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
-        """Sleep until something ends, or somebody asks for the end."""
+        """Sleep until something ends, or the end is asked for."""
         while not self._asked:
             if server.revive():
                 self._server_came_back()

@@ -66,7 +66,7 @@ class Metering:
             self._watch = self._stack.enter_context(watch)
 
     def adopt(self) -> None:
-        """Get to know the builders of a farm that goes on."""
+        """Count the builders of a farm that was restarted."""
         if self.metrics is not None:
             self.metrics.adopt()
 

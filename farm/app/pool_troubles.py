@@ -12,7 +12,7 @@ from provisioner.embedded import EMBEDDED
 
 
 def troubles_of(operator: Operator, reports: dict[str, PoolReport]) -> dict[str, str]:
-    """Return, by pool, why nobody asks for builders, or why those asked for do not come."""
+    """Return, by pool, why no builders are requested, or why those requested do not come."""
     memories, provisioned = operator.remembered(), operator.is_provisioned()
     found: dict[str, str] = {}
     for name, report in reports.items():

@@ -41,13 +41,13 @@ def builders(
     pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="As in a shell.")] = "*",
     state: Annotated[State | None, typer.Option(help="Only those that do this.")] = None,
     pool: Annotated[str | None, typer.Option(help="Only this pool's.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first ones.")] = 0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of a page; 0: all.")] = 100,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List builders: those that are there, that boot, and that were lost of late."""
+    """List builders: those that are there, that boot, and that were lost recently."""
     with reach(redis, folder) as operator:
         if pool is not None and pool not in (pools := operator.pools()):
             raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")

@@ -54,7 +54,7 @@ def calibrate(
     threads: Annotated[int, typer.Option(help="Of each heavy job.", min=1, max=256)] = 4,
     cores: Annotated[
         int | None,
-        typer.Option(help="As on a builder with so many; absent: all there are.", min=1),
+        typer.Option(help="As on a builder with this many; absent: all there are.", min=1),
     ] = None,
     alone: Annotated[
         str, typer.Option(help="How long the reference job takes alone, about.")

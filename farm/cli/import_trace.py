@@ -21,7 +21,9 @@ def import_trace(
     ],
     source: Annotated[Path, typer.Argument(metavar="IN", help="The trace.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")],
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Only this many jobs, the first ones.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Read a trace and write it as csv, which scenarios take."""

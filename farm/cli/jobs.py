@@ -35,14 +35,14 @@ def jobs(
         typer.Option(
             "--in-order",
             help="In order of submission: its pages neither skip nor repeat a job, whatever the "
-            "farm does meanwhile. So they are with --state all.",
+            "farm does in between. --state all implies it.",
         ),
     ] = False,
     after: Annotated[
         str | None,
         typer.Option(metavar="ID", help="In order of submission, those after this job."),
     ] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first ones.")] = 0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of a page; 0: all.")] = 50,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,

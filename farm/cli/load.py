@@ -30,7 +30,7 @@ def load(
         int,
         typer.Option(
             min=1,
-            help="Hand in nothing while so many jobs wait: a farm that is stopped is not buried.",
+            help="Submit nothing while this many jobs wait: a stopped farm is not flooded.",
         ),
     ] = 10_000,
     as_json: AsJson = False,

@@ -35,7 +35,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("job", "Tell a job's story: where it is, why it waits, what became of it."),
         ("cancel", "Cancel jobs of a live farm."),
         ("retry", "Run ended jobs again, each as a new job."),
-        ("builders", "List builders: those that are there, that boot, and that were lost of late."),
+        (
+            "builders",
+            "List builders: those that are there, that boot, and that were lost recently.",
+        ),
         ("drain", "Let builders finish what they run and take no more, until undrained."),
         ("undrain", "Let drained and failed builders take jobs again.", "drain"),
         ("pools", "List pools: what they need, what is wanted, what is there, and why."),

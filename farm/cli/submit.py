@@ -52,7 +52,7 @@ def submit(
     job_id: Annotated[
         str | None, typer.Option("--id", help="One job: its id; absent: one is made up.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="So many such jobs (ids get a number).")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="How many such jobs (ids get a number).")] = 1,
     platform: Annotated[
         str | None,
         typer.Option(help="Such as amd64/virtual or any/native; absent: the only pool's."),
@@ -74,7 +74,9 @@ def submit(
     trace_format: Annotated[
         str | None, typer.Option("--format", help=f"Of a trace: {', '.join(FORMATS)}.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only a trace's first so many.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Only this many jobs of a trace, the first ones.")
+    ] = None,
     pace: Annotated[
         float | None,
         typer.Option(

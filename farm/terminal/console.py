@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 #: characters of one text that are shown; of a whole message
-MOST_SHOWN, MOST_TOLD = 200, 4000
+MAX_TEXT, MAX_MESSAGE = 200, 4000
 #: columns of a table that goes to a file or a pipe: nothing there needs to be folded
 WIDE = 1000
 #: a column that may be folded claims so much room before others have to go
@@ -45,7 +45,7 @@ class FarmConsole(Console):
         raise BrokenPipeError
 
 
-def plain(text: object, most: int = MOST_SHOWN) -> str:
+def plain(text: object, most: int = MAX_TEXT) -> str:
     """Return a text that a terminal cannot take for anything else; a very long one is cut."""
     shown = str(text)
     cut = len(shown) > most
@@ -58,8 +58,8 @@ def plain(text: object, most: int = MOST_SHOWN) -> str:
 
 def message(text: object) -> str:
     """Return a message of several lines, each of them plain."""
-    lines = str(text)[:MOST_TOLD].split("\n")
-    return "\n".join(plain(line, MOST_TOLD) for line in lines)
+    lines = str(text)[:MAX_MESSAGE].split("\n")
+    return "\n".join(plain(line, MAX_MESSAGE) for line in lines)
 
 
 def _spelled(character: str) -> str:

@@ -125,7 +125,7 @@ def builder_of(job: LiveJob) -> str | None:
 
 
 def _each_once(jobs: Iterator[LiveJob]) -> Iterator[LiveJob]:
-    """Leave out jobs that went on meanwhile: they are in a later group, too."""
+    """Leave out jobs that changed group since they were read: they are in a later one, too."""
     seen: set[str] = set()
     for job in jobs:
         if job.job.id not in seen:

@@ -35,7 +35,7 @@ def known_of(operator: Operator, job_id: str) -> tuple[LiveJob, list[Try], Answe
 
 
 def unknown(job_id: str) -> InputError:
-    """Return what is said of an id that nobody knows."""
+    """Return the error for an id that is not known."""
     return InputError(
         f"job {job_id!r:.300} is not known to the farm (or it ended so long ago that it is "
         "forgotten); farm jobs --state all lists those that are"

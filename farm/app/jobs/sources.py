@@ -51,7 +51,7 @@ def described(
 
 
 def copies(job: Job, count: int) -> Iterator[Job]:
-    """Yield so many jobs like this one, numbered if they are several."""
+    """Yield ``count`` jobs like this one, numbered if there are several."""
     if count == 1:
         yield job
         return
@@ -60,7 +60,7 @@ def copies(job: Job, count: int) -> Iterator[Job]:
 
 
 def made_up(stem: str) -> str:
-    """Return an id that nobody has."""
+    """Return a new id."""
     return f"{stem}-{uuid.uuid4().hex[:8]}"
 
 

@@ -46,7 +46,7 @@ def show_calibration(found: Calibration, check: Check | None, *, quiet: bool) ->
 
 def _warn(console: FarmConsole, others: float, what: str) -> None:
     if others > QUIET:
-        told = f"Others kept {others:g} processors busy meanwhile: do not trust {what}."
+        told = f"Others kept {others:g} processors busy during it: do not trust {what}."
         console.print(told, style="yellow", soft_wrap=True)
 
 
