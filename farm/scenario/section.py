@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
+
+from farm.core.errors import did_you_mean
 
 
 class Mapped(BaseModel):
@@ -17,7 +18,7 @@ class Mapped(BaseModel):
         extra="forbid", frozen=True, use_attribute_docstrings=True, regex_engine="python-re"
     )
 
-    #: True: keys that are not ours are kept for somebody else (an algorithm's options)
+    #: True: keys that are not ours are kept for others (an algorithm's options)
     takes_free_keys: ClassVar[bool] = False
 
     @model_validator(mode="before")
@@ -43,10 +44,8 @@ class Section(Mapped):
 
 
 def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
-    """Return the error for a key that nobody knows; ``ctx`` holds the key for the message."""
-    near = nearest(str(key), known)
-    hint = f"did you mean {near}? " if near else ""
-    text = f"unknown key; {hint}allowed: {', '.join(known)}"
+    """Return the error for an unknown key; ``ctx`` holds the key for the message."""
+    text = f"unknown key; {did_you_mean(str(key), known)}allowed: {', '.join(known)}"
     return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
 
 
@@ -59,9 +58,3 @@ def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:
         schema["anyOf"] = [inner, *({"type": kind} for kind in types)]
 
     return extend
-
-
-def nearest(word: str, known: list[str]) -> str | None:
-    """Return the known word that the given one was probably meant to be."""
-    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.6)
-    return close[0] if close else None

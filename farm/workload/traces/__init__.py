@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from farm.core.errors import TraceError
+from farm.core.errors import TraceError, did_you_mean
 from farm.core.model import Job
-from farm.scenario.section import nearest
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces import csv_table, firefox_ci, swf
 from farm.workload.traces.csv_table import write_csv
@@ -64,8 +63,7 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenar
                 return name
         raise TraceError(f"{path}: format: cannot be guessed; allowed: {', '.join(FORMATS)}")
     if format not in FORMATS:
-        near = nearest(format, list(FORMATS))
-        hint = f"did you mean {near}? " if near else ""
+        hint = did_you_mean(format, FORMATS)
         raise TraceError(
             f"{path}: format: found {format!r:.60}; {hint}allowed: {', '.join(FORMATS)}"
         )

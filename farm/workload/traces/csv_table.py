@@ -21,9 +21,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.core.errors import TraceError
+from farm.core.errors import TraceError, nearest
 from farm.core.model import Job, Platform
-from farm.scenario.section import nearest
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
 from farm.workload.traces.records import Records
@@ -99,7 +98,7 @@ def _header(row: list[str], where: str) -> list[str | None]:
     """Return the column names, None for those that are passed over."""
     names = [name.strip() for name in row]
     for name in names:
-        near = nearest(name, list(COLUMNS))
+        near = nearest(name, COLUMNS)
         if name not in COLUMNS and name not in OF_A_RUN and near:
             raise TraceError(f"{where}: column {name!r:.60}: did you mean {near}?")
     for name in REQUIRED:
