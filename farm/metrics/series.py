@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from importlib import metadata
 
 import msgspec
 
@@ -121,3 +122,12 @@ class Bounded:
                 return OTHER
             found = self._known[name] = name
         return found
+
+
+def build_info() -> dict[Labels, float]:
+    """Return the values of ``farm_build_info``: 1, labelled with the version."""
+    try:
+        version = metadata.version("build-farm-emulator")
+    except metadata.PackageNotFoundError:
+        version = "unknown"
+    return {(version,): 1.0}

@@ -8,8 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from farm.metrics.series import Labels, Readings, Series
-from farm.metrics.version import build_info
+from farm.metrics.series import Labels, Readings, Series, build_info
 
 
 class ServiceMetrics:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from farm.core.commands import Command
+from farm.core.driver import World
 from farm.core.events import EstimateMade, Event, JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
@@ -52,16 +52,6 @@ class Giver(Protocol):
 
     def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
         """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
-
-
-class World(Protocol):
-    """What happens outside the scheduler (``farm.core.driver.World``)."""
-
-    def next_event(self) -> Event | None:
-        """Return the next fact; None when the run is over."""
-
-    def execute(self, command: Command) -> None:
-        """Carry out one order."""
 
 
 class _Asked(msgspec.Struct, frozen=True):
