@@ -76,7 +76,7 @@ class FarmMetrics:
         series.begin("farm_scheduler_aside_seconds")
         for pool in pools:
             self._tally.expect(pool)
-        self._readings: Readings = series.frozen()
+        self._readings: Readings = series.readings()
         self.adopt()
 
     def adopt(self) -> None:
@@ -115,7 +115,7 @@ class FarmMetrics:
         series.set("farm_builder_hosts", {(): float(hosts)})
         series.set("farm_scheduler_delay_seconds", {(): delay})
         series.set("farm_clock_seconds", {(): at})
-        self._readings = series.frozen()
+        self._readings = series.readings()
 
     # --- what the live world measures -------------------------------------------------------
 
@@ -138,7 +138,7 @@ class FarmMetrics:
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""
         self._series.set("farm_scheduler_leader", {(): float(in_charge)})
-        self._readings = self._series.frozen()
+        self._readings = self._series.readings()
 
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)

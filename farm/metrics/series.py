@@ -1,7 +1,8 @@
-"""The values of metrics by their labels: written by one thread, read by others as frozen values."""
+"""The values of metrics by their labels: written as things happen, read as frozen values."""
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Mapping
 from importlib import metadata
@@ -58,29 +59,32 @@ class Histogram:
 
 
 class Series:
-    """Counters and histograms that grow, gauges that are replaced. One thread writes."""
+    """Counters and histograms that grow, gauges that are replaced. Any thread may write."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._numbers: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, Histogram]] = {}
 
     def begin(self, name: str, *labels: Labels) -> None:
         """Let a metric be there from the start, at zero, under these label values."""
-        metric = CATALOGUE[name]
-        for one in labels or ((),):
-            if metric.kind == "histogram":
-                self._histogram(name, one)
-            else:
-                self._numbers.setdefault(name, {}).setdefault(one, 0.0)
+        with self._lock:
+            for one in labels or ((),):
+                if CATALOGUE[name].kind == "histogram":
+                    self._histogram(name, one)
+                else:
+                    self._numbers.setdefault(name, {}).setdefault(one, 0.0)
 
     def add(self, name: str, labels: Labels = (), amount: float = 1.0) -> None:
         """Let a counter grow."""
-        found = self._numbers.setdefault(name, {})
-        found[labels] = found.get(labels, 0.0) + amount
+        with self._lock:
+            found = self._numbers.setdefault(name, {})
+            found[labels] = found.get(labels, 0.0) + amount
 
     def observe(self, name: str, value: float, labels: Labels = ()) -> None:
         """Add an observation to a histogram."""
-        self._histogram(name, labels).observe(value)
+        with self._lock:
+            self._histogram(name, labels).observe(value)
 
     def set(self, name: str, values: Mapping[Labels, float]) -> None:
         """Replace all values of a gauge."""
@@ -90,13 +94,14 @@ class Series:
         """Return the label values that a counter or gauge has so far."""
         return list(self._numbers.get(name, ()))
 
-    def frozen(self) -> Readings:
+    def readings(self) -> Readings:
         """Return everything as it stands; what is written later does not change it."""
-        numbers = {name: dict(values) for name, values in self._numbers.items()}
-        histograms = {
-            name: {labels: one.frozen() for labels, one in found.items()}
-            for name, found in self._histograms.items()
-        }
+        with self._lock:
+            numbers = {name: dict(values) for name, values in self._numbers.items()}
+            histograms = {
+                name: {labels: one.frozen() for labels, one in found.items()}
+                for name, found in self._histograms.items()
+            }
         return {**numbers, **histograms}
 
     def _histogram(self, name: str, labels: Labels) -> Histogram:

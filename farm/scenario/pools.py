@@ -178,6 +178,7 @@ class Contention(Section):
 class Pool(Section):
     """The builders of one kind."""
 
+    one_of = ("builders", "provisioner")
     name: Name
     """Unique among the pools."""
     platform: PoolPlatform = PoolPlatform()
@@ -213,11 +214,6 @@ class Pool(Section):
         if value == 0 and value is not False:
             raise ValueError("found 0: a pool with no slots can run nothing; allowed: 1 or more")
         return value
-
-    @model_validator(mode="after")
-    def _sized_one_way(self) -> Pool:
-        self.only_one_of("builders", "provisioner")
-        return self
 
     @property
     def job_platform(self) -> Platform:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,15 +20,29 @@ class Mapped(BaseModel):
 
     #: True: keys that are not ours are kept for others (an algorithm's options)
     takes_free_keys: ClassVar[bool] = False
+    #: exactly one of these keys is given
+    one_of: ClassVar[tuple[str, ...]] = ()
+    #: a value of one of these types (a truth value is no number) is short for this key
+    short_for: ClassVar[tuple[str, tuple[type, ...]] | None] = None
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
+    def _known_keys(cls, data: Any) -> Any:
+        if cls.short_for is not None:
+            key, kinds = cls.short_for
+            if isinstance(data, kinds) and (bool in kinds or not isinstance(data, bool)):
+                return {key: data}
         if isinstance(data, Mapping) and not cls.takes_free_keys:
             for key in data:
                 if key not in cls.model_fields:
                     raise unknown_key(key, list(cls.model_fields))
         return data
+
+    @model_validator(mode="after")
+    def _one_given(self) -> Self:
+        if self.one_of:
+            self.only_one_of(*self.one_of)
+        return self
 
     def only_one_of(self, *keys: str) -> str:
         """Return the one key of these that is given; ValueError when none or several are."""

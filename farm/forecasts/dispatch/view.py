@@ -1,7 +1,7 @@
 """What the estimator sees of a farm: plain values that a state file or a snapshot turns into.
 
-They are not the scheduler's own values on purpose: an estimate needs a handful of facts, and
-anything that can say them (a file, a live farm, a simulated one, a test) can have one.
+They are not the scheduler's own values on purpose: an estimate needs little, and
+anything that can say that much (a file, a live farm, a simulated one, a test) can have one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from farm.core.errors import StateError
@@ -90,8 +91,9 @@ class FarmView(msgspec.Struct, frozen=True):
         """
         waiting = [job for job in self.jobs if job.status == "waiting"]
         if self.order is None:
-            waiting.sort(key=lambda job: (-job.score, job.id))
-            return waiting
+            scores = np.array([job.score for job in waiting], dtype=np.float64)
+            ids = np.array([job.id for job in waiting], dtype=np.int64)
+            return [waiting[place] for place in np.lexsort((ids, -scores)).tolist()]
         by_id = {job.id: job for job in waiting}
         if len(self.order) != len(by_id) or any(job not in by_id for job in self.order):
             raise StateError("order: must name every waiting job exactly once")
