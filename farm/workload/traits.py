@@ -9,9 +9,8 @@ from typing import Any
 
 from farm.core.model import Job
 from farm.scenario.traits import Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.choices import chooser
 from farm.workload.distributions import quantile_function
-from farm.workload.streams import stream
+from farm.workload.streams import chooser, stream
 
 Fields = dict[str, Any]
 """Keyword arguments of a Job; ``id`` and ``service_time`` are always among them."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Protocol
 
-from farm.core.queues.portions import merged_in_portions
 from farm.core.state import JobState, JobStatus, Slot
 
 Key = tuple[Any, ...]
@@ -16,6 +17,8 @@ Entry = tuple[Key, JobState]
 SORTED_AT_ONCE = 1000
 #: … but so many portions at most, for putting them together costs their square
 PORTIONS = 100
+#: one entry in so many is looked at to find out where a portion begins
+SAMPLED = 50
 
 
 class PlatformQueue(Protocol):
@@ -243,3 +246,26 @@ def _best_key(state: JobState) -> tuple[Any, ...]:
     Entries are told from void ones by the identity of their key.
     """
     return (*min(state.key, *(follower.key for follower in state.followers)),)
+
+
+def merged_in_portions(portions: list[list[Entry]], size: int) -> Iterator[list[Entry]]:
+    """Yield the entries of sorted portions in order, in new portions of about so many.
+
+    Each is sorted by itself: the entries between two marks, which a sample of all entries gives.
+    """
+    if len(portions) < 2:
+        yield from portions
+        return
+    sample = sorted(chain.from_iterable(portion[::SAMPLED] for portion in portions))
+    apart = max(1, size // SAMPLED)
+    begins = [0] * len(portions)
+    for mark in sample[apart::apart]:
+        ends = [bisect_left(p, mark, begin) for p, begin in zip(portions, begins, strict=True)]
+        yield _cut(portions, begins, ends)
+        begins = ends
+    yield _cut(portions, begins, [len(portion) for portion in portions])
+
+
+def _cut(portions: list[list[Entry]], begins: list[int], ends: list[int]) -> list[Entry]:
+    cuts = zip(portions, begins, ends, strict=True)
+    return sorted(chain.from_iterable(portion[begin:end] for portion, begin, end in cuts))

@@ -7,6 +7,7 @@ come first, in the policy's order; otherwise the child with the smallest
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -24,7 +25,6 @@ from farm.core.queues.fair_share.replay import Replay, kept_order
 from farm.core.queues.fair_share.slots import SlotBook, SlotRecord, Stickiness
 from farm.core.queues.fair_share.tree import (
     InvocationTree,
-    TreeCounters,
     common_ancestor,
     shared_prefix,
 )
@@ -61,6 +61,8 @@ class FairShareQueue:
         self._operations: dict[int, Operation] = {}
         self._running: dict[Slot, Execution] = {}
         self._waiting = 0
+        #: dispatches of waiting jobs by the number of levels at which the slot did not switch
+        self.retained: Counter[int] = Counter()
         #: children, queues and running jobs of any node, for looking at
         self.listing = TreeListing(self._tree, self._running)
 
@@ -192,13 +194,12 @@ class FairShareQueue:
         record = self._slots.known(slot)
         execution, retained = self._execution_of(state), 0
         if execution is None:
-            self._tree.counters.placed += 1
             execution = self._arrival(state, at)
         else:
             if execution.slot is not None:
                 raise InvariantError(f"job {state.job.id} is running already")
             retained = self._retained(execution, record, at)
-            self._tree.counters.retained[retained] += 1
+            self.retained[retained] += 1
             self._waiting -= 1
             for operation in execution.operations:
                 self._tree.dequeue(operation)
@@ -323,11 +324,6 @@ class FairShareQueue:
         """Count the slots that execute something of this node and below."""
         node = self._tree.find(path)
         return 0 if node is None else len(node.executing)
-
-    @property
-    def counters(self) -> TreeCounters:
-        """What has happened to the tree so far, for metrics."""
-        return self._tree.counters
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the jobs as they would be dispatched, one by one to new slots, none ending.
