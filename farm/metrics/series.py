@@ -35,7 +35,7 @@ class HistogramValue(msgspec.Struct, frozen=True):
 
 Value = float | HistogramValue
 Readings = Mapping[str, Mapping[Labels, Value]]
-"""Metric name -> label values -> value, at one instant; nobody changes it any more."""
+"""Metric name -> label values -> value, at one instant; it never changes."""
 
 
 class Histogram:
@@ -113,7 +113,7 @@ class Series:
 
 
 class Bounded:
-    """Lets the first so many names be labels; all others are ``other``."""
+    """Lets the first names be labels, ``most`` of them; all others are ``other``."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -42,11 +42,11 @@ class ProvisionerMetrics(ServiceMetrics):
         self.set("farm_provisioner_actual_builders", self._actual)
 
     def acted(self, pool: str, action: str, count: int = 1) -> None:
-        """The provisioner, or its backend, did this to so many builders of the pool."""
+        """The provisioner, or its backend, did this to ``count`` builders of the pool."""
         self.add("farm_provisioner_actions_total", (pool, action), float(count))
 
     def cycled(self, seconds: float) -> None:
-        """One look at the farm and what followed took so long (real seconds)."""
+        """One look at the farm, and what followed, took this long (real seconds)."""
         self.observe("farm_provisioner_cycle_seconds", seconds)
 
 
@@ -61,7 +61,7 @@ class HostMetrics(ServiceMetrics):
         self.begin("farm_host_send_failures_total")
 
     def holds(self, builders: int, attempts: Mapping[str, int]) -> None:
-        """The host plays so many builders and holds so many attempts, by mode."""
+        """The host plays these builders and holds these attempts, by mode."""
         self.set("farm_host_builders", {(): float(builders)})
         self.set("farm_host_attempts", {(mode,): float(n) for mode, n in attempts.items()})
 
@@ -70,11 +70,11 @@ class HostMetrics(ServiceMetrics):
         self.add("farm_host_attempts_total", (result,), float(count))
 
     def late(self, seconds: float) -> None:
-        """Something happened so long after it was due (real seconds)."""
+        """Something happened this long after it was due (real seconds)."""
         self.observe("farm_host_agenda_lag_seconds", max(0.0, seconds))
 
     def reports(self, waiting: int, failures: int) -> None:
-        """So many reports are not sent yet; so many tries to send have failed in all."""
+        """Count reports that are not sent yet, and tries to send that have failed in all."""
         self.set("farm_host_reports_waiting", {(): float(waiting)})
         self.set("farm_host_send_failures_total", {(): float(failures)})
 

@@ -38,7 +38,7 @@ def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
 
 
 def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
-    """Raise ScenarioError unless the function can be called with so many arguments."""
+    """Raise ScenarioError unless the function can be called with ``count`` arguments."""
     try:
         inspect.signature(found).bind(*range(count))
     except ValueError:

@@ -118,7 +118,7 @@ class ThreadSlowdown(Section):
     cores: PositiveNumber
     """Processor cores of a builder."""
     heavy_threads: Count = 0
-    """A heavy job counts for at least so many threads."""
+    """A heavy job counts for at least this many threads."""
 
 
 def _never_falling(table: tuple[float, ...]) -> tuple[float, ...]:
@@ -194,9 +194,9 @@ class Pool(Section):
     boot_time: Duration = 0.0
     """From requested to joined (provisioned pools)."""
     idle_timeout: Duration | None = None
-    """A builder with nothing to do for so long retires (provisioned pools); absent: never."""
+    """A builder with nothing to do for this long retires (provisioned pools); absent: never."""
     inter_job_time: Duration = 0.0
-    """A slot is cleaned for so long after each job."""
+    """A slot is cleaned for this long after each job."""
     shutdown_time: Duration = 0.0
     """From told to go to gone."""
     speed: PositiveNumber = 1.0

@@ -74,7 +74,7 @@ class Releases(Traits):
     start: Duration = 0.0
     """Nothing before this instant."""
     count: Positive | None = None
-    """At most so many releases."""
+    """At most this many releases."""
     duration: PositiveDuration | None = None
     """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
     daily_cycle: tuple[NonNegative, ...] | None = None

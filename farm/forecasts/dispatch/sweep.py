@@ -59,7 +59,7 @@ class _Group:
 class QueueEstimates:
     """Every waiting job's estimate, by place in dispatch order.
 
-    The arrays (one entry per job) are worked out when they are first asked for: whoever wants the
+    The arrays (one entry per job) are worked out when they are first asked for: who wants the
     estimates of some jobs (``estimate_at``, ``head_of_queue``, ``new_job``) does not pay for them.
     """
 

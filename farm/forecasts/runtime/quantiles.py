@@ -30,7 +30,7 @@ from farm.forecasts.runtime.interface import (
 SMALLEST, LARGEST = 1e-6, 1e6
 #: and work within this, seconds
 LONGEST = 1e12
-#: attempts remembered of each kind, and so many at least are drawn from
+#: attempts remembered of each kind, and the least number that is drawn from
 KEPT, ENOUGH = 200, 5
 
 

@@ -62,9 +62,9 @@ class RunRecords(msgspec.Struct):
     builders: list[BuilderSpan]
     void_attempts: list[VoidAttempt]
     estimates: dict[str, float | None]
-    #: facts taken in, stale ones included
+    #: events taken in, stale ones included
     events: int
-    #: farm time of the last fact
+    #: farm time of the last event
     last_at: float
 
     def unended(self) -> list[tuple[Job, float]]:
@@ -101,7 +101,7 @@ class Recorder:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one fact and its orders."""
+        """Take in one event and its commands."""
         self._events += 1
         self._last = event
         if commands:

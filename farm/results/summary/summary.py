@@ -88,7 +88,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     #: busy slot time ÷ slot time there
     utilization: float | None
     fairness_index: float
-    #: facts that the scheduler took in, over the whole run
+    #: events that the scheduler took in, over the whole run
     events: int
     #: real seconds that the run took
     wall_time: float
@@ -161,7 +161,7 @@ def matrix_response_times(ends: Iterable[EndJob], lost: Iterable[Job] = ()) -> l
 def _counted(records: RunRecords, window: Window) -> tuple[list[EndJob], list[Job]]:
     """Return the ends of the jobs that arrived in the window, and such jobs without an end."""
     ends = [end for end in records.ends if window.holds(_arrival(end))]
-    if sum(len(fact.jobs) for fact in records.submissions) == len(records.ends):
+    if sum(len(event.jobs) for event in records.submissions) == len(records.ends):
         return ends, []
     lost = [job for job, at in records.unended() if window.holds(arrival_of(job, at))]
     return ends, lost

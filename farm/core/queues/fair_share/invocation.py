@@ -27,7 +27,7 @@ _PER_HUNDRED = _BASE**100 / 2
 
 
 class Operation(msgspec.Struct, eq=False):
-    """One execution's place in one node: what somebody there waits for."""
+    """One execution's place in one node: what jobs of that node wait for."""
 
     node: Invocation
     execution: Execution
@@ -93,7 +93,7 @@ def urgency(
     return (-level, *score(executing, priority), started, created)
 
 
-#: the first so many items of an urgency are what fairness says; the rest takes turns
+#: the first items of an urgency, this many, are what fairness says; the rest takes turns
 TIE = 3
 
 

@@ -111,7 +111,7 @@ class FairShareQueue:
         elif len(execution.operations) > 1:
             self._tree.stop(operation, execution.slot, self._tree.instant(at))
         else:
-            return  # nobody wants it any more, but it occupies its slot until it has ended
+            return  # it is not wanted any more, but it occupies its slot until it has ended
         execution.operations.remove(operation)
         self._tree.settle((operation.node,))
 
@@ -328,13 +328,14 @@ class FairShareQueue:
     def in_order(self) -> Iterator[JobState]:
         """Yield the jobs as they would be dispatched, one by one to new slots, none ending.
 
-        Of jobs that share an execution the leader is named. The queue must not change meanwhile.
+        Of jobs that share an execution the leader is named. The queue must not change before
+        the end.
         """
         for _, state in Replay(self._tree.root).run():
             yield state
 
     def order_kept(self) -> Iterator[list[Entry]]:
-        """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
+        """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
         return kept_order(self._tree.root, self._tree.onlookers)
 
     # --- surviving a restart ------------------------------------------------------------------
@@ -381,7 +382,7 @@ class FairShareQueue:
         self._tree.settle(node for node, _ in nodes)
 
     def _resume(self, state: JobState) -> None:
-        """Count a job as running on its slot, which goes on as it was."""
+        """Count a job as running on its slot, which continues as it was."""
         if state.slot is None:
             raise InvariantError(f"job {state.job.id} is said to run, but nowhere")
         execution = self._arrival(state, 0.0)
