@@ -62,9 +62,9 @@ class RunRecords(msgspec.Struct):
     builders: list[BuilderSpan]
     void_attempts: list[VoidAttempt]
     estimates: dict[str, float | None]
-    #: events taken in, stale ones included
+    #: facts taken in, stale ones included
     events: int
-    #: farm time of the last event
+    #: farm time of the last fact
     last_at: float
 
     def unended(self) -> list[tuple[Job, float]]:
@@ -101,7 +101,7 @@ class Recorder:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands."""
+        """Take in one fact and its orders."""
         self._events += 1
         self._last = event
         if commands:
