@@ -13,7 +13,7 @@ from typing import NamedTuple
 from farm.core.errors import TraceError, did_you_mean
 from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
-from farm.workload.heavy import longest
+from farm.workload.heavy import longest, longest_rules
 from farm.workload.traces import csv_table, firefox_ci, swf
 from farm.workload.traces.csv_table import write_csv
 from farm.workload.traces.records import Records, selected
@@ -105,12 +105,9 @@ def trace_jobs(
 
 def _longest_of(records: Records, options: TraceOptions) -> dict[str, set[int]]:
     """Return which jobs are heavy by ``longest``: of a trace, that share of all jobs taken."""
-    rules = {"heavy": options.heavy, "memory_heavy": options.memory_heavy}
-    return {
-        name: longest(records.service.tolist(), rule.longest)
-        for name, rule in rules.items()
-        if rule is not None and rule.longest is not None
-    }
+    times = records.service.tolist()
+    rules = longest_rules(options)
+    return {name: longest(times, rule.longest or 0.0) for name, rule in rules.items()}
 
 
 __all__ = [
