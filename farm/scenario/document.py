@@ -15,7 +15,7 @@ import yaml
 
 from farm.core.errors import ScenarioError
 
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """A file may not grow beyond this by its aliases."""
 
 
@@ -108,8 +108,8 @@ class _Builder:
 
     def value(self, node: yaml.Node) -> Any:
         self._made += 1
-        if self._made > MOST_VALUES:
-            raise ScenarioError(f"{self._mark(node)}: more than {MOST_VALUES} values")
+        if self._made > MAX_VALUES:
+            raise ScenarioError(f"{self._mark(node)}: more than {MAX_VALUES} values")
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:

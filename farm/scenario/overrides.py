@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import ScenarioError, did_you_mean
 from farm.scenario.document import MarkedDict, MarkedList, marked, parse_value
-from farm.scenario.section import nearest
 from farm.units import format_duration, parse_duration
 
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
@@ -100,11 +99,10 @@ def _index(items: MarkedList, key: str, source: str) -> int:
     if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(items):
         return int(key)
     known = [name for name in names if name]
-    near = nearest(key, known)
-    hint = f"did you mean {near}? " if near else ""
     places = f"0 to {len(items) - 1}" if items else "none, the list is empty"
     raise ScenarioError(
-        f"{source}: found {key}; {hint}allowed: {', '.join([*known, f'or an index ({places})'])}"
+        f"{source}: found {key}; {did_you_mean(key, known)}"
+        f"allowed: {', '.join([*known, f'or an index ({places})'])}"
     )
 
 

@@ -14,11 +14,6 @@ from typing import Any, get_args
 import pytest
 
 from farm.forecasts.runtime.boinc_2010 import flops_2010
-from farm.upstream.boinc.anonymous import (
-    Resource,
-    anonymous_speed,
-    generalised_version,
-)
 from farm.upstream.boinc.averages import (
     Average,
     Averaging,
@@ -37,9 +32,12 @@ from farm.upstream.boinc.durations import (
 from farm.upstream.boinc.flops import (
     Candidate,
     LadderRules,
+    Resource,
     Usage,
+    anonymous_speed,
     compare,
     estimate_flops,
+    generalised_version,
     speed_when_chosen,
 )
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion

@@ -54,14 +54,14 @@ class Yard(Steps):
     def next_job(self, name: str) -> dict[str, Any]:
         """Give the worker the next job, or let it wait for one."""
         worker = self.workers[name]
-        before = dict(self.queue.counters.retained)
+        before = dict(self.queue.retained)
         state = self.queue.choose(worker.slot, self.now)
         if state is None:
             self.queue.slot_free(worker.slot, self.now)
             worker.blocks, worker.expires_at = True, None
             return {"starts": None, "worker_blocks": True}
         self.dispatch(state, name)
-        after = self.queue.counters.retained
+        after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
         return {
             "starts": state.job.id,

@@ -27,14 +27,14 @@ def touching(records: RunRecords, window: Window) -> RunRecords:
         ],
         submissions=[
             JobsSubmitted(
-                fact.at,
+                event.at,
                 tuple(
                     job
-                    for job in fact.jobs
-                    if job.id not in over and arrival_of(job, fact.at) <= window.end
+                    for job in event.jobs
+                    if job.id not in over and arrival_of(job, event.at) <= window.end
                 ),
             )
-            for fact in records.submissions
+            for event in records.submissions
         ],
         builders=[
             span

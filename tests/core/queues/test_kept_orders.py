@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
-from farm.core.queues import portions
 from farm.core.queues.fair_share import replay
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.snapshot import snapshot_of
@@ -42,7 +41,7 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     kept = [queue.order_kept() for queue in queues]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
-        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(platform_queue, "SAMPLED", 2)
         patch.setattr(replay, "AT_ONCE", 2)
         seen = [list(islice(order, steps)) for order in kept]
         for kind, number in after:
@@ -74,7 +73,7 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_steps, "STEP", 2)
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
-        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(platform_queue, "SAMPLED", 2)
         patch.setattr(replay, "AT_ONCE", 2)
         for kind, number in after:
             player.play(kind, number)
