@@ -1,13 +1,25 @@
-"""What all tests share: turns of live tests, tools (missing ones are errors in CI), traces."""
+"""What all tests share: turns of live tests, commands, tools (missing: errors in CI), traces."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start, also when they run behind a script's ``&``.
+
+    Such a script ignores SIGINT, and its children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -15,6 +27,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.xdist_group("live"))
+
+
+class Said(NamedTuple):
+    """What a command ended with, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def farm(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Said]:
+    """Run ``farm`` with these words in an empty folder, in this process, as its entry point does.
+
+    ``command``: run this command line instead.
+    """
+    from farm.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in [name for name in os.environ if name.startswith(("FARM_", "DOCKER_"))]:
+        monkeypatch.delenv(name)
+
+    def run(*words: object, command: Callable[[], None] = main) -> Said:
+        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            command()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Said(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")
