@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 
 from farm.core import events
-from farm.core.cancelling import Canceller
 from farm.core.commands import IGNORED, NO_COMMANDS, Command
-from farm.core.dispatchers import make_dispatcher
+from farm.core.dispatching.choice import make_dispatcher
+from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
 from farm.core.events import Event
-from farm.core.job_book import JobBook
-from farm.core.matching import Lane
+from farm.core.jobs.book import JobBook
+from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder
-from farm.core.requeueing import Requeuer
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
 

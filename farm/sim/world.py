@@ -14,7 +14,7 @@ from farm.core import events
 from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, SetAlarm, StartJob
 from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
 from farm.core.model import Job, Outcome
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.sim.agenda import FINISH, TICK, Agenda
 from farm.sim.builder_life import BuilderLife
 from farm.sim.provisioning import SimulatedProvisioner
@@ -41,7 +41,7 @@ _ALARM = _Alarm()
 
 
 class SimulatedWorld:
-    """A world for ``farm.driver.drive``: pools of builders and a stream of arrivals.
+    """A world for ``farm.core.driver.drive``: pools of builders and a stream of arrivals.
 
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing.
     """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from farm.live.connection import connect
-from farm.live.server import choose_server
+from farm.live.redis.connection import connect
+from farm.live.redis.server import choose_server
 from tests.cli.still_farm import StillFarm
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from farm.core.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.queue import FairShareQueue
 
 from .known_keys import refuse_unknown
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from farm.core.events import BuilderJoined, BuilderRequested, Event
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Builder, Job, Platform
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
 
 AMD64 = Platform("amd64", True)

@@ -1,0 +1,128 @@
+"""Burning attempts on a played builder: amounts of work, ends, cancels, neighbours."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from farm.core.model import Builder, Job
+from farm.live.wire import messages as wire
+from farm.live.wire.messages import VERSION, Play, StartAttempt
+from workers.agenda import Agenda
+from workers.builder import PlayedBuilder, law_of
+
+TOKEN = ("job", 1)
+
+
+class FakeBurner:
+    """Burns nothing; the test says when it has ended."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple] = []
+        self.killed: list[int] = []
+        self.ended: dict[int, object] = {}
+
+    def start(self, mode, seconds, threads, ended, *, cores=None) -> int:
+        self.started.append((mode, seconds, threads, cores))
+        self.ended[len(self.started)] = ended
+        return len(self.started)
+
+    def kill(self, number: int) -> None:
+        self.killed.append(number)
+
+
+class AtOnce(Agenda):
+    """An agenda on which only what is due at once happens."""
+
+    def after(self, seconds, action):
+        if seconds <= 0:
+            action()
+            return None
+        return super().after(seconds, action)
+
+
+class Stage:
+    def __init__(self, *, farm_speed=1.0, contention=None, **builder) -> None:
+        self.burner = FakeBurner()
+        self.told: list[wire.Report] = []
+        agenda = AtOnce(threading.RLock())
+        played = Builder(id="b", pool="p", index=0, slots=4, **builder)
+        play = Play(v=VERSION, builder=played, speed=farm_speed, contention=contention or {})
+        self.builder = PlayedBuilder(play, agenda, self.told.append, law_of(play), self.burner)
+
+    def start(self, mode="stress", number=1, **job) -> None:
+        given = Job(id="job", service_time=12.0, mode=mode, **job)
+        self.builder.start(StartAttempt(v=VERSION, job=given, attempt=number, builder="b", slot=0))
+
+    @property
+    def ends(self) -> list[tuple[str, str]]:
+        return [(r.outcome, r.reason) for r in self.told if isinstance(r, wire.Finished)]
+
+
+@pytest.mark.parametrize("mode", ["stress", "memory", "mixed"])
+def test_the_work_is_the_service_time_at_the_speed_of_builder_and_farm(mode):
+    """12 s of service on a builder twice as fast, in a farm three times as fast: 2 s of a core."""
+    stage = Stage(farm_speed=3.0, speed=2.0, cores=1)
+    stage.start(mode, threads=4)
+    ((burnt, seconds, threads, cores),) = stage.burner.started
+    assert (burnt, seconds, threads, len(cores)) == (mode, 2.0, 4, 1)
+    assert stage.ends == []
+    assert TOKEN in stage.builder.held
+
+
+@pytest.mark.parametrize(
+    ("error", "fails", "end"),
+    [
+        (None, False, ("succeeded", "")),
+        (None, True, ("failed", "")),
+        ("killed by signal 9", False, ("failed", "killed by signal 9")),
+    ],
+)
+def test_it_ends_when_its_burner_says_so(error, fails, end):
+    """Finished, failed by the workload's will, failed by the machine."""
+    stage = Stage()
+    stage.start(fails=fails)
+    stage.burner.ended[1](error, 1.0)
+    assert stage.ends == [end]
+    assert not stage.builder.held
+
+
+def test_a_cancel_kills_and_a_late_end_is_nobody_s():
+    """The end may be under way while the cancel comes: one Finished, and it is the cancel's."""
+    stage = Stage()
+    stage.start()
+    stage.builder.cancel(TOKEN, "enough")
+    assert stage.burner.killed == [1]
+    stage.burner.ended[1](None, 1.0)
+    assert stage.ends == [("cancelled", "enough")]
+
+
+def test_a_builder_that_vanishes_takes_its_fire_with_it():
+    """No word, no process."""
+    stage = Stage()
+    stage.start(number=1)
+    stage.start(number=2)
+    stage.builder.vanish()
+    assert stage.burner.killed == [1, 2]
+    stage.burner.ended[1](None, 1.0)
+    assert stage.ends == []
+
+
+def test_a_burning_heavy_job_weighs_on_its_timed_neighbours():
+    """As in the simulation, where all modes follow the law."""
+    stage = Stage(contention={"slowdown": [1, 3]})
+    stage.start(heavy=True)
+    assert stage.builder._progress.slowdown == 3.0
+    stage.burner.ended[1](None, 1.0)
+    assert stage.builder._progress.slowdown == 1.0
+
+
+def test_a_builder_without_a_burner_says_so():
+    """Not silence: the job fails and the reason names the mode."""
+    stage = Stage()
+    stage.builder._burns = None
+    stage.start()
+    assert stage.ends == [("failed", "this builder cannot run jobs of mode 'stress'")]
+    stage.start("gambling", number=2)
+    assert stage.ends[1] == ("failed", "this builder cannot run jobs of mode 'gambling'")

@@ -1,0 +1,64 @@
+"""What a core does in a second: near its best, whatever disturbs, and the same for everybody."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from workers.burn.rates import measure, near_fastest
+
+from .conftest import TINY, await_gone
+
+
+def test_what_disturbs_does_not_count():
+    """A core that a neighbour slows down most of the time is as fast as when it does not."""
+    assert near_fastest([700.0] * 30 + [963.0, 965.0, 964.0]) == 964.0
+    assert near_fastest([650.0, 700.0, 690.0]) == 700.0
+
+
+def test_one_impossible_slice_is_no_rate():
+    """A clock that errs once in forty slices does not make a core ten times as fast."""
+    assert near_fastest([960.0 + k / 10 for k in range(39)] + [9600.0]) < 970
+
+
+def test_kernels_take_turns():
+    """Their bursts are spread over the same time, so that a slow while touches all of them."""
+    turns = []
+
+    def burst(name: str, rate: float):
+        def work() -> list[float]:
+            turns.append(name)
+            return [rate + len(turns)]
+
+        return work
+
+    found = measure({"a": burst("a", 10.0), "b": burst("b", 20.0)}, turns=3, pause=0.0)
+    assert turns == ["a", "b"] * 3
+    assert found == {"a": 15.0, "b": 26.0}
+
+
+def test_what_is_said_is_not_measured(fire):
+    """Rates of the settings stand as they are: all hosts agree on what a job is."""
+    assert fire(rates={"cpu": 4.0, "memory": 40.0}).burners.rates(["mixed"]) == {
+        "cpu": 4.0,
+        "memory": 40.0,
+    }
+
+
+def test_only_what_the_modes_need_is_measured(fire):
+    """Nobody waits for a walk through memory whose jobs never walk."""
+    assert set(fire(rates={}).burners.rates(["stress"], turns=1)) == {"cpu"}
+
+
+def test_a_new_program_takes_over_the_rates_of_the_old(fire):
+    """Measured once: not again, in the middle of the burning, because a program was killed."""
+    one = fire(rates={"memory": TINY["memory"]})
+    one.start("stress", 0.001)
+    assert one.end()[0] is None
+    known = one.burners.rates(["stress"], turns=1)
+    program = one.burners.pid
+    os.kill(program, signal.SIGKILL)
+    await_gone([program])
+    one.burn_for_ever()
+    assert one.burners.rates(["stress"], turns=1) == known
+    assert one.told.empty()

@@ -1,0 +1,271 @@
+"""Burning processes: they do their work, are killed at once, and outlive nobody."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from farm.core.errors import InputError
+from workers.burn.burners import Burners, BurnSettings, parse_rates, rates_text
+from workers.burn.kernels import MIB
+from workers.burn.limits import own_cores
+
+from .conftest import PATIENCE, TINY, await_gone, is_alive, processes_under
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+
+
+@pytest.mark.parametrize("mode", ["stress", "memory", "mixed"])
+def test_a_job_burns_and_ends(fire, mode):
+    """Each mode does its work, tells once that it is done, and leaves no process."""
+    one = fire()
+    one.start(mode, 0.5, threads=2)
+    error, cpu = one.end()
+    assert error is None
+    assert cpu > 0
+    assert processes_under(one.burners.pid) == []
+
+
+def test_twice_the_threads_is_twice_the_work(fire):
+    """Every thread does the whole work: processor time grows with both, wide margins."""
+    one = fire(rates={"cpu": 900.0, "memory": 1.0})
+    spent = []
+    for seconds, threads in ((0.05, 1), (0.05, 4), (0.2, 1)):
+        one.start("stress", seconds, threads=threads)
+        spent.append(one.end()[1])
+    assert spent[1] > 1.8 * spent[0]
+    assert spent[2] > 1.8 * spent[0]
+
+
+def test_so_many_threads_so_many_processes(fire):
+    """``threads`` processes burn, in a process group of their own, niced, on the cores given."""
+    one = fire()
+    core = own_cores()[-1]
+    pids = one.burn_for_ever(threads=3, cores=[core])
+    assert len(pids) == 3
+    assert len({os.getpgid(pid) for pid in pids}) == 1
+    assert os.getpgid(pids[0]) not in (os.getpgid(0), os.getpgid(one.burners.pid))
+    for pid in pids:
+        assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.sched_getaffinity(pid) == {core}
+
+
+def test_killed_means_gone_and_the_others_burn_on(fire):
+    """A cancelled job is gone at once, nobody is told, its neighbour does not notice."""
+    one = fire()
+    neighbour = one.burn_for_ever(threads=1)
+    number = one.start("stress", None, 2)
+    assert one.burners.await_burning(number, 60)
+    doomed = [pid for pid in processes_under(one.burners.pid) if pid not in neighbour]
+    assert len(doomed) == 2
+    one.burners.kill(number)
+    await_gone(doomed)
+    assert all(is_alive(pid) for pid in neighbour)
+    assert one.told.empty()
+
+
+def test_a_process_that_is_killed_by_somebody_fails_its_job(fire):
+    """The kernel's memory killer, say: the job fails and says by what."""
+    one = fire()
+    for pid in one.burn_for_ever(threads=2):
+        os.kill(pid, signal.SIGKILL)
+    assert one.end()[0] == "a burning process was killed by signal 9"
+
+
+def test_closing_leaves_nothing(fire):
+    """A host that goes takes what burns with it."""
+    one = fire()
+    pids = one.burn_for_ever(threads=2)
+    one.burners.close()
+    await_gone(pids)
+
+
+def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
+    """SIGKILL at the program in the middle: its processes go, its jobs fail, the next job runs."""
+    one = fire()
+    pids = one.burn_for_ever(threads=2)
+    os.kill(one.burners.pid, signal.SIGKILL)
+    await_gone(pids)
+    assert "burner program" in one.end()[0]
+    one.start("stress", 0.1)
+    assert one.end()[0] is None
+
+
+HOST = """
+import sys, time
+from workers.burn.burners import Burners, BurnSettings
+burners = Burners(BurnSettings(burner=sys.argv[1], rates={"cpu": 900.0, "stress_ng": 2000.0}))
+number = burners.start("stress", None, 2, print)
+assert burners.await_burning(number, 60)
+print(burners.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("burner", ["own", "stress-ng"])
+def test_nothing_outlives_a_host_that_is_killed(burner, tool):
+    """SIGKILL at the host: program and burning processes are gone within bounded time."""
+    if burner == "stress-ng":
+        tool("stress-ng")
+    host = subprocess.Popen([sys.executable, "-c", HOST, burner], stdout=subprocess.PIPE, text=True)
+    program = int(host.stdout.readline())
+    pids = processes_under(program)
+    assert len(pids) >= 2
+    host.kill()
+    host.communicate()
+    await_gone([program, *pids])
+
+
+@pytest.mark.parametrize("stopped", ["program", "host"])
+def test_a_stopped_process_is_no_hiding_place(stopped):
+    """SIGSTOP at the program (or the host), then SIGKILL at the host: nothing burns on."""
+    host = subprocess.Popen([sys.executable, "-c", HOST, "own"], stdout=subprocess.PIPE, text=True)
+    program = int(host.stdout.readline())
+    pids = processes_under(program)
+    os.kill(program if stopped == "program" else host.pid, signal.SIGSTOP)
+    host.kill()
+    host.communicate()
+    await_gone([program, *pids])
+
+
+THREAD = """
+import sys, threading, time
+from workers.burn.burners import Burners, BurnSettings
+burners = Burners(BurnSettings(burner="own", rates={"cpu": 900.0}))
+number = []
+start = lambda: number.append(burners.start("stress", None, 1, print))
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+assert burners.await_burning(number[0], 60)
+sys.stdin.readline()
+print("burns" if burners.pid else "ended", flush=True)
+burners.close()
+"""
+
+
+def test_the_end_of_a_thread_ends_nothing():
+    """Linux kills a child with the *thread* that started it: not with one that only asked."""
+    host = subprocess.Popen(
+        [sys.executable, "-c", THREAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert host.communicate("go\n")[0] == "burns\n"
+
+
+def test_the_memory_killer_takes_burning_processes_first(fire):
+    """Never the host, which has the reports of all the others."""
+    (pid,) = fire().burn_for_ever()
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
+
+
+def test_two_hundred_jobs_at_once(fire):
+    """All of them burn soon, though they crowd the processors, and all are gone when killed."""
+    one = fire()
+    numbers = [one.start("stress", None) for _ in range(200)]
+    assert all(one.burners.await_burning(number, PATIENCE) for number in numbers)
+    pids = processes_under(one.burners.pid)
+    assert len(pids) == 200
+    for number in numbers:
+        one.burners.kill(number)
+    await_gone(pids)
+
+
+def test_a_job_that_cannot_start_fails_and_says_why(fire):
+    """More files than allowed: one job fails with the system's word, the program lives on."""
+    one = fire()
+    one.burn_for_ever()
+    program = one.burners.pid
+    limit = resource.prlimit(program, resource.RLIMIT_NOFILE)
+    resource.prlimit(program, resource.RLIMIT_NOFILE, (5, limit[1]))
+    one.start("stress", 0.1)
+    assert one.end()[0] == "cannot start a burning process: Too many open files"
+    resource.prlimit(program, resource.RLIMIT_NOFILE, limit)
+    one.start("stress", 0.1)
+    assert one.end()[0] is None
+    assert one.burners.pid == program
+
+
+def test_processors_that_there_are_not_fail_the_job(fire):
+    """The reason is the processors, not an exit code."""
+    one = fire()
+    one.start("stress", 0.1, cores=[4095])
+    assert one.end()[0] == "a burning process may not run on its builder's processors"
+
+
+def test_a_walk_without_memory_fails_its_job(fire):
+    """No buffer to be had: the reason is told, and the program burns on."""
+    one = fire()
+    neighbour = one.burn_for_ever()
+    resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (64 * MIB, 64 * MIB))
+    one.start("memory", 0.1)
+    assert one.end()[0] == "a burning process found no memory for its buffer"
+    assert all(is_alive(pid) for pid in neighbour)
+
+
+def test_filling_the_buffer_is_part_of_the_work(fire):
+    """A walk of no length at all still fills its buffer; a longer one walks that much less."""
+    one = fire(rates={"cpu": 900.0, "memory": 1000.0})
+    spent = []
+    for seconds in (0.001, 0.05):
+        one.start("memory", seconds)
+        spent.append(one.end()[1])
+    assert spent[1] < 3 * spent[0]
+
+
+def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
+    """No room for another process, say: the job fails, nobody waits for ever."""
+
+    def refuse(*_: object, **__: object):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    one = fire()
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    one.start("stress", 0.1)
+    assert one.end()[0] == (
+        "the burner program cannot be started: Resource temporarily unavailable"
+    )
+
+
+def test_rates_are_measured_when_nobody_gives_them(fire):
+    """An idle core's units of work in a second, for each kernel of our own."""
+    rates = fire(rates={}).burners.rates(turns=1)
+    assert set(rates) == {"cpu", "memory"}
+    assert all(rate > 0 for rate in rates.values())
+
+
+def test_rates_as_text():
+    """What the environment says is what was written there."""
+    assert parse_rates(rates_text(TINY)) == TINY
+    assert parse_rates("") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["cpu", "cpu=0", "cpu=inf", "cpu=nan", "gpu=3", "cpu=-1", "cpu=1e300", "memory=1e-9"]
+)
+def test_bad_rates_are_one_message(text):
+    """The variable, what was found, what is allowed."""
+    with pytest.raises(InputError, match=f"FARM_WORK_RATES: found '{text}'; allowed"):
+        parse_rates(text)
+
+
+def test_a_rate_said_twice_is_one_message():
+    """Nobody knows which of the two was meant."""
+    with pytest.raises(InputError, match="FARM_WORK_RATES: found cpu twice; allowed: once"):
+        parse_rates("cpu=900, cpu=800")
+
+
+def test_a_burner_that_is_not_there_is_one_message(monkeypatch):
+    """Asked for by name it must be installed; any other name is refused."""
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(InputError, match="stress-ng is not installed"):
+        Burners(BurnSettings(burner="stress-ng"))
+    with pytest.raises(InputError, match="FARM_BURNER: found 'gpu'"):
+        Burners(BurnSettings(burner="gpu"))

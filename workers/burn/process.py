@@ -1,0 +1,111 @@
+"""One of the processes that a burning job keeps busy: from its fork to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+from workers.burn import stress_ng
+from workers.burn.kernels import Kernel, cpu_kernel, memory_kernel
+from workers.orphans import ORPHANED, die_with, go_first
+
+#: seconds of work between two looks at the parent
+BIT = 0.01
+WRONG_CORES, NO_MEMORY = 101, 102
+#: what our own exit codes mean
+REASONS = {
+    WRONG_CORES: "may not run on its builder's processors",
+    NO_MEMORY: "found no memory for its buffer",
+    ORPHANED: "lost its parent",
+}
+
+
+class Part(NamedTuple):
+    """Work for one kernel."""
+
+    kernel: str
+    #: units per second of one idle core
+    rate: float
+    #: None: without an end
+    seconds: float | None
+
+    @property
+    def units(self) -> int | None:
+        """Return how many units there are to do."""
+        return None if self.seconds is None else max(1, round(self.seconds * self.rate))
+
+
+class Work(NamedTuple):
+    """What a burning process does. Parts are done in turns."""
+
+    parts: tuple[Part, ...]
+    #: lets everybody else go first
+    nice: int = 0
+    #: bytes of the buffer of a walk through memory
+    buffer: int = 0
+    cores: list[int] | None = None
+    #: where stress-ng is, if it does the work
+    program: str = ""
+
+
+def burn(work: Work, leader: int, parent: int, told: int) -> NoReturn:
+    """Be a burning process; ``told`` is closed when it gets to work.
+
+    What it takes to begin (the buffer is filled) counts as part of the work.
+    """
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        die_with(parent)
+        os.setpgid(0, leader)
+        go_first()
+        os.nice(work.nice)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        code = WRONG_CORES
+        if work.cores and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, work.cores)
+        code = 1
+        if work.program:
+            os.close(told)
+            words = stress_ng.command(work.program, work.parts[0].units)
+            os.execv(words[0], words)  # noqa: S606
+        code = NO_MEMORY
+        kernels = [_kernel(part.kernel, work.buffer) for part in work.parts]
+        code = 1
+        os.close(told)
+        parts = _less(work.parts, time.process_time())
+        code = 0 if all(steps(kernels, parts, parent)) else ORPHANED
+    finally:
+        os._exit(code)
+
+
+def steps(kernels: list[Kernel], parts: tuple[Part, ...], parent: int) -> Iterator[bool]:
+    """Do the work of all kernels in turns, bit by bit; False: the parent is gone."""
+    left = [part.units for part in parts]
+    bits = [max(1, round(BIT * part.rate)) for part in parts]
+    while any(units is None or units > 0 for units in left):
+        for k, kernel in enumerate(kernels):
+            units = left[k]
+            if units is None:
+                kernel(bits[k])
+            elif units > 0:
+                kernel(min(bits[k], units))
+                left[k] = units - bits[k]
+        yield os.getppid() == parent
+
+
+def _kernel(name: str, buffer: int) -> Kernel:
+    return cpu_kernel() if name == "cpu" else memory_kernel(buffer)
+
+
+def _less(parts: tuple[Part, ...], spent: float) -> tuple[Part, ...]:
+    """Take what is done already off the last part: it is the one that has a buffer to fill."""
+    *others, last = parts
+    if last.seconds is None:
+        return parts
+    return (*others, last._replace(seconds=max(0.0, last.seconds - spent)))
