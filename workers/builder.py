@@ -1,7 +1,7 @@
 """One emulated builder: it boots, runs attempts on its slots, is cleaned, and shuts down.
 
 It knows nothing of Celery or Redis: it is given orders and an agenda, and reports to ``tell``.
-How fast its jobs advance is ``farm.core.contention.progress.Progress``, the same law as in simulation.
+How fast its jobs advance is ``farm.core.contention.progress.Progress``, as in simulation.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-PROGRAM = Path(__file__).with_name("burner.py")
+PROGRAM = Path(__file__).with_name("server.py")
 CLOSE_TIMEOUT = 2.0
 
 Answer = dict[str, Any]

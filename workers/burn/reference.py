@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from workers.orphans import die_with
+from farm.processes.child import die_with
 
 GUARD = 10
 
