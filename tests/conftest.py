@@ -1,4 +1,4 @@
-"""What all tests share: turns of live tests, commands, tools (missing: errors in CI), traces."""
+"""What all tests share: commands, tools (missing ones are errors in CI), recorded traces."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
+
+# how long an example takes is the machine's business
+settings.register_profile("farm", settings.default, deadline=None)
+settings.load_profile("farm")
 
 
 def pytest_configure() -> None:
@@ -20,13 +25,6 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let live tests run one after the other, in one process, beside the rest (pytest -n)."""
-    for item in items:
-        if item.get_closest_marker("live"):
-            item.add_marker(pytest.mark.xdist_group("live"))
 
 
 class Said(NamedTuple):

@@ -73,6 +73,7 @@ def test_no_heavy_jobs_at_all() -> None:
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
     """The scenario names the file that is not there yet; all runs take the file's rates."""
     out, plot = tmp_path / "here.yaml", tmp_path / "here.html"

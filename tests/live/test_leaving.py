@@ -187,12 +187,12 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
     try:
         service.start()
         service.until(lambda: len(service.store.builders()) == 3, "joining")
-        service.submit(jobs_of(24, 2.0))
+        service.submit(jobs_of(24, 1.0))
         service.until(lambda: len(service.store.attempts()) == 6, "work")
         hosts[0].terminate()
         service.until(lambda: hosts[0].exit_code is not None, "the host's end")
-        service.until(lambda: service.store.count_results() == 24, "the end of all", 60)
-        ends = [service.store.result(job.id) for job in jobs_of(24, 2.0)]
+        service.until(lambda: service.store.count_results() == 24, "the end of all")
+        ends = [service.store.result(job.id) for job in jobs_of(24, 1.0)]
         assert {end.outcome for end in ends} == {"succeeded"}
         # what was on its way to the host when it stopped listening is the only exception
         assert sum(end.attempts for end in ends) <= 24 + 2

@@ -80,6 +80,7 @@ def first_image(operator: Operator, process: subprocess.Popen):
     raise AssertionError("no queue came to be")
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
     """Snapshot, formula, commands and metrics agree on a waiting job; afterwards it is scored."""
     url, directory, metrics, process = run
