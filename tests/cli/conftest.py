@@ -10,7 +10,7 @@ import pytest
 
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from tests.cli.still_farm import StillFarm
+from tests.fixtures.still_farm import StillFarm
 
 
 @pytest.fixture(scope="session")

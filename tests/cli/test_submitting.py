@@ -15,7 +15,7 @@ from farm.cli.job_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.operator import Operator
-from tests.cli.still_farm import StillFarm
+from tests.fixtures.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
 LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'

@@ -17,8 +17,8 @@ from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
-from tests.live.test_scheduler_service import Service, jobs_of
-from tests.provisioner.stub_cluster import StubCluster, account_in
+from tests.fixtures.scheduler_service import Service, jobs_of
+from tests.fixtures.stub_cluster import StubCluster, account_in
 
 pytestmark = pytest.mark.live
 

@@ -27,7 +27,7 @@ from farm.live.wire.messages import (
     decode_envelope,
 )
 from farm.live.wire.task_messages import TaskMessages
-from tests.live.test_scheduler_service import Service, jobs_of
+from tests.fixtures.scheduler_service import Service, jobs_of
 from workers.host import BuilderHost
 
 pytestmark = pytest.mark.live

@@ -2,110 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from farm.core.model import Job, Platform
+from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses
-from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server, free_port
 from farm.live.settings import LiveSettings
-from farm.live.store.store import Store
-from farm.live.wire.messages import Submit
-from farm.live.wire.reporter import Reporter
+from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
 
 pytestmark = pytest.mark.live
-
-SCENARIO = """
-name: service
-pools:
-  - {{name: linux, platform: {{processor: amd64}}, builders: 3, slots: 2{pool}}}
-workload:
-  - arrivals: {{every: 1s, count: 1, service_time: {{constant: 1s}}}}
-scheduling: {{policy: {policy}, retries: 3{scheduling}}}
-live: {{speed: 1}}
-"""
-AMD64 = Platform("amd64", True)
-
-
-class Service:
-    """A farm whose scheduler, hosts and submitters are processes of their own."""
-
-    def __init__(self, server: Server, keys: Keys, folder: Path) -> None:
-        self.url = server.url
-        self.keys = keys
-        self.folder = folder
-        self.port = free_port()
-        self.client = connect(server.url, "test")
-        self.store = Store(self.client, keys)
-        self.process: subprocess.Popen[str] | None = None
-        self.scenario(policy="fifo")
-
-    def scenario(self, policy: str, pool: str = "", scheduling: str = "") -> None:
-        text = SCENARIO.format(policy=policy, pool=pool, scheduling=scheduling)
-        (self.folder / "service.yaml").write_text(text)
-
-    def start(self, *options: str) -> None:
-        environment = os.environ | {
-            "FARM_REDIS_URL": self.url,
-            "FARM_PREFIX": self.keys.prefix,
-            "FARM_METRICS_PORT": str(self.port),
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        }
-        with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "farm.cli.main", "scheduler", "service.yaml", *options],
-                cwd=self.folder,
-                env=environment,
-                stderr=log,
-                text=True,
-            )
-
-    def end(self, kind: signal.Signals) -> int:
-        assert self.process is not None
-        self.process.send_signal(kind)
-        return self.process.wait(60)
-
-    def kill(self) -> None:
-        """SIGKILL, and let its lease run out at once (in ten seconds it does so by itself)."""
-        self.end(signal.SIGKILL)
-        self.client.delete(self.keys.lease)
-
-    def submit(self, jobs: list[Job]) -> None:
-        reporter = Reporter(self.url, self.keys, "test")
-        reporter.start()
-        reporter.put(Submit(tuple(jobs)))
-        assert reporter.close(5)
-
-    def metric(self, name: str) -> float | None:
-        with contextlib.suppress(OSError):
-            url = f"http://127.0.0.1:{self.port}/metrics"
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                for line in answer.read().decode().splitlines():
-                    if line.startswith(name + " "):
-                        return float(line.split()[-1])
-        return None
-
-    def until(self, there: Callable[[], bool], what: str, timeout: float = 90) -> None:
-        deadline = time.monotonic() + timeout
-        while not there():
-            assert self.process is None or self.process.poll() is None, self.log()
-            assert time.monotonic() < deadline, f"{what} did not happen; {self.log()}"
-            time.sleep(0.05)
-
-    def log(self) -> str:
-        return (self.folder / "log").read_text()
 
 
 @pytest.fixture
@@ -120,11 +35,6 @@ def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
             farm.process.wait()
     farm.store.clear()
     farm.client.close()
-
-
-def jobs_of(count: int, service_time: float) -> list[Job]:
-    """Return jobs that are alike."""
-    return [Job(id=f"j{n:03}", service_time=service_time, platform=AMD64) for n in range(count)]
 
 
 def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Service):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from farm.processes.identity import is_alive
-from tests.live.test_operating import Up
+from tests.fixtures.farm_up import Up
 
 pytestmark = pytest.mark.live
 

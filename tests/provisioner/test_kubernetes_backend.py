@@ -15,8 +15,8 @@ from farm.live.redis.server import free_port
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
-from tests.provisioner.prepared_world import report
-from tests.provisioner.stub_cluster import StubCluster, account_in
+from tests.fixtures.prepared_world import report
+from tests.fixtures.stub_cluster import StubCluster, account_in
 
 SETTLE = 10.0
 
