@@ -6,12 +6,14 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
+
+from farm.live.redis.server import EmbeddedServer, choose_server
 
 # how long an example takes is the machine's business
 settings.register_profile("farm", settings.default, deadline=None)
@@ -75,6 +77,14 @@ def tool() -> Callable[[str], str]:
         pytest.skip(reason)
 
     return find
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    """A real Redis server, shared by the tests of one process; each test has keys of its own."""
+    with choose_server(None) as running:
+        assert isinstance(running, EmbeddedServer)
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -9,20 +9,13 @@ from pathlib import Path
 import pytest
 
 from farm.live.redis.connection import connect
-from farm.live.redis.server import choose_server
+from farm.live.redis.server import Server
 from tests.fixtures.still_farm import StillFarm
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """The URL of a server for the tests of one process."""
-    with choose_server(None) as running:
-        yield running.url
-
-
 @pytest.fixture
-def still(server: str, tmp_path: Path) -> Iterator[StillFarm]:
+def still(server: Server, tmp_path: Path) -> Iterator[StillFarm]:
     """A farm with two pools and nobody at work."""
-    with closing(connect(server, "test")) as client:
+    with closing(connect(server.url, "test")) as client:
         client.flushall()
-        yield StillFarm(client, server, tmp_path)
+        yield StillFarm(client, server.url, tmp_path)

@@ -19,20 +19,12 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
-from farm.live.redis.server import EmbeddedServer, Server, choose_server
+from farm.live.redis.server import EmbeddedServer, Server
 from farm.live.run import LiveOptions, LiveRun, run_live
 from tests.fixtures.wire import Wire
 
 AMD64 = Platform("amd64", True)
 _serial = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A real server, shared by the tests of one process; each test has keys of its own."""
-    with choose_server(None) as running:
-        assert isinstance(running, EmbeddedServer)
-        yield running
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ class Cluster:
         self._probes.join()
         for pod in self.pods:
             pod.process.kill()
-            pod.process.wait(10)
+            pod.process.wait(60)
             pod.process.close()
 
 

@@ -147,7 +147,7 @@ def test_a_host_that_starts_again_does_not_play_whom_it_was_told_before(
         assert {beat.builders for beat in beats()} == {()}
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.close()
 
 
@@ -203,7 +203,7 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
     finally:
         for host in hosts:
             host.kill()
-            host.wait(10)
+            host.wait(60)
             host.close()
 
 

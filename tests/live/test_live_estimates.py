@@ -62,7 +62,7 @@ def run(tmp_path: Path):
         finally:
             if process.poll() is None:
                 process.terminate()
-                process.wait(30)
+                process.wait(60)
 
 
 def first_image(operator: Operator, process: subprocess.Popen):
