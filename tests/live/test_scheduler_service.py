@@ -70,6 +70,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert service.client.hlen(service.keys.standings) == 0
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_with_every_stage_under_way(service: Service):
     """Three kills, cleaning builders, a policy with float keys: every job ends once, well."""
     service.scenario(policy="sjf-aging", pool=", inter_job_time: 0.2s")
