@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from farm.cli.main import told
-from farm.live.redis.server import free_port
 from provisioner.command import app as provisioner
+from tests.fixtures.ports import own_port
 
 POOL = """
 name: s
@@ -107,7 +107,7 @@ def test_no_farm_and_no_server(says):
 
 
 def _nowhere() -> str:
-    return f"redis://127.0.0.1:{free_port()}/0"
+    return f"redis://127.0.0.1:{own_port()}/0"
 
 
 @pytest.mark.live

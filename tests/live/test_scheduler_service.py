@@ -16,8 +16,9 @@ import pytest
 from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses
 from farm.live.redis.keys import Keys
-from farm.live.redis.server import Server, free_port
+from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
+from tests.fixtures.ports import own_port
 from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
 
 pytestmark = pytest.mark.live
@@ -125,7 +126,7 @@ def test_a_second_scheduler_stands_by(service: Service):
     service.start()
     service.until(lambda: service.metric("farm_scheduler_leader") == 1.0, "taking charge")
     first, first_port = service.process, service.port
-    service.port = free_port()
+    service.port = own_port()
     service.start()
     service.until(lambda: service.metric("farm_scheduler_leader") == 0.0, "standing by")
     assert first is not None

@@ -14,9 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from farm.core.model import Builder, Job
-from farm.live.redis.server import free_port
 from farm.live.settings import LiveSettings, from_environment, host_environment
 from farm.live.wire.messages import VERSION, CancelAttempt, Play, StartAttempt
+from tests.fixtures.ports import own_port
 from workers import host as module
 from workers.host import BuilderHost
 
@@ -63,7 +63,7 @@ def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
     made: list[Host] = []
 
     def make(**settings: str) -> Host:
-        url = f"redis://127.0.0.1:{free_port()}/0"
+        url = f"redis://127.0.0.1:{own_port()}/0"
         host = Host(
             LiveSettings(
                 redis_url=url,

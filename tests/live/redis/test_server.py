@@ -19,7 +19,8 @@ import redis
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
-from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server, free_port
+from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
+from tests.fixtures.ports import own_port
 
 
 def test_the_order_of_choice(tmp_path: Path):
@@ -61,7 +62,7 @@ def fails(url: str) -> str:
 
 def test_unusable_urls():
     """Nothing there, not a Redis URL, a port that is no number: one clear message each."""
-    assert "cannot be reached" in fails(f"redis://:secret@127.0.0.1:{free_port()}/0")
+    assert "cannot be reached" in fails(f"redis://:secret@127.0.0.1:{own_port()}/0")
     assert "redis://[user:password@]host:port/db" in fails("http://:secret@127.0.0.1")
     assert "cannot be used" in fails("redis://127.0.0.1:port/0")
 
