@@ -18,7 +18,7 @@ import msgspec
 from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.live.settings import LiveSettings, host_environment
-from farm.live.wire.messages import Play
+from farm.live.wire.messages import Play, encode_play
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
 from provisioner.backends.interface import BackendError
@@ -103,7 +103,7 @@ class DockerBackend:
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
-            self._settings, host=name, play=msgspec.json.encode(play).decode(), watch_stdin=False
+            self._settings, host=name, play=encode_play(play), watch_stdin=False
         )
         # not run(), which would pull an image that is missing: whoever may have put it there
         container = self._calling(
