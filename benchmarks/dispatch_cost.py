@@ -1,7 +1,7 @@
 """What a dispatch costs, by waiting jobs and invocations; contention with sixteen slots.
 
 Run ``python benchmarks/dispatch_cost.py [--quick]``. The whole scheduler is measured, not the queue
-alone: with so many jobs waiting, each step ends one job (which dispatches the next) and submits
+alone: each step ends one job (which dispatches the next) and submits
 another, so that the number that wait stays the same. Processor microseconds a step, the best
 of five laps. ``growth`` is the cost ÷ that of a tenth of the jobs.
 """
@@ -71,9 +71,9 @@ class Bench:
             )
 
     def tell(self, event: Any) -> None:
-        for order in self.scheduler.handle(event):
-            if type(order) is StartJob:
-                self.running[order.job.id] = (order.attempt, order.builder)
+        for command in self.scheduler.handle(event):
+            if type(command) is StartJob:
+                self.running[command.job.id] = (command.attempt, command.builder)
 
     def lap(self) -> float:
         arrivals = list(self.jobs(STEPS))
@@ -117,7 +117,7 @@ def contention() -> None:
 
 
 def exchange(progress: Progress[int], slots: int) -> None:
-    """Keep so many jobs running while twenty thousand end."""
+    """Keep ``slots`` jobs running while twenty thousand end."""
     dice = random.Random(1)
     for number in range(slots):
         progress.start(0.0, number, dice.expovariate(1.0), heavy=number % 5 == 0, slot=number)

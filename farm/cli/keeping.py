@@ -26,8 +26,8 @@ from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
 from farm.processes.identity import began_at, is_alive
-from farm.processes.signal_wait import Wakeups
-from farm.processes.supervisor import MOST_RESTARTS, Restarts, Service, Supervisor
+from farm.processes.signals import Wakeups
+from farm.processes.supervisor import MAX_RESTARTS, Restarts, Service, Supervisor
 from farm.scenario import Scenario
 
 log = logging.getLogger("farm.up")
@@ -167,7 +167,7 @@ class FarmKeeper:
 
     def _server_came_back(self) -> None:
         count = self._server_ends.another(time.monotonic())
-        if count >= MOST_RESTARTS:
+        if count >= MAX_RESTARTS:
             raise RunError(f"the farm's server ended unasked {count} times lately")
         log.warning("the server had ended unasked: started again")
 
