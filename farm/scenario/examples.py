@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.core.errors import ScenarioError
-from farm.scenario.section import nearest
+from farm.core.errors import ScenarioError, did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
 #: in an installed package; in a clone, where the files are kept for readers
@@ -33,8 +32,7 @@ def find_scenario(path: str | Path) -> Path:
         return path
     known = example_files()
     if path.name not in known:
-        near = nearest(path.name, list(known))
-        hint = f"did you mean {near}? " if near else ""
+        hint = did_you_mean(path.name, known)
         raise ScenarioError(
             f"{path}: no such file, and no example of this name; {hint}examples: {', '.join(known)}"
         )

@@ -21,6 +21,7 @@ from .buildbarn_steps import (
     check,
     has_mended_stickiness,
     play,
+    refuse,
 )
 
 
@@ -242,4 +243,5 @@ def test_upstream_habits_change_nothing_else(case: dict[str, Any]) -> None:
     """Compatibility with upstream gives upstream's answers in the scenarios derived from it."""
     if has_mended_stickiness(case):
         pytest.skip("says nothing of which of the two rules its levels follow")
+    refuse(case)
     play(Yard(case, "buildbarn"), case)

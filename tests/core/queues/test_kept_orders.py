@@ -16,7 +16,7 @@ from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import RULES, estimate_queue, in_steps
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
-from tests.core.player import PHASES, Player, histories, made, rules_of_a_farm, trees
+from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
 
 
 @settings(max_examples=100, deadline=None, phases=PHASES)

@@ -142,7 +142,7 @@ def test_known_jobs_are_told_from_ended_ones(farm: Farm):
 
 def test_a_question_that_nobody_answers(farm: Farm, server, keys, monkeypatch):
     """One message when the time is over, though the connection itself is given up sooner."""
-    monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 0.6)
+    monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 1.2)
     monkeypatch.setattr("farm.live.operating.operator.LONGEST_BLOCK", 0.2)
     with (
         Operator(server.url, keys.prefix) as operator,
