@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farm.core.commands import StartJob
-from farm.core.contention.progress import Progress, contention_law
+from farm.core.contention.laws import THESIS_TABLE
+from farm.core.contention.progress import ContentionLaw, Progress
 from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
@@ -109,8 +110,7 @@ def dispatching(sizes: tuple[int, ...]) -> None:
 
 def contention() -> None:
     print("\nslots   start and finish µs (thesis law, a fifth heavy)")
-    law = contention_law({"slowdown": "thesis"})
-    assert law is not None
+    law = ContentionLaw(THESIS_TABLE)
     for slots in (1, 4, 16, 64):
         cost = timed(lambda: exchange(Progress(law), slots), 20_000)  # noqa: B023 - called at once
         print(f"{slots:>5} {cost:>10.2f}", flush=True)

@@ -16,11 +16,12 @@ from farm.cli.burning import rates_for
 from farm.cli.connection import FarmPlace, place_file
 from farm.cli.watching import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
+from farm.core.events import DrainRequested
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import LOST_CONNECTION, redacted
 from farm.live.redis.server import Server, choose_server
 from farm.live.settings import from_environment
-from farm.live.wire.messages import Drain
+from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
@@ -190,7 +191,7 @@ class FarmKeeper:
     def _drain(self, operator: Operator) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
         if not all(record.draining for record in operator.builders().values()):
-            operator.tell(Drain("*"))
+            operator.tell(DrainRequested(UNSTAMPED, "*"))
             return True
         return operator.count_running() > 0
 

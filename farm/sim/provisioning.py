@@ -12,7 +12,8 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.scheduler import Scheduler
-from farm.sim.agenda import TICK, Agenda
+from farm.emulation.agenda import TICK
+from farm.sim.agenda import Agenda
 
 PATIENCE = 7 * 86_400.0
 """Farm seconds without a running or booting builder after which waiting jobs are given up."""
@@ -44,7 +45,7 @@ class SimulatedProvisioner:
         """Plan for the first time one interval from now."""
         self._agenda = agenda
         self._at_once = at_once
-        agenda.put(self._algorithm.interval, TICK, 0, self)
+        agenda.add(self._algorithm.interval, TICK, 0, self)
 
     def due(self, serial: int, at: float) -> Event | None:  # noqa: ARG002 - as every entry's
         """Plan, and make it so; return the plan if it is news."""
@@ -53,7 +54,7 @@ class SimulatedProvisioner:
         if snapshot.running_jobs or snapshot.booting or not snapshot.waiting_jobs:
             self._active_at = at
         if self._agenda is not None and at - self._active_at < PATIENCE:
-            self._agenda.put(at + self._algorithm.interval, TICK, 0, self)
+            self._agenda.add(at + self._algorithm.interval, TICK, 0, self)
         if plan.desired == self._desired and not plan.start and not plan.stop:
             return None
         self._desired = plan.desired

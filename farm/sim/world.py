@@ -12,11 +12,21 @@ from heapq import heappop, heappush
 
 from farm.core import events
 from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, SetAlarm, StartJob
-from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
-from farm.core.model import Job, Outcome
+from farm.core.events import (
+    BuilderLost,
+    BuilderRetired,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+)
+from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
-from farm.sim.agenda import FINISH, TICK, Agenda
-from farm.sim.builder_life import BuilderLife
+from farm.emulation.agenda import FINISH, TICK, Entry
+from farm.emulation.builder import EmulatedBuilder
+from farm.emulation.spec import spec_of
+from farm.sim.agenda import Agenda
+from farm.sim.idleness import IdleWatch
 from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
@@ -49,7 +59,6 @@ class SimulatedWorld:
     def __init__(
         self, pools: Sequence[PoolSpec], arrivals: Arrivals, *, ends_at: float = 0.0
     ) -> None:
-        self.now = 0.0
         #: the run lasts at least so long: builders live on when there is nothing left to do
         self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
@@ -57,7 +66,8 @@ class SimulatedWorld:
         self._agenda = Agenda()
         #: facts of this very instant that follow from the orders just carried out
         self._at_once: deque[Event] = deque()
-        self._lives: dict[str, BuilderLife] = {}
+        self._played: dict[str, EmulatedBuilder] = {}
+        self._watches: dict[str, IdleWatch] = {}
         self._builders_made = 0
         self._made_by_pool: dict[str, int] = dict.fromkeys(self._pools, 0)
         #: jobs handed in and not ended
@@ -74,6 +84,11 @@ class SimulatedWorld:
         """Let a provisioner size a pool from now on."""
         provisioner.begin(self._agenda, self._at_once)
 
+    @property
+    def now(self) -> float:
+        """The present instant, farm time."""
+        return self._agenda.now
+
     # --- the World protocol -----------------------------------------------------------------
 
     def next_event(self) -> Event | None:
@@ -81,14 +96,15 @@ class SimulatedWorld:
         at_once = self._at_once
         if at_once:
             return at_once.popleft()
-        heap = self._agenda.heap
+        agenda = self._agenda
+        heap = agenda.heap
         while True:
             arrives_at = self._next_arrival_at
             if not heap or arrives_at < heap[0][0]:
                 if arrives_at == _NEVER:
                     return self._give_up()
                 jobs = self._next_jobs
-                self.now = self._moved_at = arrives_at
+                agenda.now = self._moved_at = arrives_at
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
                 return JobsSubmitted(arrives_at, jobs)
@@ -96,19 +112,22 @@ class SimulatedWorld:
                 return None
             at, _, _, serial, what = heappop(heap)
             if type(what) is StartJob:
-                life = self._lives.get(what.builder)
-                if life is None or life.attempts.get(what.job.id) is not what:
+                builder = self._played.get(what.builder)
+                if builder is None or builder.attempts.get(what.job.id) is not what:
                     continue  # stopped before its end
-                self.now = at
-                if life.simple:
-                    del life.attempts[what.job.id]
-                else:
-                    life.freed(what, at)
+                agenda.now = at
+                del builder.attempts[what.job.id]
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
-            self.now = at
+            agenda.now = at
             if at - self._moved_at > PATIENCE and arrives_at == _NEVER and self._stuck(at):
                 return self._give_up()
+            if type(what) is Entry:
+                if what.action is not None:
+                    what.action(at)
+                if at_once:
+                    return at_once.popleft()
+                continue
             event: Event | None = what.due(serial, at)
             if event is not None:
                 return event
@@ -116,31 +135,31 @@ class SimulatedWorld:
     def execute(self, command: Command) -> None:
         """Carry out an order; facts that follow at this instant come out next."""
         if type(command) is StartJob:
-            at, job = self.now, command.job
-            self._moved_at = at
-            life = self._lives.get(command.builder)
-            if life is None:
-                return  # it vanished at this instant: the scheduler hears of that next
+            agenda = self._agenda
+            self._moved_at = at = agenda.now
+            builder = self._played.get(command.builder)
+            if builder is None:
+                return  # it was lost at this instant: the scheduler learns that next
+            if not builder.simple:
+                builder.start(command)
+                return
+            # what EmulatedBuilder.start comes to then, without its calls
+            job = command.job
             self._at_once.append(JobStarted(at, job.id, command.attempt, command.builder))
-            life.attempts[job.id] = command
-            if life.progress is None:
-                agenda = self._agenda
-                agenda.serial = serial = agenda.serial + 1
-                finish_at = at + job.service_time / life.speed
-                heappush(
-                    agenda.heap, (finish_at, FINISH, life.place + command.slot, serial, command)
-                )
-            else:
-                life.start_shared(command, at)
+            builder.attempts[job.id] = command
+            agenda.serial = serial = agenda.serial + 1
+            finish_at = at + job.service_time / builder.speed
+            place = builder.place + command.slot
+            heappush(agenda.heap, (finish_at, FINISH, place, serial, command))
         elif type(command) is EndJob:
             self._open_jobs -= 1
         elif isinstance(command, CancelJob):
-            if command.builder in self._lives:
-                self._lives[command.builder].cancel(command, self.now)
-        elif isinstance(command, RetireBuilder) and command.builder in self._lives:
-            self._lives[command.builder].retire(self.now)
+            if command.builder in self._played:
+                self._played[command.builder].cancel(command)
+        elif isinstance(command, RetireBuilder) and command.builder in self._played:
+            self._played[command.builder].retire()
         elif isinstance(command, SetAlarm):
-            self._agenda.put(max(self.now, command.rings_at), TICK, 0, _ALARM)
+            self._agenda.add(max(self.now, command.rings_at), TICK, 0, _ALARM)
 
     # --- what happens -----------------------------------------------------------------------
 
@@ -148,7 +167,7 @@ class SimulatedWorld:
         """Whether jobs wait, none runs, and only builders come and go."""
         if not self._open_jobs or self._gave_up:
             return False
-        if any(life.attempts for life in self._lives.values()):
+        if any(builder.attempts for builder in self._played.values()):
             self._moved_at = at
             return False
         return True
@@ -167,20 +186,35 @@ class SimulatedWorld:
         self._builders_made += 1
         number = self._made_by_pool[pool_name] = self._made_by_pool[pool_name] + 1
         builder = pool.builder(number, self._builders_made)
-        life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
         self._at_once.append(events.BuilderRequested(self.now, builder.id, pool_name))
-        self._lives[builder.id] = life
-        life.boot(self.now)
+        self._emulate(builder, pool).boot()
         return builder.id
 
-    def lose_builder(self, name: str, reason: str = "lost") -> None:
-        """Let a builder vanish without notice, at this instant."""
-        life = self._lives.get(name)
-        if life is not None:
-            life.lose(self.now, reason)
+    def _emulate(self, builder: Builder, pool: PoolSpec) -> EmulatedBuilder:
+        """Let a builder be there from now on."""
+        report, watch = self._reported, None
+        if pool.idle_timeout is not None:
+            watch = self._watches[builder.id] = IdleWatch(pool.idle_timeout, self._agenda, report)
+            report = watch.hear
+        played = EmulatedBuilder(spec_of(pool, builder), self._agenda, report)
+        if watch is not None:
+            watch.builder, played.simple = played, False
+        self._played[builder.id] = played
+        return played
 
-    def _gone(self, life: BuilderLife) -> None:
+    def lose_builder(self, name: str, reason: str = "lost") -> None:
+        """Let a builder be lost without notice, at this instant."""
+        builder = self._played.get(name)
+        if builder is not None:
+            builder.lose(reason)
+
+    def _reported(self, event: Event) -> None:
+        """Take an event from a builder; it is told at this instant."""
+        self._at_once.append(event)
+        if type(event) is BuilderLost or type(event) is BuilderRetired:
+            self._gone(self._played.pop(event.builder).builder.pool)
+
+    def _gone(self, pool_name: str) -> None:
         """A builder is no more; a fixed pool is kept at its size."""
-        del self._lives[life.builder.id]
-        if not life.pool.provisioned:
-            self.request_builder(life.pool.name)
+        if not self._pools[pool_name].provisioned:
+            self.request_builder(pool_name)

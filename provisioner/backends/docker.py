@@ -18,7 +18,7 @@ import msgspec
 from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.live.settings import LiveSettings, host_environment
-from farm.live.wire.messages import Play
+from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
 from provisioner.backends.interface import Backend, BackendError
 from provisioner.keeper import Instance, Remove
@@ -101,7 +101,7 @@ class DockerBackend(Backend):
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
-            self._settings, host=name, play=msgspec.json.encode(play).decode(), watch_stdin=False
+            self._settings, host=name, play=encode_play(play), watch_stdin=False
         )
         # not run(), which would pull a missing image, whoever published it
         container = self._calling(

@@ -11,7 +11,7 @@ from farm.cli.pools import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.live.wire.messages import VERSION, GiveUpBuilder, Plan, Play, Report, Watch
+from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Report, Watch
 from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
@@ -76,7 +76,7 @@ class FakeFarm:
 
 def play(name: str) -> Play:
     """Return the command to play a builder of the pool."""
-    return Play(v=VERSION, builder=Builder(id=name, pool="p", index=1))
+    return Play(builder=Builder(id=name, pool="p", index=1))
 
 
 class FakeBackend:

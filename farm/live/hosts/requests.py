@@ -1,4 +1,4 @@
-"""The fleet: which builders there are to be, and the orders to play them."""
+"""The fleet: which builders there are to be, and the commands to play them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import msgspec
 
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
+from farm.emulation.spec import spec_of
 from farm.live.store.saved import Counts, HostLife
-from farm.live.wire.messages import VERSION, Play
+from farm.live.wire.messages import Play
 
 
 class Fleet:
-    """Names builders, writes the orders to play them, and keeps fixed pools at their size."""
+    """Names builders, writes the commands to play them, and keeps fixed pools at their size."""
 
     def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
         self.pools = {pool.name: pool for pool in pools}
@@ -37,17 +38,9 @@ class Fleet:
         self._made += 1
         number = self._made_by_pool[pool_name] = self._made_by_pool[pool_name] + 1
         builder = pool.builder(number, self._made)
-        play = Play(
-            v=VERSION,
-            builder=builder,
-            speed=self._speed,
-            # a container takes the time that it takes
-            boot_time=0.0 if outside else pool.boot_time,
-            inter_job_time=pool.inter_job_time,
-            shutdown_time=pool.shutdown_time,
-            contention=pool.contention or {},
-            load_limits=pool.load_limits,
-        )
+        if outside:  # a container takes the time that it takes
+            pool = msgspec.structs.replace(pool, boot_time=0.0)
+        play = Play(speed=self._speed, **msgspec.structs.asdict(spec_of(pool, builder)))
         if outside:
             self.outside[builder.id] = play
         else:

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from farm.core import events
-from farm.core.commands import StartJob
+from farm.core.commands import CancelJob, StartJob
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderView, FarmSnapshot, JobView, PoolView
-from farm.sim.builder_life import BuilderLife
 from farm.sim.world import Arrivals, SimulatedWorld
 
 EndOf = Callable[[JobView, Builder], float]
@@ -39,7 +38,7 @@ class ForkedWorld(SimulatedWorld):
         end_of: EndOf,
     ) -> None:
         super().__init__((), arrivals)
-        self.now = snapshot.at
+        self._agenda.now = snapshot.at
         self._pools = {pool.name: pool for pool in pools_of(snapshot, pools)}
         self._made_by_pool = dict.fromkeys(self._pools, 0)
         for name, pool in _known_builders(snapshot):
@@ -47,7 +46,7 @@ class ForkedWorld(SimulatedWorld):
             made = int(number[1]) if number else self._made_by_pool[pool] + 1
             self._made_by_pool[pool] = max(self._made_by_pool[pool], made)
         self._builders_made = max((v.builder.index for v in snapshot.builders), default=0)
-        self._booting: list[tuple[BuilderLife, float]] = []
+        self._booting: list[tuple[Builder, float]] = []
         jobs = (*snapshot.running, *snapshot.waiting)
         self._open_jobs = sum(not view.abandoned for view in jobs)
         attempts: dict[str, list[JobView]] = {}
@@ -63,21 +62,22 @@ class ForkedWorld(SimulatedWorld):
     def _resume(self, view: BuilderView, attempts: Sequence[JobView], end_of: EndOf) -> None:
         builder, at = view.builder, self.now
         pool = self._pools[builder.pool]
-        life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
-        self._lives[builder.id] = life
+        played = self._emulate(builder, pool)
         running: list[tuple[StartJob, float]] = []
         for attempt in attempts:
             running.append((_order(attempt), max(at, end_of(attempt, builder))))
             if attempt.status == "dispatched":
                 fact = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
                 self._at_once.append(fact)
-        cleaned_at = at + pool.inter_job_time
-        life.resume(running, [(slot, cleaned_at) for slot in view.cleaning], view.active_at, at)
+        played.resume(running, view.cleaning)
+        if (watch := self._watches.get(builder.id)) is not None:
+            watch.watch(max(view.active_at, at - (pool.idle_timeout or 0.0)))
         for attempt in attempts:
             if attempt.status == "cancelling":
-                life.give_up(attempt.job.id, attempt.reason, at)
+                number = attempt.attempts
+                played.cancel(CancelJob(attempt.job.id, number, builder.id, attempt.reason))
         if view.retired:
-            life.retire(at)
+            played.retire()
 
     def _go_on_booting(self, name: str, pool_name: str, requested_at: float) -> None:
         pool = self._pools[pool_name]
@@ -85,23 +85,19 @@ class ForkedWorld(SimulatedWorld):
         number = re.search(r"([0-9]+)\Z", name)
         made = pool.builder(int(number[1]) if number else 1, self._builders_made)
         builder = msgspec.structs.replace(made, id=name)
-        life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
-        self._lives[name] = life
         since = max(requested_at, self.now - pool.boot_time)
-        life.boot(since)
-        self._booting.append((life, since + pool.boot_time))
+        self._emulate(builder, pool).boot(since)
+        self._booting.append((builder, since + pool.boot_time))
 
     def booting_builders(self) -> list[tuple[Builder, float]]:
         """Return the builders that boot at the snapshot, with the instants of their joining."""
-        return [(life.builder, joins_at) for life, joins_at in self._booting]
+        return self._booting
 
-    def _gone(self, life: BuilderLife) -> None:
+    def _gone(self, pool_name: str) -> None:
         """A builder is no more; a fixed pool is kept at its size, if it was not above it."""
-        pool = life.pool
-        del self._lives[life.builder.id]
-        left = sum(other.pool is pool for other in self._lives.values())
-        if not pool.provisioned and left < pool.builders:
-            self.request_builder(pool.name)
+        left = sum(played.builder.pool == pool_name for played in self._played.values())
+        if left < self._pools[pool_name].builders:
+            super()._gone(pool_name)
 
 
 def _order(view: JobView) -> StartJob:

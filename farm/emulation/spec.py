@@ -1,0 +1,20 @@
+"""A builder as a world has to emulate it."""
+
+from __future__ import annotations
+
+from farm.core.model import Builder
+from farm.core.pools.spec import Behaviour, PoolSpec
+
+
+class BuilderSpec(Behaviour, frozen=True, kw_only=True, omit_defaults=True):
+    """A builder, how it behaves, and how long it lasts."""
+
+    builder: Builder
+    #: joined -> lost without notice, farm seconds; None: never
+    lifetime: float | None = None
+
+
+def spec_of(pool: PoolSpec, builder: Builder) -> BuilderSpec:
+    """Return one builder of a pool, which behaves as its pool says."""
+    behaviour = {name: getattr(pool, name) for name in Behaviour.__struct_fields__}
+    return BuilderSpec(builder=builder, **behaviour)
