@@ -11,13 +11,14 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python3 -m venv /opt/farm
 # what the farm needs changes seldom: a layer of its own
-COPY pyproject.toml constraints.txt deploy/requirements.py ./
+COPY pyproject.toml setup.py constraints.txt deploy/requirements.py ./
 RUN python3 requirements.py pyproject.toml > requirements.txt \
  && /opt/farm/bin/pip install -c constraints.txt -r requirements.txt
 COPY README.md ./
 COPY farm ./farm
 COPY workers ./workers
 COPY provisioner ./provisioner
+COPY examples ./examples
 RUN /opt/farm/bin/pip install --no-deps . \
  && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \
  && find /opt/farm/lib -type d -name tests -path '*numpy*' -prune -exec rm -rf {} +

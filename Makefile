@@ -10,8 +10,8 @@ VENV := .venv
 BIN  := $(VENV)/bin
 # what needs a Docker Engine or a browser is asked for by name: pytest -m docker
 HERE := not docker and not browser
-# live tests share one process, so that they do not fight for the machine (tests/conftest.py)
-PYTEST = $(BIN)/pytest -n 2 --dist loadgroup
+# live tests mostly wait, for processes of their own and on ports of their own
+PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-slow test-docker test-all lint format types contracts docs-test benchmarks clean
@@ -65,7 +65,7 @@ clean: ## remove .venv, caches and build leftovers; runs/ stays
 
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	@.ci/make-venv $(VENV) "$(PYTHON)"
 	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
 	@$(PIP_INSTALL) -e .

@@ -21,7 +21,6 @@ from farm.forecasts.dispatch import (
     QueueEstimates,
     WaitingColumns,
     estimate_dispatch,
-    sort_waiting,
 )
 
 SAMPLE = 5
@@ -54,7 +53,7 @@ def measure(waiting: int, platforms: int, rules_name: str) -> list[str]:
     laps = {"sort": [], "columns": [], "sweep": []}
     for _ in range(REPEATS):
         start = time.perf_counter()
-        jobs = sort_waiting(view)
+        jobs = view.waiting()
         sorted_at = time.perf_counter()
         columns = WaitingColumns.of(jobs)
         laid_out_at = time.perf_counter()

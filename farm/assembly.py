@@ -6,7 +6,8 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
@@ -29,25 +30,34 @@ from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool
 from farm.workload.streams import stream
 
+Functions = Mapping[str, Callable[..., Any]]
+"""By scenario key: a function of the caller's own, in the place of what the scenario names."""
+
 
 def make_scheduler(
-    scenario: Scenario, *, explain_last: int = 0, estimator: RuntimeEstimator | None = None
+    scenario: Scenario,
+    *,
+    explain_last: int = 0,
+    estimator: RuntimeEstimator | None = None,
+    own: Functions | None = None,
 ) -> Scheduler:
     """Return the scheduler that the scenario describes, knowing nothing of its farm yet.
 
     ``estimator``: one that has learned something, in the place of the scenario's own. Raises
     ScenarioError for a policy, balancer, key or estimator that does not exist.
     """
-    rules = make_rules(scenario, explain_last=explain_last)
+    rules = make_rules(scenario, explain_last=explain_last, own=own)
     return Scheduler(rules, estimator or estimator_of(scenario))
 
 
-def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:
+def make_rules(
+    scenario: Scenario, *, explain_last: int = 0, own: Functions | None = None
+) -> SchedulingRules:
     """Resolve the ``scheduling`` section into the functions that the scheduler calls."""
-    words = scenario.scheduling
+    words, own = scenario.scheduling, own or {}
     return SchedulingRules(
-        policy=policy_of(scenario),
-        ranking=_ranking_of(scenario),
+        policy=_policy_of(scenario, own),
+        ranking=_ranking_of(scenario, own),
         heavy_light=_heavy_light_of(scenario),
         by_speed=words.balancer == "fastest",
         make_queue=_queue_maker(scenario),
@@ -62,15 +72,16 @@ def make_rules(scenario: Scenario, *, explain_last: int = 0) -> SchedulingRules:
     )
 
 
-def policy_of(scenario: Scenario) -> KeyFunction:
+def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
     """Return the scenario's policy as a key function."""
     words = scenario.scheduling
     options = PolicyOptions(words.aging_factor, words.aging, scenario.seed)
-    found = named(words.policy, POLICIES, "scheduling.policy", "farm.policies")
-    if words.policy in POLICIES:
+    where = "scheduling.policy"
+    found = own.get(where) or named(words.policy, POLICIES, where, "farm.policies")
+    if where not in own and words.policy in POLICIES:
         key: KeyFunction = found(options)
         return key
-    checked_arguments(found, 4, "scheduling.policy", f"{words.policy}(job, estimate, at, serial)")
+    checked_arguments(found, 4, where, f"{words.policy}(job, estimate, at, serial)")
     return GuardedPolicy(found, words.policy)
 
 
@@ -85,12 +96,13 @@ def complaints(scheduler: Scheduler) -> list[str]:
 _DISPATCHERS: dict[str, Ranking] = dict.fromkeys(("fastest", "heavy-light"), RANKINGS["jenkins"])
 
 
-def _ranking_of(scenario: Scenario) -> Ranking:
+def _ranking_of(scenario: Scenario, own: Functions) -> Ranking:
+    where = "scheduling.balancer"
     name, known = scenario.scheduling.balancer, RANKINGS | _DISPATCHERS
-    found: Ranking = named(name, known, "scheduling.balancer", "farm.balancers")
-    if name in known:
+    found: Ranking = own.get(where) or named(name, known, where, "farm.balancers")
+    if where not in own and name in known:
         return found
-    checked_arguments(found, 1, "scheduling.balancer", f"{name}(builder)")
+    checked_arguments(found, 1, where, f"{name}(builder)")
     return GuardedRanking(found, name)
 
 

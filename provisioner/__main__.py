@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from farm.cli.main import told
+from farm.terminal.error_messages import with_error_messages
 from provisioner.command import app
 
 if __name__ == "__main__":
-    told(app)
+    with_error_messages(app)

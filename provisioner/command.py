@@ -13,8 +13,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides
-from farm.cli.provisioning import algorithms_of
 from farm.core.errors import InputError
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted
@@ -23,6 +21,7 @@ from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
+from farm.terminal.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.engine import check_engine_address, connect_engine
 from provisioner.backends.interface import Backend, DryRun
@@ -37,6 +36,7 @@ from provisioner.backends.prepared import PreparedBackend
 from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
 from provisioner.charge import serve, stop_on_signals, take_charge
+from provisioner.from_scenario import algorithms_of
 from provisioner.keeper import Patience
 from provisioner.service import Provisioner
 

@@ -1,20 +1,66 @@
-"""What all tests share: turns of live tests, tools (missing ones are errors in CI), traces."""
+"""What all tests share: commands, tools (missing ones are errors in CI), recorded traces."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
+
+from farm.live.redis.server import EmbeddedServer, choose_server
+
+# how long an example takes is the machine's business
+settings.register_profile("farm", settings.default, deadline=None)
+settings.load_profile("farm")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let live tests run one after the other, in one process, beside the rest (pytest -n)."""
-    for item in items:
-        if item.get_closest_marker("live"):
-            item.add_marker(pytest.mark.xdist_group("live"))
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start, also when they run behind a script's ``&``.
+
+    Such a script ignores SIGINT, and its children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Said(NamedTuple):
+    """What a command ended with, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def farm(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Said]:
+    """Run ``farm`` with these words in an empty folder, in this process, as its entry point does.
+
+    ``command``: run this command line instead.
+    """
+    from farm.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in [name for name in os.environ if name.startswith(("FARM_", "DOCKER_"))]:
+        monkeypatch.delenv(name)
+
+    def run(*words: object, command: Callable[[], None] = main) -> Said:
+        monkeypatch.setattr(sys, "argv", ["farm", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            command()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Said(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +77,14 @@ def tool() -> Callable[[str], str]:
         pytest.skip(reason)
 
     return find
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    """A real Redis server, shared by the tests of one process; each test has keys of its own."""
+    with choose_server(None) as running:
+        assert isinstance(running, EmbeddedServer)
+        yield running
 
 
 @pytest.fixture(scope="session")

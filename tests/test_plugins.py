@@ -39,7 +39,7 @@ def test_an_installed_entry_point_is_found(installed: None) -> None:
     ("name", "said"),
     [
         ("torn", "entry point 'torn' failed: no module named gone"),
-        ("lfj", r"unknown 'lfj' \(did you mean ljf\?\); allowed: fifo, ljf, mine, torn, or module"),
+        ("lfj", r"unknown 'lfj'; did you mean ljf\? allowed: fifo, ljf, mine, torn, or module"),
         ("os.path:nothing", "cannot load 'os.path:nothing': AttributeError"),
         ("no.such.module:key", "cannot load 'no.such.module:key': ModuleNotFoundError"),
         ("os:sep", "'os:sep' is a str, not a function"),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.errors import StateError
-from farm.forecasts.dispatch.state_file import parse_state, read_state
+from farm.forecasts.dispatch.state_file import parse_state
 
 GOOD = {
     "builders": [
@@ -114,18 +114,6 @@ def test_not_a_state(text, message):
     """Text that is not such a document is refused with its place."""
     with pytest.raises(StateError, match=message):
         parse_state(text, "x")
-
-
-def test_unreadable_files(tmp_path):
-    """A file that is absent, a folder or not text is refused by its name."""
-    with pytest.raises(StateError, match=r"nowhere.json: cannot be read: No such file"):
-        read_state(tmp_path / "nowhere.json")
-    with pytest.raises(StateError, match="cannot be read"):
-        read_state(tmp_path)
-    binary = tmp_path / "b.json"
-    binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StateError, match="not UTF-8"):
-        read_state(binary)
 
 
 anything = st.recursive(

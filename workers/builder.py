@@ -10,8 +10,9 @@ from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
-from workers.burn.builder_burns import BuilderBurns, Burner, Burnt
+from workers.burn.builder_burns import BuilderBurns, Burnt
 from workers.burn.burners import MODES as BURNING_MODES
+from workers.burn.burners import Burners
 
 
 class PlayedBuilder(EmulatedBuilder):
@@ -22,13 +23,13 @@ class PlayedBuilder(EmulatedBuilder):
         play: Play,
         agenda: Agenda,
         report: Callable[[BuilderEvent], None],
-        burner: Burner | None = None,
+        burners: Burners | None = None,
         metrics: HostMetrics | None = None,
     ) -> None:
         super().__init__(play, FarmAgenda(agenda, play.speed), report)
         self._turn = agenda.turn
         self._metrics = metrics or HostMetrics()
-        self._burns = BuilderBurns(burner, play.builder, play.speed) if burner else None
+        self._burns = BuilderBurns(burners, play.builder, play.speed) if burners else None
         self.boot()
 
     def vanish(self) -> None:
@@ -50,10 +51,10 @@ class PlayedBuilder(EmulatedBuilder):
             self._share(command, self._burns.endless)
 
     def _burned(self, command: StartJob, burnt: Burnt) -> None:
-        """A burning attempt has ended; told by the burner's thread."""
+        """A burning attempt has ended; called by the burner's thread."""
         with self._turn():
             if self.attempts.get(command.job.id) is not command:
-                return  # cancelled, or gone, meanwhile
+                return  # cancelled, or gone, in the meantime
             if burnt.error is None:
                 self._metrics.burnt(burnt.mode, burnt.taken, burnt.work, burnt.cpu)
             failed = burnt.error is not None or command.job.fails

@@ -4,41 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import statistics
 from collections.abc import Callable
-from contextlib import ExitStack
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from farm.cli.burning import burn_settings
-from farm.cli.calibration_check import Check, check_burning, check_table
-from farm.cli.calibration_figure import calibration_html, calibration_svg
-from farm.cli.calibration_report import as_data, show_calibration, title_of
-from farm.cli.options import AsJson, Quiet
-from farm.cli.showing import FarmConsole
+from farm.app.calibration import Plan, Timing, calibration, processor_name
+from farm.app.calibration_check import Check, check_burning, check_table
+from farm.app.work_rates import burn_settings
+from farm.cli.display.calibration_tables import as_data, show_calibration, title_of
 from farm.core.errors import InputError
+from farm.results.figures.calibration import calibration_html, calibration_svg
 from farm.scenario import load_scenario
-from farm.scenario.calibration import Calibration, Machine, Measurement, Read, read_calibration
+from farm.scenario.calibration import Calibration, Read, read_calibration
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import AsJson, Quiet
 from farm.units import format_duration, parse_duration
-from workers.burn.calibration import (
-    Plan,
-    Timing,
-    measure,
-    never_falling,
-    quiet_times,
-    slowdowns,
-    work_rates,
-)
-from workers.burn.limits import usable_cores
 
 
 class ReferenceJob(StrEnum):
@@ -67,7 +54,7 @@ def calibrate(
     threads: Annotated[int, typer.Option(help="Of each heavy job.", min=1, max=256)] = 4,
     cores: Annotated[
         int | None,
-        typer.Option(help="As on a builder with so many; absent: all there are.", min=1),
+        typer.Option(help="As on a builder with this many; absent: all there are.", min=1),
     ] = None,
     alone: Annotated[
         str, typer.Option(help="How long the reference job takes alone, about.")
@@ -98,7 +85,7 @@ def calibrate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure this machine's slowdown under co-scheduled load: a table that a scenario can use.
+    """Measure this machine's slowdown under co-scheduled load, for scenarios.
 
     A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Use the
     saved file as contention: {calibration: FILE} in a pool. Needs a machine that is otherwise idle.
@@ -127,7 +114,7 @@ def calibrate(
         return
     show_calibration(found, check, quiet=quiet)
     console = FarmConsole()
-    if table is not None and found.machine.processor not in ("", _processor()):
+    if table is not None and found.machine.processor not in ("", processor_name()):
         other = found.machine.processor
         console.print(f"Measured on another machine: {other}.", style="yellow", soft_wrap=True)
     if output is not None:
@@ -160,52 +147,8 @@ def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Chec
 
 
 def _measured(plan: Plan, *, silent: bool) -> Calibration:
-    with ExitStack() as stack:
-        heard = None if silent else stack.enter_context(_Ticker(plan))
-        rates = work_rates(burn_settings())
-        timings = measure(msgspec.structs.replace(plan, rates=rates), heard or (lambda _: None))
-    times = quiet_times(timings)
-    factors = slowdowns(times)
-    return Calibration(
-        slowdown=tuple(never_falling(factors)),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=_machine(timings),
-        reference=plan.reference,
-        threads=plan.threads,
-        cores=plan.cores or 0,
-        repeats=max(timing.round for timing in timings) + 1,
-        rates={name: float(f"{rates[name]:.5g}") for name in sorted(rates)},
-        measurements=tuple(
-            Measurement(
-                heavy=heavy,
-                median_s=round(statistics.median(seconds), 6),
-                spread_s=(round(min(seconds), 6), round(max(seconds), 6)),
-                slowdown=round(factor, 4),
-                times_s=tuple(round(one, 6) for one in seconds),
-            )
-            for (heavy, seconds), factor in zip(times.items(), factors, strict=True)
-        ),
-    )
-
-
-def _machine(timings: list[Timing]) -> Machine:
-    return Machine(
-        processor=_processor(),
-        cores=os.cpu_count() or 1,
-        usable_cores=usable_cores(),
-        system=f"{platform.system()} {platform.release()}",
-        python=platform.python_version(),
-        busy_with_others=round(statistics.median(one.others for one in timings), 2),
-    )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    with nullcontext() if silent else _Ticker(plan) as on_timing:
+        return calibration(plan, on_timing)
 
 
 def _seconds(text: str, option: str, *, least: float = 1e-3) -> float:

@@ -12,9 +12,8 @@ import msgspec
 import typer
 from rich.console import Console
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis
-from farm.cli.estimate_tables import explanation, queue_table
-from farm.cli.farm_source import view_from
+from farm.app.snapshots import view_from
+from farm.cli.display.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError
 from farm.core.model import Platform
 from farm.forecasts.dispatch import (
@@ -27,6 +26,7 @@ from farm.forecasts.dispatch import (
     estimate_dispatch,
     estimate_queue,
 )
+from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 
 class RuleSet(StrEnum):
@@ -64,10 +64,10 @@ def estimate(
         int, typer.Option(min=0, help="Rows of the table, or jobs explained; 0: all of them.")
     ] = 50,
 ) -> None:
-    """Estimate when waiting jobs will be dispatched: time to next builder + lead time.
+    """Estimate when waiting jobs will be dispatched.
 
-    The state is a JSON file of builders and jobs, such as farm snapshot prints; a live farm is
-    asked for its own.
+    Each estimate is time to next builder + lead time. The state is a JSON file of builders and
+    jobs, such as farm snapshot prints; a live farm is asked for its own.
     """
     view = view_from(state, redis, folder)
     chosen = RULES[rules.value]

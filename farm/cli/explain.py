@@ -9,20 +9,18 @@ import msgspec
 import typer
 from rich.text import Text
 
-from farm.assembly import make_scheduler
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
-from farm.cli.jobs import known_of, tried
-from farm.cli.options import AsJson
-from farm.cli.pools import hints_for
-from farm.cli.showing import Column, FarmConsole, listing, many, plain
+from farm.app.farm_place import reach
+from farm.app.jobs.lookup import known_of
+from farm.app.jobs.stories import tried
+from farm.app.pool_troubles import hints_for
+from farm.app.recorded_decisions import decisions_on
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
-from farm.core.events import JobsSubmitted
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
-from farm.results.log.reader import read_log
-from farm.scenario import load_scenario
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration
 
 
@@ -37,7 +35,7 @@ def explain(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a dispatch: who competed, on which key, and which builders were free.
+    """Explain a dispatch: who competed, on which key, which builders were free.
 
     Of a live job that waits: why. The decisions of a recorded run are made again: its log is
     replayed through a scheduler.
@@ -45,7 +43,7 @@ def explain(
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)
         return
-    found = _recorded(Path(what), job)
+    found = decisions_on(Path(what), job)
     if as_json:
         typer.echo(msgspec.json.encode([msgspec.to_builtins(one) for one in found]).decode())
         return
@@ -100,32 +98,6 @@ def _said(found: KnownJob, answer: Answer | None) -> str:
     when = format_duration(round(found.finished_at))
     why = f" ({found.reason})" if found.reason else ""
     return f"{name} {found.outcome} at {when}{why}; {rest}".rstrip("; ")
-
-
-def _recorded(run: Path, job: str) -> list[Decision]:
-    """Replay the log up to the job's end; return the decisions on all its attempts."""
-    for name in ("scenario.yaml", "events.jsonl"):
-        if not (run / name).exists():
-            raise InputError(f"{run}: found no {name}; allowed: a run directory (farm run --out)")
-    scheduler = make_scheduler(load_scenario(run / "scenario.yaml"), explain_last=1_000_000)
-    decisions: list[Decision] = []
-    known = False
-    for entry in read_log(run / "events.jsonl"):
-        event = entry.event
-        if isinstance(event, JobsSubmitted):
-            known = known or any(one.id == job for one in event.jobs)
-        scheduler.handle(event)
-        if known:
-            decision = scheduler.dispatcher.decisions.get(job)
-            if decision is not None and (not decisions or decisions[-1] is not decision):
-                decisions.append(decision)
-            if job not in scheduler.jobs:
-                break
-    if not known:
-        raise InputError(f"{run}: job {job!r} is not in this run")
-    if not decisions:
-        raise InputError(f"{run}: job {job!r} was never dispatched")
-    return decisions
 
 
 def _show(decision: Decision) -> None:

@@ -12,11 +12,11 @@ from typing import Annotated, TextIO
 import typer
 from rich.console import Console
 
-from farm.cli.backfilling import Place, write_blocks, write_text
-from farm.cli.options import Quiet
+from farm.app.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
+from farm.terminal.options import Quiet
 from farm.units import parse_duration
 
 OPENMETRICS = "openmetrics"
@@ -58,10 +58,11 @@ def export(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a finished run as csv, swf, batsim, or openmetrics for back-filling into Prometheus.
+    """Write a finished run as csv, swf, batsim or openmetrics.
 
-    A back-filled run has the label instance=<the run directory's name>, and is looked at in the
-    same dashboards as the live farm (docs/metrics.md).
+    OpenMetrics are for back-filling into Prometheus. A back-filled run has the label
+    instance=<the run directory's name>, and is looked at in the same dashboards as the live farm
+    (docs/metrics.md).
     """  # fmt: skip
     _check(wanted, out, into)
     found = load_run(run)

@@ -1,4 +1,4 @@
-"""The command ``farm``: one module a command family, and one place where mistakes are told.
+"""The command ``farm``: which commands there are. Each is imported when it is used, and not before.
 
 Exit codes: 0 done; 1 the run ended but something failed; 2 bad input, one clear message;
 130 interrupted.
@@ -8,45 +8,98 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
-from rich.text import Text
-from typer.core import TyperGroup
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
-from farm.cli import (
-    audit,
-    builders,
-    calibrate,
-    compare,
-    estimate,
-    explain,
-    export,
-    jobs,
-    load,
-    plan,
-    pools,
-    risk,
-    run,
-    scenarios,
-    scheduler,
-    score,
-    second_thoughts,
-    simulate,
-    snapshot,
-    status,
-    submit,
-    traces,
-    up,
-    whatif,
-)
-from farm.cli.showing import FarmConsole, message
-from farm.core.errors import FarmError
+import farm
+from farm.terminal.error_messages import with_error_messages
+
+#: by panel of the help: each command with its help in one line; see ``LazyCommand`` for the third
+COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Runs": (
+        ("run", "Run a scenario on a live farm: real server, real Celery builders, real time."),
+        ("simulate", "Run a scenario in virtual time and print its summary."),
+        ("compare", "Compare runs with the first: what differs, and whether that is noise."),
+        (
+            "audit",
+            "Check a recorded run: its event log makes sense, and replays the same.",
+        ),
+        ("examples", "List the packaged examples, which every command takes by name."),
+    ),
+    "A farm that stays up": (
+        ("up", "Start a farm that stays up: server, scheduler, provisioner, builder hosts."),
+        ("down", "End the farm that farm up started; running jobs end first."),
+        ("status", "Show a live farm: queues, builders by state, pools, throughput."),
+        ("submit", "Submit work to a live farm."),
+        ("jobs", "List the jobs of a live farm."),
+        ("job", "Tell a job's story: where it is, why it waits, what became of it."),
+        ("cancel", "Cancel jobs of a live farm."),
+        ("retry", "Run ended jobs again, each as a new job."),
+        (
+            "builders",
+            "List builders: those that are there, that boot, and that were lost recently.",
+        ),
+        ("drain", "Let builders finish what they run and take no more, until undrained."),
+        ("undrain", "Let drained and failed builders take jobs again.", "drain"),
+        ("pools", "List pools: what they need, what is wanted, what is there, and why."),
+        ("explain", "Explain a dispatch: who competed, on which key, which builders were free."),
+        ("snapshot", "Write a live farm as it stands, for farm estimate and farm whatif."),
+        ("scheduler", "Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C."),
+        ("load", "Hand in a scenario's jobs at their farm times, until they end or Ctrl-C."),
+    ),
+    "Tools": (
+        ("estimate", "Estimate when waiting jobs will be dispatched."),
+        ("whatif", "Simulate a farm on from where it stands, with and without a change."),
+        ("plan", "Find the smallest pools with which a scenario meets an objective."),
+        ("score", "Compare a run's dispatch estimates with the dispatches that followed."),
+        ("risk", "Print the slowdown to expect on a builder that is filled at random."),
+        ("calibrate", "Measure this machine's slowdown under co-scheduled load, for scenarios."),
+        ("import", "Read a trace and write it as csv, which scenarios take.", "import_trace"),
+        ("export", "Write a finished run as csv, swf, batsim or openmetrics."),
+        ("schema", "Print the JSON Schema of a scenario file, for editors and checkers."),
+    ),
+}
+
+
+class LazyCommand(TyperCommand):
+    """A command that is imported when it is used: the function of its name in farm/cli/MODULE.py.
+
+    ``module`` is its name unless the table says otherwise; ``import`` cannot name a function, so
+    that one is named as its module.
+    """
+
+    def __init__(self, panel: str, name: str, help_line: str, module: str = "") -> None:
+        super().__init__(name, help=help_line, rich_help_panel=panel)
+        self._module = module or name
+
+    def load(self) -> Any:
+        """Return the command itself."""
+        module = import_module(f"farm.cli.{self._module}")
+        function = getattr(module, self.name or "", None) or getattr(module, self._module)
+        only = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        only.command(name=self.name)(function)
+        return typer.main.get_command(only)
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Return a context of the command itself: that is what runs, and shows its help."""
+        return self.load().make_context(*args, **extra)
 
 
 class Commands(TyperGroup):
     """The commands; a reader of their output that goes away is no mistake of theirs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for panel, rows in COMMANDS.items():
+            self.commands.update({row[0]: LazyCommand(panel, *row) for row in rows})
+
+    def list_commands(self, _: Any) -> list[str]:
+        """Return the commands' names, in the order of the table."""
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         """Run one of them."""
@@ -64,70 +117,34 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="farm",
     cls=Commands,
-    help="An emulated build farm that really runs, and the same farm in virtual time.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_RUNS, _TOOLS, _FARM = "Runs", "Tools", "A farm that stays up"
 
-app.command(rich_help_panel=_RUNS)(run.run)
-app.command(rich_help_panel=_RUNS)(simulate.simulate)
-app.command(rich_help_panel=_RUNS)(compare.compare)
-app.command(rich_help_panel=_RUNS)(audit.audit)
-app.command(rich_help_panel=_FARM)(up.up)
-app.command(rich_help_panel=_FARM)(up.down)
-app.command(rich_help_panel=_FARM)(status.status)
-app.command(rich_help_panel=_FARM)(submit.submit)
-app.command(rich_help_panel=_FARM)(jobs.jobs)
-app.command(rich_help_panel=_FARM)(jobs.job)
-app.command(rich_help_panel=_FARM)(second_thoughts.cancel)
-app.command(rich_help_panel=_FARM)(second_thoughts.retry)
-app.command(rich_help_panel=_FARM)(builders.builders)
-app.command(rich_help_panel=_FARM)(builders.drain)
-app.command(rich_help_panel=_FARM)(builders.undrain)
-app.command(rich_help_panel=_FARM)(pools.pools)
-app.command(rich_help_panel=_FARM)(explain.explain)
-app.command(rich_help_panel=_FARM)(snapshot.snapshot)
-app.command(rich_help_panel=_TOOLS)(estimate.estimate)
-app.command(rich_help_panel=_TOOLS)(whatif.whatif)
-app.command(rich_help_panel=_TOOLS)(plan.plan)
-app.command(rich_help_panel=_TOOLS)(score.score)
-app.command(rich_help_panel=_TOOLS)(risk.risk)
-app.command(rich_help_panel=_TOOLS)(calibrate.calibrate)
-app.command(name="import", rich_help_panel=_TOOLS)(traces.import_trace)
-app.command(rich_help_panel=_TOOLS)(export.export)
-app.command(rich_help_panel=_TOOLS)(scenarios.schema)
-app.command(rich_help_panel=_FARM)(scheduler.scheduler)
-app.command(rich_help_panel=_FARM)(load.load)
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"farm {farm.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """An emulated build farm that really runs, and the same farm in virtual time."""
 
 
 def main() -> None:
     """Run the command line ``farm``."""
-    told(app)
-
-
-def told(command: Callable[[], object]) -> None:
-    """Run a command line; a user's mistake gets one message and exit code 2, no traceback."""
-    try:
-        command()
-    except FarmError as error:
-        _tell(str(error))
-        sys.exit(error.exit_code)
-    except OSError as error:
-        # a folder that may not be written to, a full disk; who foresees it says more
-        where = "" if error.filename is None else f"{error.filename}: "
-        _tell(f"{where}{error.strerror or error}")
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def _tell(what: str) -> None:
-    words = Text.assemble(("error: ", "bold red"), message(what))
-    FarmConsole(stderr=True).print(words, soft_wrap=True)
+    with_error_messages(app)
 
 
 if __name__ == "__main__":

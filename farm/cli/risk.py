@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from farm.cli.risk_figure import risk_html, risk_svg, text_plot
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
+from farm.results.figures.risk import risk_html, risk_svg, text_plot
 
 Lines = dict[float, list[float]]
 
@@ -41,7 +41,7 @@ def risk(
         bool, typer.Option("--quiet", help="Print the table without the plot.")
     ] = False,
 ) -> None:
-    """Print the slowdown to expect on a builder whose slots are filled at random.
+    """Print the slowdown to expect on a builder that is filled at random.
 
     f(n, p) = Σ x_k · C(n,k) · p^k · (1-p)^(n-k), k = 0 … n: with n slots and a share p of heavy
     jobs, where x_k is the slowdown with k of them on the builder.

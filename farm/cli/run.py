@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from farm.assembly import complaints, make_scheduler, pool_specs
-from farm.cli.burning import rates_for
-from farm.cli.estimating import Estimating
-from farm.cli.metering import Metering
-from farm.cli.options import (
+from farm.app.live_run import live_run
+from farm.cli.display.run_progress import RunDisplay
+from farm.cli.display.run_summary import exit_code, show, suggest, this_command
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
+from farm.scenario import load_scenario
+from farm.terminal.options import (
     AsJson,
     LearnFrom,
     MetricsAddress,
@@ -26,24 +25,6 @@ from farm.cli.options import (
     ScenarioFile,
     learning,
 )
-from farm.cli.provisioning import algorithms_of
-from farm.cli.recording import Recording, exit_code, show, suggest, this_command
-from farm.cli.run_display import RunDisplay
-from farm.core.errors import InputError
-from farm.core.model import Job
-from farm.live.hosts.processes import HostProcesses
-from farm.live.hosts.registry import Patience
-from farm.live.operating.control_plane import Desk
-from farm.live.run import LiveOptions, run_live
-from farm.live.world import LiveWorld
-from farm.metrics.exporter import LOOPBACK, MetricsPlace
-from farm.scenario import Scenario, load_scenario
-from farm.sim.simulation import together
-from farm.units import parse_duration
-from farm.workload import batches, build_jobs
-from provisioner.embedded import EmbeddedProvisioner
-
-Batch = tuple[float, tuple[Job, ...]]
 
 
 def run(
@@ -72,86 +53,28 @@ def run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario on a live farm: a real server, real Celery builders, real time.
+    """Run a scenario on a live farm: real server, real Celery builders, real time.
 
     Ctrl-C stops the load and lets running jobs end; twice ends them at once. Either way the run
     is reported.
     """
-    overrides = [
-        *(sets or ()),
-        *learning(learn_from),
-        *([] if speed is None else [f"live.speed={speed}"]),
-    ]
+    overrides = [*(sets or ()), *learning(learn_from)]
+    overrides += [] if speed is None else [f"live.speed={speed}"]
     wanted = load_scenario(scenario, overrides)
-    estimating = Estimating(wanted, live=True)
-    scheduler = make_scheduler(wanted, explain_last=1000, estimator=estimating.estimator)
-    pools = pool_specs(wanted)
-    load = _until(batches(build_jobs(wanted)), duration)
-    desk = Desk(scheduler, pools, scenario=wanted.model_dump(mode="json", exclude_none=True))
-    provisioner = EmbeddedProvisioner(desk, algorithms_of(wanted))
-    place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
-    metering = Metering(scheduler, pools, wanted.live.speed, place)
-    recording = Recording(wanted, "live", out)
-
-    def up(world: LiveWorld, hosts: HostProcesses) -> None:
-        provisioner.meet(world, hosts)
-        metering.meet(world, hosts)
-
-    def tick(world: LiveWorld) -> None:
-        provisioner.tick(world)
-        recording.flush()
-
     display = None if quiet or as_json else RunDisplay()
-    try:
-        with metering, display or nullcontext():
-            metering.lead(in_charge=True)
-            ended = run_live(
-                scheduler,
-                pools,
-                load,
-                _options(wanted, redis, place),
-                observe=together([*recording.observers, desk.observe, *metering.observers]),
-                progress=metering.progress(display.show if display else None),
-                on_up=up,
-                on_tick=tick,
-                around=lambda world: estimating.around_live(world, scheduler),
-                meter=metering.metrics,
-            )
-    finally:
-        recording.abandon()
-    summary = recording.finish(
-        ended.engine,
-        state="interrupted" if ended.interrupted else "finished",
-        warnings=complaints(scheduler),
-    )
-    show(summary, as_json=as_json)
+    with display or nullcontext():
+        result = live_run(
+            wanted,
+            out=out,
+            redis=redis,
+            duration=duration,
+            metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
+            show=display.show if display else None,
+        )
+    show(result, as_json=as_json)
     if not (quiet or as_json):
-        _what_next(scenario, recording.path)
-    raise typer.Exit(130 if ended.interrupted else exit_code(summary))
-
-
-def _options(scenario: Scenario, redis: str | None, metrics: MetricsPlace) -> LiveOptions:
-    live = scenario.live
-    return LiveOptions(
-        speed=live.speed,
-        redis_url=redis,
-        hosts=live.hosts,
-        work_rates=rates_for(scenario),
-        patience=Patience(silence=live.lost_after),
-        beat_interval=live.heartbeat,
-        metrics_address=metrics.address,
-        metrics_targets=metrics.targets,
-    )
-
-
-def _until(load: Iterator[Batch], duration: str | None) -> Iterable[Batch]:
-    if duration is None:
-        return load
-    try:
-        end = parse_duration(duration)
-    except ValueError as error:
-        raise InputError(f"--duration: {error}") from None
-    return takewhile(lambda batch: batch[0] < end, load)
+        _what_next(scenario, out)
+    raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))
 
 
 def _what_next(scenario: Path, out: Path | None) -> None:

@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from farm.cli.line_figure import write_figures
-from farm.cli.options import AsJson
 from farm.core.errors import InputError
+from farm.results.figures.lines import write_figures
 from farm.results.run_directory import load_run
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
+from farm.terminal.options import AsJson
 from farm.units import format_duration
 
 
@@ -28,7 +28,7 @@ def score(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every dispatch estimate that a run gave with the dispatch that followed.
+    """Compare a run's dispatch estimates with the dispatches that followed.
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than told.
     """

@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from farm.assembly import complaints, make_scheduler
-from farm.cli.estimating import Estimating
-from farm.cli.options import (
+from farm.app.simulated_run import simulated_run
+from farm.cli.display.run_summary import exit_code, show
+from farm.core.commands import Command
+from farm.core.driver import Observer
+from farm.core.events import Event
+from farm.scenario import load_scenario
+from farm.terminal.options import (
     AsJson,
     LearnFrom,
     Out,
@@ -22,13 +26,6 @@ from farm.cli.options import (
     ScenarioFile,
     learning,
 )
-from farm.cli.provisioning import algorithms_of
-from farm.cli.recording import Recording, exit_code, show
-from farm.core.commands import Command
-from farm.core.driver import Observer
-from farm.core.events import Event
-from farm.scenario import load_scenario
-from farm.sim.simulation import Simulation
 from farm.units import format_duration
 
 
@@ -45,25 +42,11 @@ def simulate(
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
-    estimating = Estimating(wanted, live=False)
-    simulation = Simulation(
-        wanted,
-        scheduler=make_scheduler(wanted, estimator=estimating.estimator),
-        algorithms=algorithms_of(wanted),
-        around=estimating.around,
-    )
-    recording = Recording(wanted, "simulated", out)
-    try:
-        with ExitStack() as stack:
-            observers = list(recording.observers)
-            if not quiet and not as_json and sys.stderr.isatty():
-                observers.append(stack.enter_context(_Ticker()))
-            simulation.play(observers)
-    finally:
-        recording.abandon()
-    summary = recording.finish("reference", warnings=complaints(simulation.scheduler))
-    show(summary, as_json=as_json)
-    raise typer.Exit(exit_code(summary))
+    silent = quiet or as_json or not sys.stderr.isatty()
+    with nullcontext() if silent else _Ticker() as ticker:
+        result = simulated_run(wanted, out=out, observers=[ticker] if ticker else ())
+    show(result, as_json=as_json)
+    raise typer.Exit(exit_code(result.kept.summary))
 
 
 class _Ticker:
@@ -95,4 +78,6 @@ class _Ticker:
         if now >= self._next:
             self._next = now + 0.2
             at = format_duration(event.at)
-            self._progress.update(self._task, description=f"farm time {at}, {self._events:,} facts")
+            self._progress.update(
+                self._task, description=f"farm time {at}, {self._events:,} events"
+            )

@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis
-from farm.cli.farm_source import image_from, state_document, write_json
+from farm.app.snapshots import image_from, state_document, write_json
 from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 
 def snapshot(
@@ -24,7 +24,7 @@ def snapshot(
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
-    """Write a live farm as it stands: farm estimate and farm whatif read it back.
+    """Write a live farm as it stands, for farm estimate and farm whatif.
 
     The whole snapshot has jobs, builders, fair-share trees, the scenario, and what was learned
     about run times. The scheduler makes it in one pass and goes on.

@@ -12,12 +12,12 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, read_place
-from farm.cli.options import AsJson
-from farm.cli.showing import Column, FarmConsole, counted, listing, many, story
+from farm.app.farm_place import reach, read_place
 from farm.live.operating.operator import FRESH, Operator
 from farm.live.redis.connection import LOST_CONNECTION
 from farm.live.wire.pool_report import FarmStatus, PoolReport
+from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration
 
 POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))

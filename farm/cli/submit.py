@@ -9,10 +9,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattended
-from farm.cli.handing_in import Submission
-from farm.cli.job_lines import parse_lines, parse_platform, standard_input
-from farm.cli.job_sources import (
+from farm.app.farm_place import reach, warn_if_unattended
+from farm.app.jobs.json_lines import parse_lines, parse_platform, standard_input
+from farm.app.jobs.sources import (
     copies,
     described,
     made_up,
@@ -22,10 +21,11 @@ from farm.cli.job_sources import (
     runnable,
     sound,
 )
-from farm.cli.options import AsJson, Quiet
-from farm.cli.showing import FarmConsole, many
+from farm.app.jobs.submission import Submission
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.workload.traces import FORMATS
 
 #: options that mean one kind of source only
@@ -52,7 +52,7 @@ def submit(
     job_id: Annotated[
         str | None, typer.Option("--id", help="One job: its id; absent: one is made up.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="So many such jobs (ids get a number).")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="How many such jobs (ids get a number).")] = 1,
     platform: Annotated[
         str | None,
         typer.Option(help="Such as amd64/virtual or any/native; absent: the only pool's."),
@@ -74,7 +74,9 @@ def submit(
     trace_format: Annotated[
         str | None, typer.Option("--format", help=f"Of a trace: {', '.join(FORMATS)}.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only a trace's first so many.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Only this many jobs of a trace, the first ones.")
+    ] = None,
     pace: Annotated[
         float | None,
         typer.Option(

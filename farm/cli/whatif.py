@@ -9,22 +9,17 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from farm.cli.connection import DEFAULT_DIR, Dir, Redis
-from farm.cli.farm_source import image_from
-from farm.cli.options import AsJson, Overrides
-from farm.core.errors import InputError, StateError
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.app.snapshots import image_from
+from farm.app.what_if import roll_out, scenario_of
+from farm.core.errors import InputError
 from farm.live.operating.farm_image import FarmImage
-from farm.scenario import Scenario, parse_scenario
-from farm.scenario.document import parse_document
-from farm.scenario.overrides import apply_override
 from farm.sim.rollouts.draws import Floats
-from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
+from farm.sim.rollouts.rollout import Rollouts
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
 from farm.units import format_duration
 
 
@@ -50,20 +45,21 @@ def whatif(
     limit: Annotated[int, typer.Option(min=0, help="How many of the slowest jobs; 0: all.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Roll the farm out from where it stands, and say when each waiting job will be dispatched.
+    """Simulate a farm on from where it stands, with and without a change.
 
-    Every rollout draws run times from what the runtime estimator has seen. With --set, the change
-    is rolled out too, with the same luck for each job, and shown beside it.
+    Says when each waiting job will be dispatched. Every rollout draws run times from what the
+    runtime estimator has seen. With --set, the change is rolled out too, with the same luck for
+    each job, and shown beside it.
     """
     image = image_from(source, redis, folder)
     if not image.snapshot.waiting:
         raise InputError("no job waits: there is nothing to roll out")
     before = scenario_of(image, ())
-    now = _roll(image, before, before, count, seed, arrivals=arrivals)
+    now = roll_out(image, before, before, count, seed, arrivals=arrivals)
     then = None
     if sets:
         after = scenario_of(image, sets)
-        then = _roll(image, before, after, count, seed, arrivals=arrivals)
+        then = roll_out(image, before, after, count, seed, arrivals=arrivals)
     report = _Report(image, now, then)
     if as_json:
         typer.echo(msgspec.json.encode(report.as_json(count, sets or (), limit)).decode())
@@ -73,41 +69,6 @@ def whatif(
     console.print(report.slowest(limit))
     if any(pool.provisioner is not None for pool in before.pools):
         typer.echo("provisioned pools are rolled out with the builders that they have", err=True)
-
-
-def scenario_of(image: FarmImage, sets: Sequence[str]) -> Scenario:
-    """Return the image's scenario with changes; raises ScenarioError as ``load_scenario`` does."""
-    document = parse_document(yaml.safe_dump(image.scenario, sort_keys=False), "snapshot")
-    for text in sets:
-        apply_override(document, text)
-    return parse_scenario(document, source="snapshot")
-
-
-def _roll(
-    image: FarmImage,
-    before: Scenario,
-    after: Scenario,
-    count: int,
-    seed: int,
-    *,
-    arrivals: bool,
-) -> Rollouts:
-    name = after.scheduling.runtime_estimates
-    run_times = RuntimeDistribution(make_estimator(name))
-    if image.statistics is not None and image.statistics.get("estimator") == name:
-        try:
-            run_times.load(image.statistics)
-        except StateError as error:
-            raise StateError(f"snapshot: statistics: {error}") from None
-    fork = Fork(
-        snapshot=image.snapshot,
-        scenario=after,
-        run_times=run_times,
-        rekey=after.scheduling != before.scheduling,
-        arrivals=arrivals,
-        truthful=name == "oracle",
-    )
-    return rollouts(fork, count=count, seed=seed)
 
 
 class _Waits:

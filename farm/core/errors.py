@@ -12,6 +12,9 @@ FarmError                  anything this project raises on purpose
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class FarmError(Exception):
     """Anything this project raises on purpose; its text is one message for a person."""
@@ -49,3 +52,15 @@ class RunError(FarmError):
 
 class InvariantError(FarmError):
     """The farm's own state contradicts itself: a bug in this project, never the user's fault."""
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known word that the given one was probably meant to be."""
+    close = get_close_matches(word[:100], list(known), n=1, cutoff=cutoff)
+    return close[0] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``did you mean X? `` for a message that goes on with what is allowed, or nothing."""
+    near = nearest(word, known)
+    return f"did you mean {near}? " if near else ""

@@ -41,252 +41,192 @@ def _of(*metrics: Metric) -> dict[str, Metric]:
     return {metric.name: metric for metric in metrics}
 
 
+def _counter(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name, "counter", meaning, labels)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name, "gauge", meaning, labels)
+
+
+def _times(name: str, meaning: str, *labels: str) -> Metric:
+    """Return a histogram of spans of farm time."""
+    return Metric(name, "histogram", meaning, labels, SECOND_TO_DAY)
+
+
+def _real_times(name: str, meaning: str) -> Metric:
+    """Return a histogram of spans of real time."""
+    return Metric(name, "histogram", meaning, (), MICROSECONDS)
+
+
 JOBS = _of(
-    Metric(
-        "farm_jobs_submitted_total", "counter", "Jobs handed in, by what they need.", ("platform",)
-    ),
-    Metric("farm_jobs_total", "counter", "Jobs that ended, by how.", ("outcome",)),
-    Metric("farm_jobs_dispatched_total", "counter", "Jobs given to a slot.", ("platform",)),
-    Metric("farm_attempts_total", "counter", "Attempts that ended, by how.", ("result",)),
-    Metric("farm_queue_depth", "gauge", "Jobs that wait.", ("platform",)),
-    Metric(
+    _counter("farm_jobs_submitted_total", "Jobs handed in, by what they need.", "platform"),
+    _counter("farm_jobs_total", "Jobs that ended, by how.", "outcome"),
+    _counter("farm_jobs_dispatched_total", "Jobs given to a slot.", "platform"),
+    _counter("farm_attempts_total", "Attempts that ended, by how.", "result"),
+    _gauge("farm_queue_depth", "Jobs that wait.", "platform"),
+    _gauge(
         "farm_queue_oldest_wait_seconds",
-        "gauge",
         "How long the oldest waiting job has waited; 0 for an empty queue.",
-        ("platform",),
+        "platform",
     ),
-    Metric("farm_jobs_running", "gauge", "Jobs on a builder.", ("pool",)),
-    Metric(
-        "farm_job_waiting_seconds",
-        "histogram",
-        "Arrival to start, of jobs that ran to their end.",
-        buckets=SECOND_TO_DAY,
-    ),
-    Metric(
-        "farm_job_service_seconds",
-        "histogram",
-        "Start to finish, of jobs that ran to their end.",
-        buckets=SECOND_TO_DAY,
-    ),
-    Metric(
-        "farm_job_response_seconds",
-        "histogram",
-        "Arrival to finish, of jobs that ran to their end.",
-        buckets=SECOND_TO_DAY,
-    ),
-    Metric(
-        "farm_matrix_response_seconds",
-        "histogram",
-        "Release of a matrix to the end of its last job.",
-        buckets=SECOND_TO_DAY,
-    ),
-    Metric(
+    _gauge("farm_jobs_running", "Jobs on a builder.", "pool"),
+    _times("farm_job_waiting_seconds", "Arrival to start, of jobs that ran to their end."),
+    _times("farm_job_service_seconds", "Start to finish, of jobs that ran to their end."),
+    _times("farm_job_response_seconds", "Arrival to finish, of jobs that ran to their end."),
+    _times("farm_matrix_response_seconds", "Release of a matrix to the end of its last job."),
+    _gauge(
         "farm_dispatch_estimate_seconds",
-        "gauge",
         "Estimated time to dispatch: of the queue's head, of a job submitted now.",
-        ("platform", "position"),
+        "platform",
+        "position",
     ),
-    Metric(
+    _times(
         "farm_dispatch_estimate_error_seconds",
-        "histogram",
         "How far dispatch came from its estimate at submission: later, or earlier.",
-        ("direction",),
-        SECOND_TO_DAY,
+        "direction",
     ),
 )
 
 BUILDERS = _of(
-    Metric("farm_builders", "gauge", "Builders by what they do.", ("pool", "state")),
-    Metric("farm_slots", "gauge", "Slots of joined builders by what they do.", ("pool", "state")),
-    Metric("farm_builders_requested_total", "counter", "Builders asked for.", ("pool",)),
-    Metric("farm_builders_joined_total", "counter", "Builders that came up.", ("pool",)),
-    Metric(
+    _gauge("farm_builders", "Builders by what they do.", "pool", "state"),
+    _gauge("farm_slots", "Slots of joined builders by what they do.", "pool", "state"),
+    _counter("farm_builders_requested_total", "Builders asked for.", "pool"),
+    _counter("farm_builders_joined_total", "Builders that came up.", "pool"),
+    _counter(
         "farm_builders_ended_total",
-        "counter",
         "Builders that are gone: retired on purpose, or lost.",
-        ("pool", "end"),
+        "pool",
+        "end",
     ),
-    Metric(
-        "farm_builder_boot_seconds",
-        "histogram",
-        "Request of a builder to its joining.",
-        ("pool",),
-        SECOND_TO_DAY,
+    _times("farm_builder_boot_seconds", "Request of a builder to its joining.", "pool"),
+    _counter(
+        "farm_builder_seconds_total", "Time that builders were there: what a farm costs.", "pool"
     ),
-    Metric(
-        "farm_builder_seconds_total",
-        "counter",
-        "Time that builders were there: what a farm costs.",
-        ("pool",),
-    ),
-    Metric(
+    _gauge(
         "farm_contention_slowdown_ratio",
-        "gauge",
         "Service time taken per service time alone, mean of the last 100 jobs.",
-        ("pool",),
+        "pool",
     ),
-    Metric(
-        "farm_provisioner_desired_builders",
-        "gauge",
-        "Builders that the pool should have.",
-        ("pool",),
-    ),
+    _gauge("farm_provisioner_desired_builders", "Builders that the pool should have.", "pool"),
 )
 
 FAIRNESS = _of(
-    Metric(
-        "farm_share_slots",
-        "gauge",
-        "Slots that run jobs of a share (the first fair-share key).",
-        ("share",),
+    _gauge(
+        "farm_share_slots", "Slots that run jobs of a share (the first fair-share key).", "share"
     ),
-    Metric("farm_share_jobs_submitted_total", "counter", "Jobs handed in by a share.", ("share",)),
-    Metric(
-        "farm_share_slot_seconds_total",
-        "counter",
-        "Slot time that a share was given.",
-        ("share",),
-    ),
-    Metric(
+    _counter("farm_share_jobs_submitted_total", "Jobs handed in by a share.", "share"),
+    _counter("farm_share_slot_seconds_total", "Slot time that a share was given.", "share"),
+    _counter(
         "farm_sticky_dispatches_total",
-        "counter",
         "Jobs given to a slot that ran another before, by whether the invocation is the same "
         "down to this level (0: outermost).",
-        ("level", "result"),
+        "level",
+        "result",
     ),
 )
 
 SCHEDULER = _of(
-    Metric(
+    _real_times(
         "farm_scheduler_cycle_seconds",
-        "histogram",
         "Real time from taking reports in to having committed what they led to.",
-        buckets=MICROSECONDS,
     ),
-    Metric(
-        "farm_scheduler_commit_seconds",
-        "histogram",
-        "Real time of one transaction on the Redis server.",
-        buckets=MICROSECONDS,
+    _real_times(
+        "farm_scheduler_commit_seconds", "Real time of one transaction on the Redis server."
     ),
-    Metric(
+    _real_times(
         "farm_scheduler_aside_seconds",
-        "histogram",
         "Real time for which reports had to wait for something else: estimates, publications.",
-        buckets=MICROSECONDS,
     ),
-    Metric(
+    _gauge(
         "farm_scheduler_event_lag_seconds",
-        "gauge",
         "Real time that the report taken in last had lain in the inbox.",
     ),
-    Metric("farm_scheduler_events_total", "counter", "Facts taken in, by kind.", ("kind",)),
-    Metric(
+    _counter("farm_scheduler_events_total", "Events taken in, by kind.", "kind"),
+    _counter(
         "farm_scheduler_ignored_events_total",
-        "counter",
-        "Facts about something that was over: late or repeated reports.",
+        "Events about something that was over: late or repeated reports.",
     ),
-    Metric("farm_scheduler_leader", "gauge", "1: this scheduler is in charge of the farm."),
-    Metric(
+    _gauge("farm_scheduler_leader", "1: this scheduler is in charge of the farm."),
+    _gauge(
         "farm_scheduler_delay_seconds",
-        "gauge",
         "Largest delay so far from a job's intended arrival to its being taken in.",
     ),
-    Metric("farm_builder_hosts", "gauge", "Celery processes that play builders."),
-    Metric("farm_clock_seconds", "gauge", "Farm time."),
-    Metric("farm_clock_speed_ratio", "gauge", "Farm seconds in a real second."),
-    Metric("farm_build_info", "gauge", "Always 1; the version is its label.", ("version",)),
+    _gauge("farm_builder_hosts", "Celery processes that play builders."),
+    _gauge("farm_clock_seconds", "Farm time."),
+    _gauge("farm_clock_speed_ratio", "Farm seconds in a real second."),
+    _gauge("farm_build_info", "Always 1; the version is its label.", "version"),
 )
 
 REDIS = _of(
-    Metric("farm_redis_up", "gauge", "1: the farm's Redis server answers; 0: it does not."),
-    Metric("farm_redis_memory_bytes", "gauge", "Memory that the server uses."),
-    Metric(
+    _gauge("farm_redis_up", "1: the farm's Redis server answers; 0: it does not."),
+    _gauge("farm_redis_memory_bytes", "Memory that the server uses."),
+    _gauge(
         "farm_redis_memory_limit_bytes",
-        "gauge",
         "Memory that it may use: its maxmemory, else the machine's.",
     ),
-    Metric("farm_redis_clients", "gauge", "Connections to the server."),
-    Metric("farm_redis_keys", "gauge", "Keys of the farm's database."),
-    Metric("farm_redis_inbox_length", "gauge", "Reports that no scheduler has taken in yet."),
-    Metric("farm_redis_commands_total", "counter", "Commands that the server carried out."),
-    Metric("farm_redis_aof_bytes", "gauge", "Size of the append-only file; 0: there is none."),
-    Metric(
-        "farm_redis_persistence_ok",
-        "gauge",
-        "1: what was last written to disk went well; 0: it failed.",
+    _gauge("farm_redis_clients", "Connections to the server."),
+    _gauge("farm_redis_keys", "Keys of the farm's database."),
+    _gauge("farm_redis_inbox_length", "Reports that no scheduler has taken in yet."),
+    _counter("farm_redis_commands_total", "Commands that the server carried out."),
+    _gauge("farm_redis_aof_bytes", "Size of the append-only file; 0: there is none."),
+    _gauge(
+        "farm_redis_persistence_ok", "1: what was last written to disk went well; 0: it failed."
     ),
 )
 
 PROVISIONER = _of(
-    Metric(
+    _gauge(
         "farm_provisioner_actual_builders",
-        "gauge",
         "Builders that the backend has, by what they do.",
-        ("pool", "state"),
+        "pool",
+        "state",
     ),
-    Metric(
+    _counter(
         "farm_provisioner_actions_total",
-        "counter",
         "Builders requested and drained; those that a backend started, removed, failed to start.",
-        ("pool", "action"),
+        "pool",
+        "action",
     ),
-    Metric(
+    _real_times(
         "farm_provisioner_cycle_seconds",
-        "histogram",
         "Real time of one look at the farm, its plans and what followed.",
-        buckets=MICROSECONDS,
     ),
 )
 
 HOST = _of(
-    Metric("farm_host_builders", "gauge", "Builders that this process plays."),
-    Metric(
-        "farm_host_attempts",
-        "gauge",
-        "Attempts that this process holds, by the mode of their jobs.",
-        ("mode",),
+    _gauge("farm_host_builders", "Builders that this process plays."),
+    _gauge(
+        "farm_host_attempts", "Attempts that this process holds, by the mode of their jobs.", "mode"
     ),
-    Metric(
+    _counter(
         "farm_host_attempts_total",
-        "counter",
         "Attempts that ended here, by how; lost ones were dropped with their builder.",
-        ("result",),
+        "result",
     ),
-    Metric(
+    _real_times(
         "farm_host_agenda_lag_seconds",
-        "histogram",
         "Real time by which something that was due (the end of a job, a heartbeat) came late.",
-        buckets=MICROSECONDS,
     ),
-    Metric(
+    _gauge(
         "farm_host_reports_waiting",
-        "gauge",
         "Reports to the scheduler that are not on the farm's server yet.",
     ),
-    Metric(
+    _counter(
         "farm_host_send_failures_total",
-        "counter",
         "Tries to send reports that failed, because the server was away; they are repeated.",
     ),
-    Metric(
+    _counter(
         "farm_host_burning_seconds_total",
-        "counter",
         "Real time from start to end of burning jobs that ended by themselves, times threads.",
-        ("mode",),
+        "mode",
     ),
-    Metric(
+    _counter(
         "farm_host_burning_work_seconds_total",
-        "counter",
         "Real time that the work of these jobs takes idle cores, as calibrated, times threads.",
-        ("mode",),
+        "mode",
     ),
-    Metric(
-        "farm_host_burning_cpu_seconds_total",
-        "counter",
-        "Processor time that these jobs used.",
-        ("mode",),
-    ),
+    _counter("farm_host_burning_cpu_seconds_total", "Processor time that these jobs used.", "mode"),
 )
 
 #: what a scheduler exposes, and what is exported of a finished run

@@ -54,7 +54,7 @@ def _histogram(name: str, values: dict[Labels, Value]) -> Metric:
 
 
 class ReadingsCollector(Collector):
-    """Turns the newest readings into families. It only reads a frozen value: nobody waits."""
+    """Turns the newest readings into families; a frozen value, so no writer is held up."""
 
     def __init__(self, read: Callable[[], Readings]) -> None:
         self._read = read
@@ -80,7 +80,7 @@ class MetricsServer:
         read: returns the newest readings; called from the server's threads.
         port: 0 picks a free one (``port`` says which, once the block is entered).
         address: only this machine unless told otherwise.
-        target: the file that says so meanwhile.
+        target: the file that says so while it serves.
     """
 
     def __init__(

@@ -15,10 +15,9 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.metrics.close_look import CloseLook
 from farm.metrics.gauges import Gauges
-from farm.metrics.series import Labels, Readings, Series
+from farm.metrics.series import Labels, Readings, Series, build_info
 from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
-from farm.metrics.version import build_info
 
 #: real seconds between two publications, at least
 INTERVAL = 0.5
@@ -26,8 +25,8 @@ INTERVAL = 0.5
 CLOSE_INTERVAL = 5.0
 #: … and at least so many times what the last one took: it may cost the scheduler 2 %
 CLOSE_RATIO = 50.0
-#: beyond so many waiting jobs a look would take so long that its answer is an old one
-MOST_WAITING = 200_000
+#: with more waiting jobs than these a look would take so long that its answer is an old one
+MAX_WAITING = 200_000
 
 
 class FarmMetrics:
@@ -39,7 +38,7 @@ class FarmMetrics:
         desired: how many builders each fixed pool should have.
         pools: counters of these, and of what they build for, stand at 0 before anything happens,
             so that rates see the first burst.
-        in_steps: somebody calls ``step`` again and again, so what takes long need not be done at
+        in_steps: ``step`` is called again and again, so what takes long need not be done at
             once.
         monotonic: real seconds.
     """
@@ -77,16 +76,16 @@ class FarmMetrics:
         series.begin("farm_scheduler_aside_seconds")
         for pool in pools:
             self._tally.expect(pool)
-        self._readings: Readings = series.frozen()
+        self._readings: Readings = series.readings()
         self.adopt()
 
     def adopt(self) -> None:
-        """Get to know the builders that are there already (of a farm that goes on)."""
+        """Get to know the builders that are there already (of a farm that continues)."""
         for state in self._scheduler.builders.values():
             self._tally.adopt(state.builder, state.joined_at)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one fact and its orders, as the driver's observer."""
+        """Take in one event and its commands, as the driver's observer."""
         self._tally(event, commands)
 
     def readings(self) -> Readings:
@@ -116,7 +115,7 @@ class FarmMetrics:
         series.set("farm_builder_hosts", {(): float(hosts)})
         series.set("farm_scheduler_delay_seconds", {(): delay})
         series.set("farm_clock_seconds", {(): at})
-        self._readings = series.frozen()
+        self._readings = series.readings()
 
     # --- what the live world measures -------------------------------------------------------
 
@@ -129,17 +128,17 @@ class FarmMetrics:
         self._series.observe("farm_scheduler_commit_seconds", seconds)
 
     def lag(self, seconds: float) -> None:
-        """The report taken in last had lain in the inbox for so long (real seconds)."""
+        """The report taken in last had been in the inbox for this long (real seconds)."""
         self._series.set("farm_scheduler_event_lag_seconds", {(): max(0.0, seconds)})
 
     def aside(self, seconds: float) -> None:
-        """Something else than reports was seen to for so long (real seconds)."""
+        """Something other than reports took this long (real seconds)."""
         self._series.observe("farm_scheduler_aside_seconds", seconds)
 
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""
         self._series.set("farm_scheduler_leader", {(): float(in_charge)})
-        self._readings = self._series.frozen()
+        self._readings = self._series.readings()
 
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)
@@ -165,7 +164,7 @@ class FarmMetrics:
 
     def _begin_to_look(self, at: float) -> None:
         waiting = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
-        if waiting > MOST_WAITING:
+        if waiting > MAX_WAITING:
             self._gauges.show_nothing()
             self._tally.new_job_estimates = {}
             self._next_close_look = self._monotonic() + CLOSE_INTERVAL

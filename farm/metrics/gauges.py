@@ -59,7 +59,7 @@ class Gauges:
         self._series.set("farm_dispatch_estimate_seconds", estimates)
 
     def show_nothing(self) -> None:
-        """Nobody has looked: show no old values."""
+        """Show no old values: there was no new look."""
         self._series.set("farm_queue_oldest_wait_seconds", {})
         self._series.set("farm_dispatch_estimate_seconds", {})
 

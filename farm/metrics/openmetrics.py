@@ -116,8 +116,8 @@ def replay(
 ) -> float:
     """Play a recorded run through a fresh scheduler, handing on the metrics at every interval.
 
-    Readings at 0, interval, 2·interval … include every fact at or before that instant; a last one
-    stands at the end. Returns the farm time of the last fact. Raises ValueError for an interval
+    Readings at 0, interval, 2·interval … include every event at or before that instant; a last one
+    stands at the end. Returns the farm time of the last event. Raises ValueError for an interval
     that is not positive.
     """
     if not interval > 0:

@@ -1,9 +1,11 @@
-"""The values of metrics by their labels: written by one thread, read by others as frozen values."""
+"""The values of metrics by their labels: written as things happen, read as frozen values."""
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Mapping
+from importlib import metadata
 
 import msgspec
 
@@ -33,7 +35,7 @@ class HistogramValue(msgspec.Struct, frozen=True):
 
 Value = float | HistogramValue
 Readings = Mapping[str, Mapping[Labels, Value]]
-"""Metric name -> label values -> value, at one instant; nobody changes it any more."""
+"""Metric name -> label values -> value, at one instant; it never changes."""
 
 
 class Histogram:
@@ -57,29 +59,32 @@ class Histogram:
 
 
 class Series:
-    """Counters and histograms that grow, gauges that are replaced. One thread writes."""
+    """Counters and histograms that grow, gauges that are replaced. Any thread may write."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._numbers: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, Histogram]] = {}
 
     def begin(self, name: str, *labels: Labels) -> None:
         """Let a metric be there from the start, at zero, under these label values."""
-        metric = CATALOGUE[name]
-        for one in labels or ((),):
-            if metric.kind == "histogram":
-                self._histogram(name, one)
-            else:
-                self._numbers.setdefault(name, {}).setdefault(one, 0.0)
+        with self._lock:
+            for one in labels or ((),):
+                if CATALOGUE[name].kind == "histogram":
+                    self._histogram(name, one)
+                else:
+                    self._numbers.setdefault(name, {}).setdefault(one, 0.0)
 
     def add(self, name: str, labels: Labels = (), amount: float = 1.0) -> None:
         """Let a counter grow."""
-        found = self._numbers.setdefault(name, {})
-        found[labels] = found.get(labels, 0.0) + amount
+        with self._lock:
+            found = self._numbers.setdefault(name, {})
+            found[labels] = found.get(labels, 0.0) + amount
 
     def observe(self, name: str, value: float, labels: Labels = ()) -> None:
         """Add an observation to a histogram."""
-        self._histogram(name, labels).observe(value)
+        with self._lock:
+            self._histogram(name, labels).observe(value)
 
     def set(self, name: str, values: Mapping[Labels, float]) -> None:
         """Replace all values of a gauge."""
@@ -89,13 +94,14 @@ class Series:
         """Return the label values that a counter or gauge has so far."""
         return list(self._numbers.get(name, ()))
 
-    def frozen(self) -> Readings:
+    def readings(self) -> Readings:
         """Return everything as it stands; what is written later does not change it."""
-        numbers = {name: dict(values) for name, values in self._numbers.items()}
-        histograms = {
-            name: {labels: one.frozen() for labels, one in found.items()}
-            for name, found in self._histograms.items()
-        }
+        with self._lock:
+            numbers = {name: dict(values) for name, values in self._numbers.items()}
+            histograms = {
+                name: {labels: one.frozen() for labels, one in found.items()}
+                for name, found in self._histograms.items()
+            }
         return {**numbers, **histograms}
 
     def _histogram(self, name: str, labels: Labels) -> Histogram:
@@ -107,7 +113,7 @@ class Series:
 
 
 class Bounded:
-    """Lets the first so many names be labels; all others are ``other``."""
+    """Lets the first names be labels, ``most`` of them; all others are ``other``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -121,3 +127,12 @@ class Bounded:
                 return OTHER
             found = self._known[name] = name
         return found
+
+
+def build_info() -> dict[Labels, float]:
+    """Return the values of ``farm_build_info``: 1, labelled with the version."""
+    try:
+        version = metadata.version("build-farm-emulator")
+    except metadata.PackageNotFoundError:
+        version = "unknown"
+    return {(version,): 1.0}

@@ -1,78 +1,53 @@
 """Metrics of the services beside the scheduler: the provisioner and the builder hosts.
 
-Any thread may write; a scrape copies the few numbers under a lock.
+Any thread may write; a scrape copies the few numbers.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
-from farm.metrics.series import Labels, Readings, Series
-from farm.metrics.version import build_info
+from farm.metrics.series import Labels, Series, build_info
 
 
-class ServiceMetrics:
+class ServiceMetrics(Series):
     """Counters, gauges and histograms of one service, all of them from the catalogue."""
 
     def __init__(self) -> None:
-        self._series = Series()
-        self._lock = threading.Lock()
-        self._series.set("farm_build_info", build_info())
-
-    def add(self, name: str, labels: Labels = (), amount: float = 1.0) -> None:
-        """Let a counter grow."""
-        with self._lock:
-            self._series.add(name, labels, amount)
-
-    def set(self, name: str, values: Mapping[Labels, float]) -> None:
-        """Replace all values of a gauge."""
-        with self._lock:
-            self._series.set(name, values)
-
-    def observe(self, name: str, value: float, labels: Labels = ()) -> None:
-        """Add an observation to a histogram."""
-        with self._lock:
-            self._series.observe(name, value, labels)
-
-    def readings(self) -> Readings:
-        """Return everything as it stands."""
-        with self._lock:
-            return self._series.frozen()
+        super().__init__()
+        self.set("farm_build_info", build_info())
 
 
 class ProvisionerMetrics(ServiceMetrics):
     """What a provisioner tells: call these where it plans and acts."""
 
-    def planned(self, pool: str, desired: int) -> None:
-        """A plan was made."""
-        with self._lock:
-            self._desired[pool,] = float(desired)
-            self._series.set("farm_provisioner_desired_builders", self._desired)
-
-    def observed(self, pool: str, by_state: Mapping[str, int]) -> None:
-        """The backend has these builders, by state (running, starting, stopping, …)."""
-        actions = ("requested", "drained", "started", "removed", "failed")
-        with self._lock:
-            self._series.begin("farm_provisioner_actions_total", *((pool, a) for a in actions))
-            for state in [s for p, s in self._actual if p == pool]:
-                self._actual[pool, state] = 0.0
-            for state, count in by_state.items():
-                self._actual[pool, state] = float(count)
-            self._series.set("farm_provisioner_actual_builders", self._actual)
-
-    def acted(self, pool: str, action: str, count: int = 1) -> None:
-        """The provisioner, or its backend, did this to so many builders of the pool."""
-        self.add("farm_provisioner_actions_total", (pool, action), float(count))
-
-    def cycled(self, seconds: float) -> None:
-        """One look at the farm and what followed took so long (real seconds)."""
-        self.observe("farm_provisioner_cycle_seconds", seconds)
-
     def __init__(self) -> None:
         super().__init__()
         self._desired: dict[Labels, float] = {}
         self._actual: dict[Labels, float] = {}
+
+    def planned(self, pool: str, desired: int) -> None:
+        """A plan was made."""
+        self._desired[pool,] = float(desired)
+        self.set("farm_provisioner_desired_builders", self._desired)
+
+    def observed(self, pool: str, by_state: Mapping[str, int]) -> None:
+        """The backend has these builders, by state (running, starting, stopping, …)."""
+        actions = ("requested", "drained", "started", "removed", "failed")
+        self.begin("farm_provisioner_actions_total", *((pool, a) for a in actions))
+        for state in [s for p, s in self._actual if p == pool]:
+            self._actual[pool, state] = 0.0
+        for state, count in by_state.items():
+            self._actual[pool, state] = float(count)
+        self.set("farm_provisioner_actual_builders", self._actual)
+
+    def acted(self, pool: str, action: str, count: int = 1) -> None:
+        """The provisioner, or its backend, did this to ``count`` builders of the pool."""
+        self.add("farm_provisioner_actions_total", (pool, action), float(count))
+
+    def cycled(self, seconds: float) -> None:
+        """One look at the farm, and what followed, took this long (real seconds)."""
+        self.observe("farm_provisioner_cycle_seconds", seconds)
 
 
 class HostMetrics(ServiceMetrics):
@@ -81,12 +56,12 @@ class HostMetrics(ServiceMetrics):
     def __init__(self) -> None:
         super().__init__()
         results = ("succeeded", "failed", "cancelled", "lost")
-        self._series.begin("farm_host_attempts_total", *((result,) for result in results))
-        self._series.begin("farm_host_agenda_lag_seconds")
-        self._series.begin("farm_host_send_failures_total")
+        self.begin("farm_host_attempts_total", *((result,) for result in results))
+        self.begin("farm_host_agenda_lag_seconds")
+        self.begin("farm_host_send_failures_total")
 
     def holds(self, builders: int, attempts: Mapping[str, int]) -> None:
-        """The host plays so many builders and holds so many attempts, by mode."""
+        """The host plays these builders and holds these attempts, by mode."""
         self.set("farm_host_builders", {(): float(builders)})
         self.set("farm_host_attempts", {(mode,): float(n) for mode, n in attempts.items()})
 
@@ -95,19 +70,18 @@ class HostMetrics(ServiceMetrics):
         self.add("farm_host_attempts_total", (result,), float(count))
 
     def late(self, seconds: float) -> None:
-        """Something happened so long after it was due (real seconds)."""
+        """Something happened this long after it was due (real seconds)."""
         self.observe("farm_host_agenda_lag_seconds", max(0.0, seconds))
 
     def reports(self, waiting: int, failures: int) -> None:
-        """So many reports are not sent yet; so many tries to send have failed in all."""
+        """Count reports that are not sent yet, and tries to send that have failed in all."""
         self.set("farm_host_reports_waiting", {(): float(waiting)})
         self.set("farm_host_send_failures_total", {(): float(failures)})
 
     def burns(self, mode: str) -> None:
         """A job of this mode begins to burn: from now on there is something to count."""
-        with self._lock:
-            for what in ("", "_work", "_cpu"):
-                self._series.begin(f"farm_host_burning{what}_seconds_total", (mode,))
+        for what in ("", "_work", "_cpu"):
+            self.begin(f"farm_host_burning{what}_seconds_total", (mode,))
 
     def burnt(self, mode: str, taken: float, work: float, cpu: float) -> None:
         """A burning job ended by itself; all in real seconds, added up over its threads."""

@@ -41,13 +41,13 @@ class Shares:
         share = self.share_of(self._path(job))
         self._series.add("farm_share_jobs_submitted_total", (share,))
 
-    def started(self, order: StartJob, at: float) -> None:
+    def started(self, command: StartJob, at: float) -> None:
         """A job got a slot."""
-        path = self._path(order.job)
-        self._running[order.job.id] = (self.share_of(path), at)
-        slots = self._last.setdefault(order.builder, {})
-        before = slots.get(order.slot)
-        slots[order.slot] = path
+        path = self._path(command.job)
+        self._running[command.job.id] = (self.share_of(path), at)
+        slots = self._last.setdefault(command.builder, {})
+        before = slots.get(command.slot)
+        slots[command.slot] = path
         if before is not None:
             for level in range(len(path)):
                 kept = before[: level + 1] == path[: level + 1]

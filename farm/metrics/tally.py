@@ -83,7 +83,7 @@ class Tally:
         series.begin("farm_dispatch_estimate_error_seconds", ("later",), ("earlier",))
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one fact and its orders."""
+        """Take in one event and its commands."""
         self.series.add("farm_scheduler_events_total", (log_name(type(event)),))
         if type(commands) is Ignored:
             self.series.add("farm_scheduler_ignored_events_total")
@@ -123,7 +123,7 @@ class Tally:
         """How many builders each pool should have, as last planned."""
         return {(pool,): count for pool, count in self._desired.items()}
 
-    # --- facts ------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def _on_submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
@@ -157,10 +157,10 @@ class Tally:
     def _on_planned(self, event: PoolPlanned) -> None:
         self._desired[event.pool] = float(event.desired)
 
-    # --- orders -----------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------
 
-    def _started(self, order: StartJob, at: float) -> None:
-        job = order.job
+    def _started(self, command: StartJob, at: float) -> None:
+        job = command.job
         self.series.add("farm_jobs_dispatched_total", (self.platform(str(job.platform)),))
         expected = self._expected.pop(job.id, None)
         if expected is not None:
@@ -168,43 +168,43 @@ class Tally:
             direction = "later" if error >= 0 else "earlier"
             self.series.observe("farm_dispatch_estimate_error_seconds", abs(error), (direction,))
         if self.shares is not None:
-            self.shares.started(order, at)
+            self.shares.started(command, at)
 
-    def _requeued(self, order: RequeueJob, at: float) -> None:
+    def _requeued(self, command: RequeueJob, at: float) -> None:
         self.series.add("farm_attempts_total", ("lost",))
         if self.shares is not None:
-            self.shares.over(order.job, at)
+            self.shares.over(command.job, at)
 
-    def _ended(self, order: EndJob, event: Event) -> None:
-        job, outcome = order.job, order.outcome
+    def _ended(self, command: EndJob, event: Event) -> None:
+        job, outcome = command.job, command.outcome
         self.series.add("farm_jobs_total", (outcome,))
         self._expected.pop(job.id, None)
         if job.matrix is not None:
-            self._matrix_member_ended(job.matrix, order.finished_at)
-        if order.builder is None or order.served_by is not None:
+            self._matrix_member_ended(job.matrix, command.finished_at)
+        if command.builder is None or command.served_by is not None:
             return
         lost = isinstance(event, AttemptLost | BuilderLost | BuilderRetired)
         voided = isinstance(event, JobFinished) and event.outcome == "cancelled" != outcome
         self.series.add("farm_attempts_total", ("lost" if lost or voided else outcome,))
         if self.shares is not None:
-            self.shares.over(job.id, order.finished_at)
+            self.shares.over(job.id, command.finished_at)
         if outcome != "cancelled" and not lost:
-            self._ran(order)
+            self._ran(command)
 
-    def _ran(self, order: EndJob) -> None:
+    def _ran(self, command: EndJob) -> None:
         """Note the times of a job that ran to its end."""
-        job, finished_at = order.job, order.finished_at
-        started_at = order.started_at if order.started_at is not None else order.dispatched_at
+        job, finished_at = command.job, command.finished_at
+        started_at = command.started_at if command.started_at is not None else command.dispatched_at
         if started_at is None:
             return
-        arrived_at = _arrival(job, order.submitted_at)
+        arrived_at = _arrival(job, command.submitted_at)
         service_time = finished_at - started_at
         observe = self.series.observe
         observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at))
         observe("farm_job_service_seconds", service_time)
         observe("farm_job_response_seconds", max(0.0, finished_at - arrived_at))
-        builder = self._builders.get(order.builder or "")
-        if builder is not None and order.outcome == "succeeded" and job.service_time > 0:
+        builder = self._builders.get(command.builder or "")
+        if builder is not None and command.outcome == "succeeded" and job.service_time > 0:
             ratio = service_time * builder.speed / job.service_time
             self.slowdowns[builder.pool].append(ratio)
 

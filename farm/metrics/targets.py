@@ -1,8 +1,8 @@
 """How a Prometheus finds the processes of a farm: each that serves metrics says so in a file.
 
 The files are what Prometheus calls file-based service discovery (``file_sd_configs``). A process
-writes its own when it begins to serve and removes it when it stops; whoever buries a process that
-was killed removes what that one left.
+writes its own when it begins to serve and removes it when it stops; what a killed process leaves is
+removed by the one that supervises it.
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import ScenarioError, did_you_mean
 
 
 def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
@@ -32,15 +31,14 @@ def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
         except Exception as error:
             raise ScenarioError(f"{where}: entry point {name!r} failed: {error}") from error
     allowed = sorted({*known, *installed})
-    near = get_close_matches(name, allowed, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
     raise ScenarioError(
-        f"{where}: unknown {name!r}{hint}; allowed: {', '.join(allowed)}, or module:function"
+        f"{where}: unknown {name!r}; {did_you_mean(name, allowed)}"
+        f"allowed: {', '.join(allowed)}, or module:function"
     )
 
 
 def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
-    """Raise ScenarioError unless the function can be called with so many arguments."""
+    """Raise ScenarioError unless the function can be called with ``count`` arguments."""
     try:
         inspect.signature(found).bind(*range(count))
     except ValueError:

@@ -1,1 +1,1 @@
-"""Operating-system processes: kept up, told apart, ended; their signals and logs."""
+"""Operating-system processes: kept up, identified, ended; their signals and logs."""

@@ -1,4 +1,4 @@
-"""Processes told apart by their id and the moment they began: ids are used again."""
+"""Processes identified by their id and the moment they began: ids are used again."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from farm.results.json_names import door_name
 from farm.results.summary.records import RunRecords, arrival_of
 
 
-class JobRow(msgspec.Struct, frozen=True, gc=False):
+class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One row of jobs.csv; the columns are these fields, in this order. None is an empty cell.
 
     ``outcome`` is succeeded, failed, cancelled, or lost for a job that had not ended when the
@@ -31,23 +31,23 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
     platform: str
     kind: str
     submitted_at: float
-    dispatched_at: float | None
-    started_at: float | None
-    finished_at: float | None
+    dispatched_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
     outcome: str
     attempts: int
     builder: str
     #: started - arrived; None: never started
-    waiting_time: float | None
+    waiting_time: float | None = None
     #: finished - started
-    service_time: float | None
+    service_time: float | None = None
     #: finished - arrived
-    response_time: float | None
+    response_time: float | None = None
     #: response time ÷ service time alone on a builder of speed 1
-    stretch: float | None
-    declared_time: float | None
+    stretch: float | None = None
+    declared_time: float | None = None
     #: the first dispatch estimate given, as an instant
-    estimated_dispatch_at: float | None
+    estimated_dispatch_at: float | None = None
     #: the job's fields that are marked as a ``Column``, in order (as text if read back)
     more: tuple[Any, ...] = ()
 
@@ -192,16 +192,9 @@ def _lost_row(
         platform=_platform_name(job.platform),
         kind=job.kind,
         submitted_at=submitted_at,
-        dispatched_at=None,
-        started_at=None,
-        finished_at=None,
         outcome="lost",
         attempts=0,
         builder="",
-        waiting_time=None,
-        service_time=None,
-        response_time=None,
-        stretch=None,
         declared_time=job.declared_time,
         estimated_dispatch_at=estimate,
         more=_more(job),

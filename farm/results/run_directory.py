@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -148,6 +149,16 @@ class Run:
         return self.path.resolve().name
 
     @property
+    def label(self) -> str:
+        """What to call the run beside others: its directory, as it was given."""
+        return str(self.path)
+
+    @property
+    def state(self) -> RunState:
+        """Whether the run is running, finished or interrupted."""
+        return self.meta.state
+
+    @property
     def finished(self) -> bool:
         """Whether the run wrote its results (it may have been interrupted by its user)."""
         return self.meta.state != "running"
@@ -178,6 +189,18 @@ class Run:
     def entries(self) -> Iterator[Entry]:
         """Yield the entries of the event log."""
         return read_log(self.path / EVENTS)
+
+    def log_lines(self) -> Iterator[bytes]:
+        """Yield the lines of the event log as they were written."""
+        with (self.path / EVENTS).open("rb") as file:
+            yield from file
+
+    def save(self, path: Path) -> None:
+        """Copy the run into a new directory. Raises InputError if that exists."""
+        try:
+            shutil.copytree(self.path, path)
+        except FileExistsError:
+            raise InputError(f"{path}: exists already; a run is never overwritten") from None
 
 
 def load_run(path: Path | str, *, unfinished: bool = False) -> Run:

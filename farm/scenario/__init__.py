@@ -6,28 +6,14 @@ ScenarioError that names file, line and key; ``scenario_schema()`` is its JSON S
 
 from __future__ import annotations
 
-from farm.scenario.estimates import Estimates
 from farm.scenario.load import load_scenario, parse_scenario
-from farm.scenario.model import Live, Phases, Scenario, scenario_schema
-from farm.scenario.pools import Contention, Pool, PoolPlatform, ProvisionerSettings
-from farm.scenario.scheduling import HeavyLight, Scheduling
-from farm.scenario.workload import Arrivals, Matrices, Source, Trace, TraceOptions
+from farm.scenario.model import Scenario, scenario_schema
+from farm.scenario.pools import Pool
+from farm.scenario.workload import TraceOptions
 
 __all__ = [
-    "Arrivals",
-    "Contention",
-    "Estimates",
-    "HeavyLight",
-    "Live",
-    "Matrices",
-    "Phases",
     "Pool",
-    "PoolPlatform",
-    "ProvisionerSettings",
     "Scenario",
-    "Scheduling",
-    "Source",
-    "Trace",
     "TraceOptions",
     "load_scenario",
     "parse_scenario",

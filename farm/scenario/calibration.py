@@ -20,7 +20,7 @@ from farm.scenario.problems import describe
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
 from farm.scenario.section import Mapped
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 def _kernel(name: object) -> str:
@@ -35,7 +35,7 @@ Kernel = Annotated[str, BeforeValidator(_kernel)]
 
 
 class Measurement(Mapped):
-    """The reference job beside so many heavy jobs: real seconds, one for each repeat."""
+    """The reference job beside `heavy` heavy jobs: real seconds, one for each repeat."""
 
     heavy: Count
     median_s: PositiveNumber
@@ -45,7 +45,7 @@ class Measurement(Mapped):
 
 
 class Machine(Mapped):
-    """Where it was measured; 0 and no text: nobody knows."""
+    """Where it was measured; 0 and no text: not known."""
 
     processor: str = ""
     cores: Count = 0
@@ -53,7 +53,7 @@ class Machine(Mapped):
     system: str = ""
     python: str = ""
     busy_with_others: NonNegative = 0.0
-    """Processors that others kept busy meanwhile."""
+    """Processors that others kept busy at the time."""
 
 
 class Calibration(Mapped):
@@ -68,7 +68,7 @@ class Calibration(Mapped):
     reference: str = ""
     threads: Count = 0
     cores: Count = 0
-    """Processors, as of a builder with so many; 0: all."""
+    """Processors that were used; 0: all."""
     repeats: Count = 0
     rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
     """Work that one idle core does in a second, by kernel."""
@@ -81,8 +81,8 @@ Read = Callable[[Path], Calibration]
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration file, YAML or JSON; raises ScenarioError that names file, line and key."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ScenarioError(f"{path}: found a file of more than {MOST_BYTES} bytes")
+        if path.stat().st_size > MAX_BYTES:
+            raise ScenarioError(f"{path}: found a file of more than {MAX_BYTES} bytes")
         if not (path.is_file() or path.is_dir()):
             raise ScenarioError(f"{path}: allowed: a file")
     except FileNotFoundError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from pydantic import ConfigDict, model_validator
 
@@ -97,6 +96,8 @@ class Distribution(Section):
     """One distribution; a plain duration is short for ``constant``."""
 
     model_config = ConfigDict(json_schema_extra=or_plain("number", "string"))
+    one_of = ("constant", "exponential", "lognormal", "pareto", "uniform", "empirical", "by_kind")
+    short_for = ("constant", (str, int, float))
 
     constant: Duration | None = None
     """Always the same."""
@@ -110,16 +111,8 @@ class Distribution(Section):
     max: PositiveDuration | None = None
     """Larger draws become this one."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_constant(cls, data: Any) -> Any:
-        if isinstance(data, str | int | float) and not isinstance(data, bool):
-            return {"constant": data}
-        return data
-
     @model_validator(mode="after")
-    def _one_form(self) -> Distribution:
-        self.only_one_of(*FORMS)
+    def _one_level(self) -> Distribution:
         for kind, inner in (self.by_kind or {}).items():
             if inner.by_kind is not None:
                 raise ValueError(f"found by_kind inside by_kind ({kind}); allowed: one level")
@@ -128,7 +121,4 @@ class Distribution(Section):
     @property
     def form(self) -> str:
         """Which of the forms this is, such as ``exponential``."""
-        return self.only_one_of(*FORMS)
-
-
-FORMS = ("constant", "exponential", "lognormal", "pareto", "uniform", "empirical", "by_kind")
+        return self.only_one_of(*self.one_of)

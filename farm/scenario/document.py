@@ -7,7 +7,7 @@ number. Keys given twice, tags, and values that refer to themselves are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 
 from farm.core.errors import ScenarioError
 
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """A file may not grow beyond this by its aliases."""
 
 
@@ -108,8 +108,8 @@ class _Builder:
 
     def value(self, node: yaml.Node) -> Any:
         self._made += 1
-        if self._made > MOST_VALUES:
-            raise ScenarioError(f"{self._mark(node)}: more than {MOST_VALUES} values")
+        if self._made > MAX_VALUES:
+            raise ScenarioError(f"{self._mark(node)}: more than {MAX_VALUES} values")
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
@@ -163,6 +163,24 @@ class _Builder:
         if kind == "str":
             return text
         raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
+
+
+def marked(value: Any, source: str) -> Any:
+    """Return plain data as if it had been read from ``source``; NumPy's values are plain, too."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        made = MarkedDict()
+        for key, one in value.items():
+            made[str(key)] = marked(one, source)
+            made.marks[str(key)] = source
+        return made
+    if isinstance(value, list | tuple):
+        items = MarkedList()
+        items.extend(marked(one, source) for one in value)
+        items.marks.extend([source] * len(value))
+        return items
+    return str(value) if isinstance(value, Path) else value
 
 
 def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:

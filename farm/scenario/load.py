@@ -16,26 +16,52 @@ from farm.scenario.calibration import (
     with_calibrations_read,
 )
 from farm.scenario.checks import check_workload
-from farm.scenario.document import MarkedDict, mark_of, merge, read_document
+from farm.scenario.document import (
+    MarkedDict,
+    mark_of,
+    marked,
+    merge,
+    parse_document,
+    read_document,
+)
+from farm.scenario.examples import find_scenario
 from farm.scenario.model import Scenario
-from farm.scenario.overrides import apply_override
+from farm.scenario.overrides import apply_change, apply_override
 from farm.scenario.problems import describe
 
 
 def load_scenario(
-    path: str | Path, sets: Iterable[str] = (), *, calibration: Read = read_calibration
+    source: str | Path | Mapping[str, Any] | Scenario,
+    sets: Iterable[str] = (),
+    *,
+    changes: Mapping[str, Any] | None = None,
+    calibration: Read = read_calibration,
 ) -> Scenario:
-    """Return the scenario in a YAML file, with ``--set`` overrides (``key.path=value``) applied.
+    """Return the scenario in a YAML file, with overrides applied.
 
-    Trace paths are resolved against the file that names them; ``calibration`` reads the tables that
-    it names. Raises ScenarioError with one message: file and line, dotted key, what was found, what
-    is allowed.
+    Trace paths are resolved against the file that names them. Raises ScenarioError with one
+    message: file and line, dotted key, what was found, what is allowed.
+
+    Args:
+        source: the file, or the name of a packaged example; or what a file would say, as a mapping;
+            or a scenario, to be changed.
+        sets: overrides as ``--set`` takes them: ``key.path=value``.
+        changes: further overrides, as values by ``key.path``.
+        calibration: reads the tables that it names.
     """
-    path = Path(path)
-    document = _extended(path, ())
+    folder, name = Path(), "scenario"
+    if isinstance(source, Scenario):
+        document, name = parse_document(source.to_yaml(), source.name), source.name
+    elif isinstance(source, Mapping):
+        document = marked(source, name)
+    else:
+        path = find_scenario(source)
+        document, folder, name = _extended(path, ()), path.parent, str(path)
     for text in sets:
         apply_override(document, text)
-    return parse_scenario(document, path.parent, str(path), calibration)
+    for key, value in (changes or {}).items():
+        apply_change(document, key, value)
+    return parse_scenario(document, folder, name, calibration)
 
 
 def parse_scenario(

@@ -7,11 +7,11 @@ works too). ``+3`` adds to what is there, and inside pools ``-1`` takes away.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-from farm.core.errors import ScenarioError
-from farm.scenario.document import MarkedDict, MarkedList, parse_value
-from farm.scenario.section import nearest
+from farm.core.errors import ScenarioError, did_you_mean
+from farm.scenario.document import MarkedDict, MarkedList, marked, parse_value
 from farm.units import format_duration, parse_duration
 
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
@@ -20,18 +20,31 @@ _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 def apply_override(document: MarkedDict, text: str) -> None:
     """Change the document as ``key.path=value`` says; ScenarioError when that cannot be done."""
     path, equals, value_text = text.partition("=")
-    keys = [key.strip() for key in path.split(".")]
-    if not equals or not all(keys):
+    if not equals or not path:
         raise ScenarioError(f"--set {text}: allowed: key.path=value, as scheduling.policy=sjf")
+    source = f"--set {text}"
+    value_text = value_text.strip()
+    _put(document, path, value_text, source, lambda: parse_value(value_text, source, lines=False))
+
+
+def apply_change(document: MarkedDict, path: str, value: Any) -> None:
+    """Change the document at ``key.path``; texts such as ``+3`` are steps, as in ``--set``."""
+    _put(document, path, value, path, lambda: marked(value, path))
+
+
+def _put(
+    document: MarkedDict, path: str, given: Any, source: str, value_of: Callable[[], Any]
+) -> None:
+    keys = [key.strip() for key in path.split(".")]
+    if not all(keys):
+        raise ScenarioError(f"{source}: allowed: key.path=value, as scheduling.policy=sjf")
     if keys[0] == "pool":
         keys[0] = "pools"
-    source = f"--set {text}"
     place, last = _descend(document, keys, source)
-    value_text = value_text.strip()
-    if _is_step(value_text, keys[0], _old(place, last)):
-        value: Any = _stepped(place, last, value_text, source)
+    if isinstance(given, str) and _is_step(given, keys[0], _old(place, last)):
+        value: Any = _stepped(place, last, given, source)
     else:
-        value = parse_value(value_text, source, lines=False)
+        value = value_of()
     place[last] = value
     if isinstance(place, MarkedDict):
         place.marks[str(last)] = source
@@ -86,11 +99,10 @@ def _index(items: MarkedList, key: str, source: str) -> int:
     if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(items):
         return int(key)
     known = [name for name in names if name]
-    near = nearest(key, known)
-    hint = f"did you mean {near}? " if near else ""
     places = f"0 to {len(items) - 1}" if items else "none, the list is empty"
     raise ScenarioError(
-        f"{source}: found {key}; {hint}allowed: {', '.join([*known, f'or an index ({places})'])}"
+        f"{source}: found {key}; {did_you_mean(key, known)}"
+        f"allowed: {', '.join([*known, f'or an index ({places})'])}"
     )
 
 

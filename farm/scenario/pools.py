@@ -123,7 +123,7 @@ class ThreadSlowdown(Section):
     cores: PositiveNumber
     """Processor cores of a builder."""
     heavy_threads: Count = 0
-    """A heavy job counts for at least so many threads."""
+    """A heavy job counts for at least this many threads."""
 
 
 def _never_falling(table: tuple[float, ...]) -> tuple[float, ...]:
@@ -200,6 +200,7 @@ class Contention(Section):
 class Pool(Section):
     """The builders of one kind."""
 
+    one_of = ("builders", "provisioner")
     name: Name
     """Unique among the pools."""
     platform: PoolPlatform = PoolPlatform()
@@ -215,9 +216,9 @@ class Pool(Section):
     boot_time: Duration = 0.0
     """From requested to joined (provisioned pools)."""
     idle_timeout: Duration | None = None
-    """A builder with nothing to do for so long retires (provisioned pools); absent: never."""
+    """A builder with nothing to do for this long retires (provisioned pools); absent: never."""
     inter_job_time: Duration = 0.0
-    """A slot is cleaned for so long after each job."""
+    """A slot is cleaned for this long after each job."""
     shutdown_time: Duration = 0.0
     """From told to go to gone."""
     speed: PositiveNumber = 1.0
@@ -235,11 +236,6 @@ class Pool(Section):
         if value == 0 and value is not False:
             raise ValueError("found 0: a pool with no slots can run nothing; allowed: 1 or more")
         return value
-
-    @model_validator(mode="after")
-    def _sized_one_way(self) -> Pool:
-        self.only_one_of("builders", "provisioner")
-        return self
 
     @property
     def job_platform(self) -> Platform:

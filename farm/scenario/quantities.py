@@ -24,36 +24,27 @@ def _positive(value: float) -> float:
     return value
 
 
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "minimum": 0},
-                {"type": "string", "pattern": DURATION_PATTERN},
-            ]
-        }
-    ),
-]
+def _written(
+    parse: Callable[[object], float], write: Callable[[float], str], pattern: str, bound: str
+) -> tuple[Any, ...]:
+    """Return how a number is read that people write with units; ``bound``: what 0 is to it."""
+    schema = [{"type": "number", bound: 0}, {"type": "string", "pattern": pattern}]
+    return (
+        BeforeValidator(parse),
+        PlainSerializer(write, return_type=str, when_used="json"),
+        WithJsonSchema({"anyOf": schema}),
+    )
+
+
+Duration = Annotated[float, *_written(parse_duration, format_duration, DURATION_PATTERN, "minimum")]
 """Seconds; written ``90s 5m 1h30m 2d`` or as a number."""
 
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
 
 Rate = Annotated[
     float,
-    BeforeValidator(parse_rate),
     AfterValidator(_positive),
-    PlainSerializer(format_rate, return_type=str, when_used="json"),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0},
-                {"type": "string", "pattern": RATE_PATTERN},
-            ]
-        }
-    ),
+    *_written(parse_rate, format_rate, RATE_PATTERN, "exclusiveMinimum"),
 ]
 """Per second, more than 0; written ``0.5/s 30/m 2/h`` or as a number."""
 
@@ -75,8 +66,11 @@ MODES = ("timed", "stress", "memory", "mixed")
 T = TypeVar("T")
 
 
-def _choice_of(convert: Callable[[object], T], what: str) -> Callable[[object], dict[T, Any]]:
-    """Return what makes ``{value: weight}`` of one value, a list of them, or such a mapping."""
+_ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
+
+
+def _choice(convert: Callable[[object], T], what: str) -> tuple[Any, ...]:
+    """Return how ``{value: weight}`` is read of one value, a list of them, or such a mapping."""
 
     def value_of(found: object) -> T:
         try:
@@ -93,7 +87,8 @@ def _choice_of(convert: Callable[[object], T], what: str) -> Callable[[object], 
             weights[value_of(one)] = weights.get(value_of(one), 0.0) + 1.0
         return weights
 
-    return choice
+    reader = BeforeValidator(choice, json_schema_input_type=_ANY_CHOICE)
+    return reader, AfterValidator(_some_weight)
 
 
 def _text(found: object) -> str:
@@ -136,41 +131,9 @@ def _thread_count(found: object) -> int:
     return count
 
 
-_ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
-
-TextChoice = Annotated[
-    dict[str, NonNegative],
-    BeforeValidator(_choice_of(_text, "text"), json_schema_input_type=_ANY_CHOICE),
-    AfterValidator(_some_weight),
-]
-"""One text, a list of equally likely ones, or ``{text: weight}``."""
-
-WholeChoice = Annotated[
-    dict[int, NonNegative],
-    BeforeValidator(_choice_of(_whole, "a whole number"), json_schema_input_type=_ANY_CHOICE),
-    AfterValidator(_some_weight),
-]
-"""One whole number, a list of equally likely ones, or ``{number: weight}``."""
-
-NumberChoice = Annotated[
-    dict[float, NonNegative],
-    BeforeValidator(_choice_of(_number, "a finite number"), json_schema_input_type=_ANY_CHOICE),
-    AfterValidator(_some_weight),
-]
-"""One number, a list of equally likely ones, or ``{number: weight}``."""
-
-ModeChoice = Annotated[
-    dict[str, NonNegative],
-    BeforeValidator(_choice_of(_mode, ", ".join(MODES)), json_schema_input_type=_ANY_CHOICE),
-    AfterValidator(_some_weight),
-]
-"""One mode, a list of equally likely ones, or ``{mode: weight}``."""
-
-ThreadChoice = Annotated[
-    dict[int, NonNegative],
-    BeforeValidator(
-        _choice_of(_thread_count, "a whole number from 1"), json_schema_input_type=_ANY_CHOICE
-    ),
-    AfterValidator(_some_weight),
-]
-"""One count, a list of equally likely ones, or ``{count: weight}``."""
+TextChoice = Annotated[dict[str, NonNegative], *_choice(_text, "text")]
+"""One text, a list of equally likely ones, or ``{text: weight}``; so are the others."""
+WholeChoice = Annotated[dict[int, NonNegative], *_choice(_whole, "a whole number")]
+NumberChoice = Annotated[dict[float, NonNegative], *_choice(_number, "a finite number")]
+ModeChoice = Annotated[dict[str, NonNegative], *_choice(_mode, ", ".join(MODES))]
+ThreadChoice = Annotated[dict[int, NonNegative], *_choice(_thread_count, "a whole number from 1")]

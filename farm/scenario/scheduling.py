@@ -70,7 +70,7 @@ class Scheduling(Section):
     """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
     failures, and whoever failed more often is to blame."""
     max_resets: Count = 3
-    """`launchpad`: so often a job is tried again while nobody can tell who is to blame."""
+    """`launchpad`: how often a job is tried again while it is unclear who is to blame."""
     dedup: Flag = True
     """Jobs of the same action that are in flight together run once."""
     compatibility: Literal["buildbarn", "taskcluster"] | None = None

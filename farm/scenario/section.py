@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
+
+from farm.core.errors import did_you_mean
 
 
 class Mapped(BaseModel):
@@ -17,17 +18,31 @@ class Mapped(BaseModel):
         extra="forbid", frozen=True, use_attribute_docstrings=True, regex_engine="python-re"
     )
 
-    #: True: keys that are not ours are kept for somebody else (an algorithm's options)
+    #: True: keys that are not ours are kept for others (an algorithm's options)
     takes_free_keys: ClassVar[bool] = False
+    #: exactly one of these keys is given
+    one_of: ClassVar[tuple[str, ...]] = ()
+    #: a value of one of these types (a truth value is no number) is short for this key
+    short_for: ClassVar[tuple[str, tuple[type, ...]] | None] = None
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
+    def _known_keys(cls, data: Any) -> Any:
+        if cls.short_for is not None:
+            key, kinds = cls.short_for
+            if isinstance(data, kinds) and (bool in kinds or not isinstance(data, bool)):
+                return {key: data}
         if isinstance(data, Mapping) and not cls.takes_free_keys:
             for key in data:
                 if key not in cls.model_fields:
                     raise unknown_key(key, list(cls.model_fields))
         return data
+
+    @model_validator(mode="after")
+    def _one_given(self) -> Self:
+        if self.one_of:
+            self.only_one_of(*self.one_of)
+        return self
 
     def only_one_of(self, *keys: str) -> str:
         """Return the one key of these that is given; ValueError when none or several are."""
@@ -43,10 +58,8 @@ class Section(Mapped):
 
 
 def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
-    """Return the error for a key that nobody knows; ``ctx`` holds the key for the message."""
-    near = nearest(str(key), known)
-    hint = f"did you mean {near}? " if near else ""
-    text = f"unknown key; {hint}allowed: {', '.join(known)}"
+    """Return the error for an unknown key; ``ctx`` holds the key for the message."""
+    text = f"unknown key; {did_you_mean(str(key), known)}allowed: {', '.join(known)}"
     return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
 
 
@@ -59,9 +72,3 @@ def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:
         schema["anyOf"] = [inner, *({"type": kind} for kind in types)]
 
     return extend
-
-
-def nearest(word: str, known: list[str]) -> str | None:
-    """Return the known word that the given one was probably meant to be."""
-    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.6)
-    return close[0] if close else None

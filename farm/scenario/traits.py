@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import ConfigDict, field_validator
 
 from farm.core.model import Platform
 from farm.scenario.distributions import Distribution
@@ -51,6 +51,8 @@ class Heavy(Section):
     """Which jobs are heavy on their builder; `true` is short for `declared: true`."""
 
     model_config = ConfigDict(json_schema_extra=or_plain("boolean"))
+    one_of = ("longest", "threshold", "kind", "probability", "declared")
+    short_for = ("declared", (bool,))
 
     longest: Share | None = None
     """This share of the jobs, the longest ones."""
@@ -65,38 +67,18 @@ class Heavy(Section):
     declared: Flag | None = None
     """All of them, or none."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_flag(cls, data: Any) -> Any:
-        return {"declared": data} if isinstance(data, bool) else data
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> Heavy:
-        self.only_one_of("longest", "threshold", "kind", "probability", "declared")
-        return self
-
 
 class Fails(Section):
     """Which jobs fail; a plain number is short for `probability`."""
 
     model_config = ConfigDict(json_schema_extra=or_plain("number"))
+    one_of = ("probability", "by_kind")
+    short_for = ("probability", (int, float))
 
     probability: Share | None = None
     """Of every job."""
     by_kind: dict[Text, Share] | None = None
     """Of the jobs of each kind; the others do not fail."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_probability(cls, data: Any) -> Any:
-        if isinstance(data, int | float) and not isinstance(data, bool):
-            return {"probability": data}
-        return data
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> Fails:
-        self.only_one_of("probability", "by_kind")
-        return self
 
 
 class Declared(Section):

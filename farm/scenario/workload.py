@@ -74,7 +74,7 @@ class Releases(Traits):
     start: Duration = 0.0
     """Nothing before this instant."""
     count: Positive | None = None
-    """At most so many releases."""
+    """At most this many releases."""
     duration: PositiveDuration | None = None
     """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
     daily_cycle: tuple[NonNegative, ...] | None = None
@@ -155,14 +155,10 @@ SOURCES: tuple[Sort, ...] = get_args(Sort)
 class Source(Section):
     """One source of jobs: a trace, matrices or arrivals."""
 
+    one_of = SOURCES
     trace: Trace | None = None
     matrices: Matrices | None = None
     arrivals: Arrivals | None = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Source:
-        self.only_one_of(*SOURCES)
-        return self
 
     @property
     def sort(self) -> Sort:

@@ -25,7 +25,8 @@ import msgspec
 import numpy as np
 
 from farm.assembly import run_info
-from farm.results.summary.objectives import Term, measure, student_quantile
+from farm.results.comparison.statistics import student_quantile
+from farm.results.summary.objectives import Term, measure
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import summarise
 from farm.scenario import Scenario, parse_scenario

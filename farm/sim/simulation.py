@@ -11,6 +11,7 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command
 from farm.core.driver import Handler, Observer, World, drive
 from farm.core.events import Event
+from farm.core.model import Job
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
@@ -20,6 +21,7 @@ from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
 
+Load = Iterator[tuple[float, tuple[Job, ...]]]
 Around = Callable[[World, Scheduler], World]
 """Returns a world that stands before another one and adds facts of its own."""
 
@@ -30,7 +32,7 @@ class Simulation:
     ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
     the same facts and orders, always. Raises InputError for a scenario that names something that
     does not exist, or whose workload cannot be read. ``around`` puts something before the world
-    (estimates of its submissions).
+    (estimates of its submissions); ``load`` is submitted in the place of the scenario's workload.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Simulation:
         scheduler: Scheduler | None = None,
         algorithms: Mapping[str, Algorithm[Any]] | None = None,
         around: Around | None = None,
+        load: Load | None = None,
     ) -> None:
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
         ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
-        self.world = SimulatedWorld(specs, batches(build_jobs(scenario)), ends_at=ends_at)
+        load = batches(build_jobs(scenario)) if load is None else load
+        self.world = SimulatedWorld(specs, load, ends_at=ends_at)
         for spec in specs:
             if spec.provisioned:
                 self._provision(spec, (algorithms or {})[spec.name])

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
-from farm.scenario import Scenario, Source, Trace
+from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
-from farm.scenario.workload import Arrivals
+from farm.scenario.workload import Arrivals, Source, Trace
 from farm.workload import generators
 from farm.workload.traces import format_of, read_records, trace_jobs
 from farm.workload.traces.records import Records

@@ -8,9 +8,9 @@ from itertools import groupby
 from farm.core.model import Job, Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.arrivals import instants
-from farm.workload.choices import chooser
 from farm.workload.distributions import quantiles_by_kind
 from farm.workload.heavy import mark_longest
+from farm.workload.streams import chooser
 from farm.workload.traits import Fields, Streams, job_maker
 
 

@@ -10,6 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import random
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def stream(seed: int, *names: str | int) -> random.Random:
@@ -20,4 +26,18 @@ def stream(seed: int, *names: str | int) -> random.Random:
     """
     text = "\x1f".join([str(seed), *(f"{type(name).__name__}:{name}" for name in names)])
     seeded = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
-    return random.Random(seeded)  # noqa: S311 - repeatable is what it is to be
+    return random.Random(seeded)  # noqa: S311 - it must be repeatable
+
+
+def chooser(weights: Mapping[T, float], rng: random.Random) -> Callable[[], T]:
+    """Return a function that draws one of the values, in proportion to their weights.
+
+    A single value draws nothing from the stream.
+    """
+    values = [value for value, weight in weights.items() if weight > 0]
+    if len(values) == 1:
+        only = values[0]
+        return lambda: only
+    sums = list(accumulate(weight for weight in weights.values() if weight > 0))
+    total, last, draw = sums[-1], len(values) - 1, rng.random
+    return lambda: values[min(bisect_right(sums, draw() * total), last)]

@@ -9,9 +9,8 @@ from typing import Any
 
 from farm.core.model import Job
 from farm.scenario.traits import Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.choices import chooser
 from farm.workload.distributions import quantile_function
-from farm.workload.streams import stream
+from farm.workload.streams import chooser, stream
 
 Fields = dict[str, Any]
 """Keyword arguments of a Job; ``id`` and ``service_time`` are always among them."""
@@ -35,7 +34,7 @@ def job_maker(traits: Traits, streams: Streams) -> Callable[[Fields], Job]:
     """Return a function that adds a source's traits to a job's fields and makes the job.
 
     Traits that the scenario does not mention stay as they are, and cost nothing. The declared
-    time is the service time where nobody said otherwise.
+    time is the service time unless something else is said.
     """
     steps = trait_steps(traits, streams)
 

@@ -26,14 +26,11 @@ class Buildbarn(Sizing[Demand], frozen=True, kw_only=True):
     builders.
     """
 
+    remembers = Demand
     max: Count
     quantile: Share = 0.95
     window: PositiveSeconds = 14400.0
     interval: Seconds = 60.0
-
-    def start(self) -> Demand:
-        """Return: no sample taken yet."""
-        return Demand()
 
     def plan(self, snapshot: PoolSnapshot, memory: Demand) -> tuple[ScalingPlan, Demand]:
         """Plan for the quantile of what was seen inside the window."""

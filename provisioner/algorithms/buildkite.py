@@ -36,6 +36,7 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
     submitted when it can run. Factors and cooldowns default to immediate, full steps.
     """
 
+    remembers = BuildkiteMemory
     max: Count
     availability_threshold: Share = 0.5
     settle_time: Seconds = 120.0
@@ -47,10 +48,6 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
     scale_only_after_all_events: bool = False
     disable_scale_in: bool = False
     interval: Seconds = 10.0
-
-    def start(self) -> BuildkiteMemory:
-        """Return the state of a scaler that has changed nothing yet."""
-        return BuildkiteMemory()
 
     def plan(
         self, snapshot: PoolSnapshot, memory: BuildkiteMemory

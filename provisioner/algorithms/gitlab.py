@@ -30,6 +30,7 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
     ``idle_time``; the original counts that time for each machine, here it counts for the pool.
     """
 
+    remembers = GitlabMemory
     max: Count
     idle_count: Count = 0
     idle_time: Seconds = 0.0
@@ -39,10 +40,6 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
     throttle_limit: Factor = 0.0
     throttle_burst: Count = 1
     interval: Seconds = 60.0
-
-    def start(self) -> GitlabMemory:
-        """Return: nothing surplus, the throttle open."""
-        return GitlabMemory()
 
     def plan(
         self, snapshot: PoolSnapshot, memory: GitlabMemory

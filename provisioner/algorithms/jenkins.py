@@ -32,6 +32,7 @@ class Jenkins(Sizing[LoadStatistics], frozen=True, kw_only=True):
     always kept.
     """
 
+    remembers = LoadStatistics
     max: Count
     margin: Share = 0.1
     margin0: Share = 0.5
@@ -39,10 +40,6 @@ class Jenkins(Sizing[LoadStatistics], frozen=True, kw_only=True):
     decay: Share = 0.9
     initial_delay: Seconds = 100.0
     interval: Seconds = 10.0
-
-    def start(self) -> LoadStatistics:
-        """Return averages of nothing."""
-        return LoadStatistics()
 
     def plan(
         self, snapshot: PoolSnapshot, memory: LoadStatistics

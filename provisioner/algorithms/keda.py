@@ -45,6 +45,7 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     told to shrink while all its builders work. ``length: waiting+running`` counts them too.
     """
 
+    remembers = KedaMemory
     max: Count = 100
     list_length: Annotated[float, msgspec.Meta(gt=0)] = 5.0
     activation_length: Count = 0
@@ -57,10 +58,6 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     scale_up_builders: Count = 4
     scale_up_period: Seconds = 15.0
     interval: Seconds = 15.0
-
-    def start(self) -> KedaMemory:
-        """Return the state of an autoscaler that has seen nothing yet."""
-        return KedaMemory()
 
     def plan(self, snapshot: PoolSnapshot, memory: KedaMemory) -> tuple[ScalingPlan, KedaMemory]:
         """Poll and sync, each if it is due, and plan for the resulting number."""

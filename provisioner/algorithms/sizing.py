@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Generic, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, cast
 
 import msgspec
 
@@ -18,8 +18,6 @@ PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, extra={"unit": "s"})]
 
 Stop = Literal["none", "idle", "any"]
 
-NOTHING = Memory()
-
 
 class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     """Limits of a pool and the pace of its plans; the base of every algorithm.
@@ -29,6 +27,8 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
 
     #: needs the snapshot's estimates of work and time
     looks_closely: ClassVar[bool] = False
+    #: what it remembers between two plans; its defaults are what it begins with
+    remembers: ClassVar[type[Memory]] = Memory
 
     min: Count = 0
     #: builders in any state, draining and shutting down ones included
@@ -41,6 +41,10 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
             raise ValueError(f"max: found {self.max}, below min {self.min}; expected at least min")
         if not (self.interval > 0 and math.isfinite(self.interval)):
             raise ValueError(f"interval: found {self.interval:g}; expected a time above 0")
+
+    def start(self) -> M:
+        """Return the memory to begin with."""
+        return cast("M", self.remembers())
 
     def towards(
         self, snapshot: PoolSnapshot, wanted: float, why: str, *, stop: Stop = "any"
@@ -59,10 +63,6 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
 
 class Memoryless(Sizing[Memory], frozen=True, kw_only=True):
     """An algorithm that looks only at the present."""
-
-    def start(self) -> Memory:
-        """Return nothing to remember."""
-        return NOTHING
 
     def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
         """Return what to do now."""

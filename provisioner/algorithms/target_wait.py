@@ -40,6 +40,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     time is not part of the estimate, so an objective below it is met only by spare builders.
     """
 
+    remembers = Surplus
     looks_closely: ClassVar[bool] = True
 
     max: Count
@@ -47,10 +48,6 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     release: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
     hold: Seconds = 300.0
     interval: Seconds = 15.0
-
-    def start(self) -> Surplus:
-        """Return: no surplus seen yet."""
-        return Surplus()
 
     def plan(self, snapshot: PoolSnapshot, memory: Surplus) -> tuple[ScalingPlan, Surplus]:
         """Grow at once, shrink after a while."""

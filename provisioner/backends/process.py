@@ -53,11 +53,6 @@ class AdoptedHost:
         """None while it lives; 0 after (how it ended is unknown: it was not our child)."""
         return None if is_alive(self.pid, self._began) else 0
 
-    @property
-    def broke_down_at_once(self) -> bool:
-        """It did not: it was there."""
-        return False
-
     def terminate(self) -> None:
         """Ask it to leave."""
         if self.exit_code is None:
@@ -67,10 +62,6 @@ class AdoptedHost:
     def close(self) -> None:
         """Let go of an ended process."""
         forget_host(self._targets, self.name)
-
-    def last_words(self) -> str:
-        """Unknown: its log was not ours."""
-        return "nothing"
 
 
 class ProcessBackend(Backend):
@@ -152,7 +143,7 @@ class ProcessBackend(Backend):
                 continue
             del self.hosts[name]
             (self._folder / f"{name}.json").unlink(missing_ok=True)
-            if host.broke_down_at_once:
+            if isinstance(host, HostProcess) and host.broke_down_at_once:
                 pause = self._pause.failed(time.monotonic())
                 self._trouble = f"builder hosts break down at once; one said: {host.last_words()}"
                 log.error(

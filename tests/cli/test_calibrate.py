@@ -21,6 +21,7 @@ app = typer.Typer()
 app.command()(calibrate)
 
 TINY = ["--jobs", "1", "--repeats", "2", "--threads", "1", "--alone", "20ms"]
+RATES = "cpu=900,memory=5000,stress_ng=1800"
 SCENARIO = """\
 pools:
   - {name: local, builders: 1, slots: 2, contention: {calibration: here.yaml}}
@@ -29,6 +30,13 @@ workload:
 """
 
 
+@pytest.fixture
+def rates_said(monkeypatch) -> None:
+    """Spare a test the measurement of rates, when it is about something else."""
+    monkeypatch.setenv("FARM_WORK_RATES", RATES)
+
+
+@pytest.mark.usefixtures("rates_said")
 def test_what_is_saved_is_what_a_scenario_takes(tmp_path: Path) -> None:
     """Table, plot and file of one measurement; the scenario beside it has its slowdown."""
     out, plot = tmp_path / "here.yaml", tmp_path / "here.svg"
@@ -57,6 +65,7 @@ def test_json_and_another_reference(tmp_path: Path) -> None:
     assert told["rates"]["cpu"] > 0
 
 
+@pytest.mark.usefixtures("rates_said")
 def test_no_heavy_jobs_at_all() -> None:
     """A table of one entry is a table."""
     result = CliRunner().invoke(app, [*TINY[2:], "--jobs", "0", "--json"])
@@ -64,6 +73,7 @@ def test_no_heavy_jobs_at_all() -> None:
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
     """The scenario names the file that is not there yet; all runs take the file's rates."""
     out, plot = tmp_path / "here.yaml", tmp_path / "here.html"
@@ -94,6 +104,7 @@ def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("rates_said")
 def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
     """A live run, simulations of the same jobs, and how far they are apart."""
     (tmp_path / "here.yaml").write_text("slowdown: [1, 1, 1.5]\n")
@@ -108,6 +119,7 @@ def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
     assert laws["no contention"] <= laws["measured table"]
 
 
+@pytest.mark.usefixtures("rates_said")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -132,7 +144,7 @@ def test_a_mistake_is_one_message(arguments: list[str], error: type, message: st
 
 def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch) -> None:
     """Not after half a minute of measuring: a folder of that name, a file of somebody else's."""
-    monkeypatch.setattr("farm.cli.calibrate.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr("farm.app.calibration.measure", lambda *_: pytest.fail("measured"))
     folder, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
     folder.mkdir()
     other.touch()
@@ -145,7 +157,7 @@ def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch
 
 def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
     """FARM_WORK_RATES and FARM_BURNER, before anything is measured."""
-    monkeypatch.setattr("farm.cli.calibrate.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr("farm.app.calibration.measure", lambda *_: pytest.fail("measured"))
     monkeypatch.setenv("FARM_WORK_RATES", "cpu=fast")
     result = CliRunner().invoke(app, TINY)
     assert "FARM_WORK_RATES: found 'cpu=fast'" in str(result.exception)
@@ -155,9 +167,9 @@ def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
     assert "FARM_BURNER: found 'gpu'" in str(result.exception)
 
 
-def test_rates_that_are_said_are_not_measured(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.usefixtures("rates_said")
+def test_rates_that_are_said_are_not_measured(tmp_path: Path) -> None:
     """What the environment says is what the file keeps, for all runs that follow."""
-    monkeypatch.setenv("FARM_WORK_RATES", "cpu=900,memory=5000,stress_ng=1800")
     out = tmp_path / "here.yaml"
     assert CliRunner().invoke(app, [*TINY, "--quiet", "-o", str(out)]).exit_code == 0
     assert read_calibration(out).rates == {"cpu": 900, "memory": 5000, "stress_ng": 1800}

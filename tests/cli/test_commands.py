@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli.recording import exit_code
+from farm.cli.display.run_summary import exit_code
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.results.summary.records import Recorder

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from farm.cli import run, scheduler
+from farm.app import live_farm, live_run
 from farm.cli.main import app
 from farm.core.errors import RunError
 from farm.core.events import BuilderRequested
@@ -35,8 +35,7 @@ def test_the_farm_is_set_up_as_the_scenario_says(
         used.append(given)
         raise RunError("enough seen")
 
-    for module in (run, scheduler):
-        monkeypatch.setattr(module, "run_live", run_live)
+    monkeypatch.setattr(live_farm, "run_live", run_live)
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
     CliRunner().invoke(app, [command, str(path), *options])
@@ -57,8 +56,8 @@ def test_the_event_log_of_a_live_run_can_be_followed(
         seen.append((tmp_path / "out" / "events.jsonl").read_text())
         raise RunError("enough seen")
 
-    monkeypatch.setattr(run, "run_live", run_live)
-    monkeypatch.setattr(run.EmbeddedProvisioner, "tick", lambda *_: None)
+    monkeypatch.setattr(live_farm, "run_live", run_live)
+    monkeypatch.setattr(live_run.EmbeddedProvisioner, "tick", lambda *_: None)
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
     CliRunner().invoke(app, ["run", str(path), "--quiet", "--out", str(tmp_path / "out")])

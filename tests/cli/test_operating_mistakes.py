@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from farm.live.redis.server import free_port
+from farm.cli.main import told
+from provisioner.command import app as provisioner
+from tests.fixtures.ports import own_port
 
 POOL = """
 name: s
@@ -22,11 +24,27 @@ workload:
 """
 
 
-def farm(folder: Path, *words: str, module: str = "farm.cli.main", **env: str) -> tuple[int, str]:
-    """Run a command in a folder; return its exit code and what it said, in one line."""
+@pytest.fixture
+def says(farm) -> Callable[..., tuple[int, str]]:
+    """Run a command; return its exit code and what it said, in one line."""
+
+    def run(*words: str, **options: object) -> tuple[int, str]:
+        done = farm(*words, **options)
+        return done.code, " ".join(done.err.split())
+
+    return run
+
+
+def provision() -> None:
+    """Run the provisioner's command line, for what is refused before it minds any signal."""
+    told(provisioner)
+
+
+def provisioner_process(folder: Path, *words: str, **env: str) -> tuple[int, str]:
+    """Run it as it is run: return its exit code and what it said, in one line."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FARM_", "DOCKER_"))}
     done = subprocess.run(
-        [sys.executable, "-m", module, *words],
+        [sys.executable, "-m", "provisioner", *words],
         cwd=folder,
         env=environment | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "300", **env},
         stdin=subprocess.DEVNULL,
@@ -67,49 +85,49 @@ def locked_server(tmp_path: Path) -> Iterator[int]:
     ],
 )
 def test_a_pool_that_cannot_be_provisioned_is_refused_before_anything_starts(
-    tmp_path, options, said
+    says, tmp_path, options, said
 ):
     """By farm up and by the provisioner alike, and no farm is left half up."""
     name = scenario(tmp_path, options)
-    code, told = farm(tmp_path, "up", name)
-    assert (code, said in told) == (2, True), told
+    code, heard = says("up", name)
+    assert (code, said in heard) == (2, True), heard
     assert not (tmp_path / ".farm/farm.json").exists()
-    code, told = farm(tmp_path, name, module="provisioner")
-    assert (code, said in told) == (2, True), told
+    code, heard = says(name, command=provision)
+    assert (code, said in heard) == (2, True), heard
 
 
-def test_no_farm_and_no_server(tmp_path):
+def test_no_farm_and_no_server(says):
     """Neither a state file nor a server at the place that was named."""
-    code, told = farm(tmp_path, "status")
+    code, heard = says("status")
     assert code == 2
-    assert "start one with farm up SCENARIO" in told
-    code, told = farm(tmp_path, "submit", "--service-time", "1s", "--redis", _nowhere())
+    assert "start one with farm up SCENARIO" in heard
+    code, heard = says("submit", "--service-time", "1s", "--redis", _nowhere())
     assert code == 2
-    assert "cannot be reached" in told
+    assert "cannot be reached" in heard
 
 
 def _nowhere() -> str:
-    return f"redis://127.0.0.1:{free_port()}/0"
+    return f"redis://127.0.0.1:{own_port()}/0"
 
 
 @pytest.mark.live
-def test_a_wrong_password_is_told_without_showing_it(tmp_path, locked_server):
+def test_a_wrong_password_is_told_without_showing_it(says, tmp_path, locked_server):
     """By operators' commands, by farm up, and by the provisioner."""
     url = f"redis://:wrong@127.0.0.1:{locked_server}/0"
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
-    for words, module in (
-        (["status", "--redis", url], "farm.cli.main"),
-        (["up", name, "--redis", url], "farm.cli.main"),
-        ([name, "--redis", url], "provisioner"),
+    for ended in (
+        says("status", "--redis", url),
+        says("up", name, "--redis", url),
+        provisioner_process(tmp_path, name, "--redis", url),
     ):
-        code, told = farm(tmp_path, *words, module=module)
-        assert code == 2, told
-        assert "refuses us" in told
-        assert "wrong" not in told.replace("wrong number", "")
+        code, heard = ended
+        assert code == 2, heard
+        assert "refuses us" in heard
+        assert "wrong" not in heard.replace("wrong number", "")
     right = url.replace("wrong", "right")
-    code, told = farm(tmp_path, "status", "--redis", right)
+    code, heard = says("status", "--redis", right)
     assert code == 2
-    assert "no farm is running" in told
+    assert "no farm is running" in heard
 
 
 @pytest.mark.parametrize(
@@ -122,14 +140,16 @@ def test_a_wrong_password_is_told_without_showing_it(tmp_path, locked_server):
         (["swarm"], "'swarm' is not one of"),
     ],
 )
-def test_a_backend_with_wrong_options_is_refused_before_anything_starts(tmp_path, options, said):
+def test_a_backend_with_wrong_options_is_refused_before_anything_starts(
+    says, tmp_path, options, said
+):
     """One message, and nobody is asked for anything (the server is not there either)."""
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
     words = [name, "--redis", _nowhere(), "--backend", *options]
-    code, told = farm(tmp_path, *words, module="provisioner")
-    assert (code, said in told) == (2, True), told
+    code, heard = says(*words, command=provision)
+    assert (code, said in heard) == (2, True), heard
     if options[0] == "prepared":
-        assert "--docker-host: found 'ftp://x'" in told or "needs the docker package" in told
+        assert "--docker-host: found 'ftp://x'" in heard or "needs the docker package" in heard
 
 
 @pytest.mark.live
@@ -137,12 +157,12 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     """Said at the start (or that the SDK is not installed), not at the first launch."""
     url = f"redis://:right@127.0.0.1:{locked_server}/0"
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
-    code, told = farm(
-        tmp_path, name, "--redis", url, "--backend", "docker", module="provisioner",
+    code, heard = provisioner_process(
+        tmp_path, name, "--redis", url, "--backend", "docker",
         DOCKER_HOST=f"unix://{tmp_path}/no.sock",
     )  # fmt: skip
     assert code == 2
-    assert "no Docker Engine answers" in told or "needs the docker package" in told
+    assert "no Docker Engine answers" in heard or "needs the docker package" in heard
 
 
 @pytest.mark.parametrize(
@@ -154,22 +174,22 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
         (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
     ],
 )
-def test_words_that_make_no_sense(tmp_path, words, said):
+def test_words_that_make_no_sense(says, words, said):
     """Told before any server is asked, where that is possible."""
-    code, told = farm(tmp_path, *words)
+    code, heard = says(*words)
     assert code == 2
-    assert said in told or "cannot be reached" in told
+    assert said in heard or "cannot be reached" in heard
 
 
 @pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
-def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(tmp_path, words):
+def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(says, tmp_path, words):
     """Here, not in the log of a service."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
-        code, told = farm(tmp_path, *words, name, "--metrics-port", port)
+        code, heard = says(*words, name, "--metrics-port", port)
     assert code == 2
-    assert f"--metrics-port (FARM_METRICS_PORT): cannot listen on 127.0.0.1:{port}" in told
+    assert f"--metrics-port (FARM_METRICS_PORT): cannot listen on 127.0.0.1:{port}" in heard
     assert not (tmp_path / ".farm/farm.json").exists()
 
 
@@ -182,7 +202,7 @@ class Interrupt:
         if name == "farm.cli.main":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupt())
-from farm.cli.entry import main
+from farm.__main__ import main
 main()
 """
     root = Path(__file__).parents[2]
@@ -190,4 +210,4 @@ main()
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-    assert 'farm = "farm.cli.entry:main"' in (root / "pyproject.toml").read_text()
+    assert 'farm = "farm.__main__:main"' in (root / "pyproject.toml").read_text()

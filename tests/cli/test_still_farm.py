@@ -22,7 +22,7 @@ from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.operator import Operator
 from farm.live.store.saved import Try
 from farm.live.store.store import Batch
-from tests.cli.still_farm import StillFarm
+from tests.fixtures.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
 AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)

@@ -11,11 +11,11 @@ import sys
 import pytest
 import redis
 
-from farm.cli.job_lines import standard_input
+from farm.app.jobs.json_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.operator import Operator
-from tests.cli.still_farm import StillFarm
+from tests.fixtures.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
 LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'
@@ -124,9 +124,12 @@ def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
         for name in "xy":  # when the second has come, the first one is counted
             process.stdin.write(f"{LINE % name}\n".encode())
             process.stdin.flush()
-            ((_, ((last, _),)),) = still.client.xread({still.keys.inbox: last}, block=30_000)
+            # the command has to be read first; a connection does not wait as long for one answer
+            while not (came := still.client.xread({still.keys.inbox: last}, block=1000)):
+                assert process.poll() is None
+            ((_, ((last, _),)),) = came
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
         assert process.stderr is not None
         said = process.stderr.read().decode()
         assert re.search(r"interrupted \([12] jobs? before that: handed in", said)
@@ -187,6 +190,6 @@ def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: Still
 
 def test_closed_standard_input(monkeypatch):
     """`farm submit - <&-`: Python has no stdin at all then."""
-    monkeypatch.setattr("farm.cli.job_lines.sys.stdin", None)
+    monkeypatch.setattr("farm.app.jobs.json_lines.sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()

@@ -2,16 +2,19 @@
 
 Not interpreted, because they say nothing of dispatch: what a client or worker is answered (next
 synchronisation, first update, stages) and size class learners. A scenario with any other step or
-expectation that this file does not know is checked as far as it goes and then fails, naming it.
+key is refused; one with an expectation that this file does not know is checked as far as it goes
+and then fails, naming it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from farm.core.queues.fair_share.queue import FairShareQueue
+
+from .known_keys import refuse_unknown
 
 Compatibility = Literal["buildbarn"] | None
 NO_WAITERS = NO_SYNCHRONIZATION = 60.0
@@ -34,6 +37,27 @@ COUNTS = {
     "queued_children": "waiting_children",
     "active_children": "active_children",
 }
+
+
+#: what a scenario may have besides what explains it
+SCENARIO = {"steps", "stickiness_limits_s", "dispatch_order", "predeclared", "unresolved_ties"}
+EVERY_STEP = {"do", "t", "expect"}
+#: what a step may have besides, by what it does
+STEPS = {
+    "arrive": {
+        "op", "keys", "priority", "expected_s", "do_not_cache", "action", "queued_timestamp",
+    },
+    "client_leaves": {"op"},
+    "complete": {"worker", "then_request_more"},
+    "idle_timer_fires": {"worker"},
+    "kill": {"op", "worker"},
+    "list_children": {"keys", "path", "filter"},
+    "list_queued": {"keys", "path"},
+    "lose": {"worker"},
+    "repeat": {"n", "body"},
+    "sync_idle": {"worker"},
+    "worker_reports_unknown_action": {"worker"},
+}  # fmt: skip
 
 
 class Steps:
@@ -84,11 +108,8 @@ class Steps:
                     self.play(step["body"], turn)
                 continue
             self.advance(_time(step.get("t", self.now), index))
-            verb: Callable[[dict[str, Any]], dict[str, Any]] | None
-            verb = getattr(self, f"do_{ALIASES.get(step['do'], step['do'])}", None)
-            if verb is None:
-                self.unknown.add(f"step {step['do']}")
-                continue
+            verb: Callable[[dict[str, Any]], dict[str, Any]]
+            verb = getattr(self, f"do_{ALIASES.get(step['do'], step['do'])}")
             filled = {key: _filled(value, index) for key, value in step.items() if key != "body"}
             happened = verb(filled)
             self.compare(step, happened, filled.get("expect"), index)
@@ -211,10 +232,41 @@ def play(steps: Steps, scenario: dict[str, Any]) -> None:
         assert steps.starts == [str(name) for name in scenario["dispatch_order"]]
 
 
+def refuse(scenario: dict[str, Any]) -> None:
+    """Raise AssertionError for a scenario that tries nothing, or with keys that are not read."""
+    refuse_unknown("scenario", scenario, SCENARIO)
+    _refuse_steps(scenario.get("steps"))
+    expected = [step for step in _every(scenario["steps"]) if "do" in step and "expect" in step]
+    assert expected or scenario.get("dispatch_order"), "nothing is expected"
+
+
+def _every(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for step in steps:
+        yield step
+        yield from _every(step.get("body", []))
+
+
+def _refuse_steps(steps: Any) -> None:
+    assert steps, "there are no steps"
+    assert any("do" in step for step in steps), "no step does anything"
+    for step in steps:
+        verb = step.get("do")
+        if verb is None:  # prose about the whole scenario
+            assert isinstance(step.get("expect", ""), str), f"{step}: says not what to do"
+            refuse_unknown(f"{step}", step, {"expect"})
+            continue
+        verb = ALIASES.get(verb, verb)
+        assert verb in STEPS, f"unknown step {verb}; known: {', '.join(sorted({*STEPS, *ALIASES}))}"
+        refuse_unknown(f"step {verb}", step, EVERY_STEP | STEPS[verb])
+        if verb == "repeat":
+            _refuse_steps(step["body"])
+
+
 def check(
     scenario: dict[str, Any], player: Callable[[dict[str, Any], Compatibility], Steps]
 ) -> None:
     """Exact by default; scenarios of a mended habit may be upstream's, then with its habit."""
+    refuse(scenario)
     steps = player(scenario, None)
     try:
         play(steps, scenario)

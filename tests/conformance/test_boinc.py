@@ -14,11 +14,6 @@ from typing import Any, get_args
 import pytest
 
 from farm.forecasts.runtime.boinc_2010 import flops_2010
-from farm.upstream.boinc.anonymous import (
-    Resource,
-    anonymous_speed,
-    generalised_version,
-)
 from farm.upstream.boinc.averages import (
     Average,
     Averaging,
@@ -37,13 +32,18 @@ from farm.upstream.boinc.durations import (
 from farm.upstream.boinc.flops import (
     Candidate,
     LadderRules,
+    Resource,
     Usage,
+    anonymous_speed,
     compare,
     estimate_flops,
+    generalised_version,
     speed_when_chosen,
 )
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
 from farm.upstream.boinc.scales import scales
+
+from .known_keys import refuse_unknown
 
 Given = Mapping[str, Any]
 
@@ -286,6 +286,39 @@ GROUPS: dict[str, Callable[[Given], dict[str, Any]]] = {
 }
 
 
+#: what the functions read, by group
+INPUTS: dict[str, set[str]] = {
+    "average": {"params", "start", "samples_run_length"},
+    "estimate_flops": {
+        "peak", "proj", "ncpus", "gpu", "p_fpops", "et", "hav_pfc", "avpfc", "no_stats",
+        "from_hav_pfc", "rsc_fpops_est", "available_frac_raw",
+    },
+    "estimate_flops_2010": {"peak_flops", "pfc_scale", "host_history"},
+    "version_selection": {
+        "peak", "plan", "ncpus", "gpu", "p_fpops", "et", "pfc_n", "pfc_avg", "avpfc", "uniform",
+        "normal", "random_factor", "max_jobs_per_day", "consecutive_valid",
+    },
+    "anonymous_platform": {
+        "app_id", "resource", "app_info_flops", "p_fpops", "et", "rsc_fpops_est",
+        "rsc_fpops_bound",
+    },
+    "pfc_scale": {"versions"},
+    "get_pfc": {
+        "elapsed", "cpu", "flops", "est", "bound", "rsc_fpops_bound", "outlier",
+        "runtime_outlier", "anonymous", "anon", "cons", "et", "hav_pfc", "av_pfc", "av_scale",
+        "min_avg_pfc", "scale_check", "max_granted_credit",
+    },
+    "deadline": {
+        "queue_delay_s", "unscaled_s", "available_frac", "delay_bound_s", "hard_app",
+        "ignore_delay_bound", "reliable_reduced_delay_bound", "est_duration_s",
+    },
+    "client_running_estimate": {
+        "elapsed_s", "static_estimate_s", "fraction_done", "elapsed_at_fraction_s",
+        "fraction_done_exact",
+    },
+}  # fmt: skip
+
+
 def _agrees(found: Any, expected: Any) -> bool:
     if isinstance(found, Either):
         return any(_agrees(value, expected) for value in found)
@@ -305,6 +338,8 @@ def test_case(case: dict[str, Any]) -> None:
     """Our functions give BOINC's numbers, corner cases included."""
     assert case["group"] in GROUPS, f"unknown group {case['group']}: known are {sorted(GROUPS)}"
     assert case["expect"], "nothing is expected"
+    refuse_unknown("case", case, {"group", "inputs", "expect"})
+    refuse_unknown("inputs", case["inputs"], INPUTS[case["group"]])
     found = GROUPS[case["group"]](case["inputs"])
     for key, expected in case["expect"].items():
         assert key in found, f"{key} is expected, and we give {sorted(found)}"

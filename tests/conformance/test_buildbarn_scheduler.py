@@ -111,7 +111,7 @@ class Farm(Steps):
 
     def ask(self, name: str) -> dict[str, Any]:
         """The worker wants a job: it joins, its slot is clean, or it takes jobs again."""
-        before = dict(self.queue.counters.retained)
+        before = dict(self.queue.retained)
         state = self.scheduler.builders.get(name)
         if state is None:
             self.made += 1
@@ -127,7 +127,7 @@ class Farm(Steps):
         if not starts:
             self.builders[name] = None
             return {"starts": None, "worker_blocks": True}
-        after = self.queue.counters.retained
+        after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
         return {
             "starts": starts[0],

@@ -16,8 +16,19 @@ from farm.forecasts.dispatch.state_file import parse_state
 from farm.upstream.launchpad.duration import estimate_duration
 from farm.upstream.launchpad.score import score_other_build, score_package_build
 
+from .known_keys import refuse_unknown
+
 RULES_OF_ERA = {"2010": "launchpad-2010", "now": "launchpad", "page": "page"}
 FREE = re.compile(r"free_(?!for_head)(.+)_(native|virtual)")
+#: what the lists of the file may have, besides what explains a case
+CASE = {
+    "era", "rules", "builders", "jobs", "job_of_interest", "expect", "asserted_upstream",
+}  # fmt: skip
+JUDGED = {
+    "builder_failures", "job_failures", "retry", "exc", "cancelling", "builder_action",
+    "job_action", "builder_failures_after",
+}  # fmt: skip
+GUESSED = {"kind", "history_s_newest_first", "package_kb", "estimate_s"}
 KEYS = ("pool_for_job", "head_platform", "free_for_head", "tnb_s", "plt_s", "estimate_s")
 
 app = typer.Typer()
@@ -59,6 +70,7 @@ def row_of(result):
 @pytest.mark.conformance("launchpad", "cases")
 def test_estimate_of_one_job(case, tmp_path):
     """`farm estimate --job` prints exactly the expected numbers, or refuses as Launchpad does."""
+    refuse_unknown("case", case, CASE)
     result = run(case, tmp_path, "--job", case["job_of_interest"])
     if "error" in case["expect"]:
         assert isinstance(result.exception, StateError)
@@ -128,6 +140,7 @@ def test_page_rules_on_every_case(case):
 @pytest.mark.conformance("launchpad", "score_cases")
 def test_score(case):
     """A package build's score is the sum that Launchpad makes."""
+    refuse_unknown("case", case, {"inputs", "score"})
     names = {"urg": "urgency", "copy_": "copy_archive", "rel": "archive_relative"}
     names |= {"comp": "component", "ps": "packagesets"}
     inputs = {names.get(key, key): value for key, value in case["inputs"].items()}
@@ -155,6 +168,8 @@ def test_score_tables(document):
 @pytest.mark.conformance("launchpad", "judge_failure_cases")
 def test_failure_judgement(case):
     """The blame falls where Launchpad lets it fall."""
+    refuse_unknown("case", case, JUDGED)
+    assert isinstance(case["retry"], bool) or "cancelling" in case["retry"]
     judgement = judge_failure(
         case["builder_failures"],
         case["job_failures"],
@@ -171,5 +186,6 @@ def test_failure_judgement(case):
 @pytest.mark.conformance("launchpad", "estimate_duration_cases")
 def test_duration_estimate(case):
     """Durations are guessed from history, size or defaults as Launchpad does."""
+    refuse_unknown("case", case, GUESSED)
     history = case.get("history_s_newest_first", ())
     assert estimate_duration(case["kind"], history, case.get("package_kb")) == case["estimate_s"]

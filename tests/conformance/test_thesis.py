@@ -28,6 +28,8 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.world import SimulatedWorld
 
+from .known_keys import refuse_unknown
+
 #: rules for what is heavy, of job times by matrix; the first unless an engine's name says
 HEAVY: dict[str, Callable[[Any], Any]] = {
     "top20": lambda times: times > np.sort(times, axis=None)[-21],
@@ -43,6 +45,8 @@ NAMES = {
     "LJF_AGING": ("ljf-aging", "matrix"),
     "SJF_AGING": ("sjf-aging", "matrix"),
 }
+#: what a golden run has
+RUN = {"run", "jobs", "matrix", "heavy", "random_permutation", "results"}
 Numbers = tuple[float, float, float]
 
 
@@ -99,12 +103,16 @@ def play(jobs: Sequence[Job], name: str, slots: int, law: ContentionLaw | None) 
 @pytest.mark.conformance("thesis", "golden_runs")
 def test_golden_run(case: dict[str, Any], document: dict[str, Any]) -> None:
     """Every policy at every number of slots, with and without slowdown, to 1e-9."""
+    refuse_unknown("case", case, RUN)
     jobs = made(case)
     engines = [engine for engine in case["results"] if not engine.startswith("tick")]
     assert engines, "no results but those of time steps"
     for engine in engines:
         law = law_of(engine, document)
+        assert case["results"][engine], f"{engine}: no results"
         for name, by_slots in case["results"][engine].items():
+            assert name in NAMES, f"unknown policy {name}; known: {', '.join(NAMES)}"
+            assert by_slots, f"{engine}, {name}: no results"
             for slots, expected in by_slots.items():
                 found = play(jobs, name, int(slots), law)
                 assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), (

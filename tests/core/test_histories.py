@@ -16,7 +16,7 @@ from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.restore import restored
 from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
-from tests.core.player import PHASES, Player, histories, keys, made, rules_of_a_farm, trees
+from tests.fixtures.player import PHASES, Player, histories, keys, made, rules_of_a_farm, trees
 
 
 @settings(max_examples=120, deadline=None, phases=PHASES)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.composed import Composed
-from tests.docker.engine import Engine, OwnEngine
-from tests.docker.generations import NEW, OLD, Compose, generations
+from tests.fixtures.compose_generations import NEW, OLD, Compose, generations
+from tests.fixtures.composed_farm import Composed
+from tests.fixtures.docker_engine import Engine, OwnEngine
 
 ROOT = Path(__file__).parents[2]
 IN_CI = bool(os.environ.get("CI") or os.environ.get("FARM_CI"))

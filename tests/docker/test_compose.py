@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.composed import Composed, Questions
 from tests.docker.conftest import Farms
-from tests.docker.generations import NEW, OLD, Compose
+from tests.fixtures.compose_generations import NEW, OLD, Compose
+from tests.fixtures.composed_farm import Composed, Questions
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

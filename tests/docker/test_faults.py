@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.composed import Composed
-from tests.docker.engine import Engine
-from tests.docker.generations import Compose
-from tests.docker.relay import Relay
+from tests.fixtures.compose_generations import Compose
+from tests.fixtures.composed_farm import Composed
+from tests.fixtures.docker_engine import Engine
+from tests.fixtures.wire import EngineWire
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -40,7 +40,7 @@ SLEEPER = 'FROM {image}\nENTRYPOINT ["sh", "-c", "sleep 9999"]\n'
 class Faulty(Composed):
     """A farm that is up, whose way to the Engine can be cut and whose builders' image changed."""
 
-    relay: Relay
+    engine_wire: EngineWire
     builders_image: str
 
     def submit(self, count: int, service_time: str = "80s") -> None:
@@ -65,8 +65,8 @@ def faulty(
 ) -> Iterator[Faulty]:
     """The farm, up."""
     (source / "examples/faults.yaml").write_text(SCENARIO)
-    relay = Relay(tmp_path_factory.mktemp("relay"), engine.socket)
-    relay.mend()
+    wire = EngineWire(tmp_path_factory.mktemp("wire"), engine.socket)
+    wire.mend()
     name = f"farmfaults{os.getpid()}"
     image = f"build-farm:{name}"
     farm = Faulty(
@@ -75,10 +75,10 @@ def faulty(
         FARM_BUILDER_IMAGE=image,
         FARM_BOOT_TIMEOUT="10",
         FARM_KEEP_BUILDERS="1",
-        FARM_DOCKER_SOCKET=str(relay.folder),
+        FARM_DOCKER_SOCKET=str(wire.folder),
         FARM_DOCKER_HOST="unix:///var/run/docker.sock/engine.sock",
     )  # fmt: skip
-    farm.relay, farm.builders_image = relay, image
+    farm.engine_wire, farm.builders_image = wire, image
     try:
         farm.compose("build", "scheduler", timeout=800)
         engine.docker("tag", farm.environment["FARM_IMAGE"], image)
@@ -86,7 +86,7 @@ def faulty(
         yield farm
     finally:
         farm.end()
-        relay.cut()
+        wire.cut()
         engine.docker("rmi", image)
 
 
@@ -95,14 +95,14 @@ def farm(faulty: Faulty) -> Iterator[Faulty]:
     """The farm, idle; each test leaves it as it was, or the next one fails."""
     faulty.until(faulty.is_idle, "the least pool")
     yield faulty
-    faulty.relay.mend()
+    faulty.engine_wire.mend()
     faulty.engine.docker("tag", faulty.environment["FARM_IMAGE"], faulty.builders_image)
 
 
 def test_the_engine_goes_away_and_comes_back(farm: Faulty):
     """What runs goes on, nobody is started or removed, it is said once; then the pool grows."""
     (builder,) = farm.builders()
-    farm.relay.cut()
+    farm.engine_wire.cut()
     farm.until(lambda: "Docker Engine" in farm.pool()["trouble"], "telling it")
     farm.submit(18)
     farm.until(lambda: sum(farm.ended().values()) >= 3, "work going on")
@@ -110,7 +110,7 @@ def test_the_engine_goes_away_and_comes_back(farm: Faulty):
     told = [line for line in farm.log("provisioner").splitlines() if "Docker Engine:" in line]
     assert len(told) <= 2, "once, or twice if a call was on its way"
 
-    farm.relay.mend()
+    farm.engine_wire.mend()
     farm.until(lambda: len(farm.builders()) == 3, "growth")
     farm.until(lambda: farm.pool()["trouble"] == "", "forgetting it")
     assert "the backend works again" in farm.log("provisioner")

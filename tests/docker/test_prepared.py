@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.docker.composed import Composed
 from tests.docker.conftest import Farms
-from tests.docker.generations import Compose
+from tests.fixtures.compose_generations import Compose
+from tests.fixtures.composed_farm import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

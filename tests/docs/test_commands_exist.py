@@ -32,7 +32,7 @@ def problem(line: str) -> str | None:
     while words and hasattr(command, "commands"):
         if words[0] not in command.commands:
             return f"no command {words[0]!r}" if not words[0].startswith("-") else None
-        command = command.commands[words.pop(0)]
+        command = command.commands[words.pop(0)].load()
     options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
     unknown = [w for w in words if re.match(r"--?[a-z]", w) and w.split("=")[0] not in options]
     return f"no option {', '.join(unknown)}" if unknown else None

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from farm.results.run_directory import Run, load_run
+from tests.fixtures.plausibility import implausible
+from tests.fixtures.prometheus import Prometheus
 from tests.grafana.conftest import FOLDER, ROOT, intervals, load, panels, plain
-from tests.grafana.plausibility import implausible
-from tests.metrics.prometheus import Prometheus
 
 pytestmark = pytest.mark.slow
 

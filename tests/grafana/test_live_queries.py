@@ -13,9 +13,9 @@ from typing import Self
 
 import pytest
 
+from tests.fixtures.plausibility import implausible
+from tests.fixtures.prometheus import Prometheus
 from tests.grafana.conftest import FOLDER, ROOT, load, plain
-from tests.grafana.plausibility import implausible
-from tests.metrics.prometheus import Prometheus
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 

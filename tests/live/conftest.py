@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,19 +19,12 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
-from farm.live.redis.server import EmbeddedServer, Server, choose_server
+from farm.live.redis.server import EmbeddedServer, Server
 from farm.live.run import LiveOptions, LiveRun, run_live
+from tests.fixtures.wire import Wire
 
 AMD64 = Platform("amd64", True)
 _serial = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A real server, shared by the tests of one process; each test has keys of its own."""
-    with choose_server(None) as running:
-        assert isinstance(running, EmbeddedServer)
-        yield running
 
 
 @pytest.fixture
@@ -48,75 +40,11 @@ def client(server: Server):
         yield connection
 
 
-class Wire:
-    """A TCP proxy before a server; ``cut`` breaks every connection and refuses new ones."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._is_cut = False
-        self._lock = threading.Lock()
-        self._ends: set[socket.socket] = set()
-        self._closing = False
-        self.threads = [threading.Thread(target=self._accept, daemon=True)]
-        self.threads[0].start()
-
-    def cut(self) -> None:
-        with self._lock:
-            self._is_cut = True
-            for end in self._ends:
-                with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-
-    def mend(self) -> None:
-        with self._lock:
-            self._is_cut = False
-
-    def close(self) -> None:
-        self._closing = True
-        self.cut()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self.threads:
-            thread.join(5)
-
-    def _accept(self) -> None:
-        while not self._closing:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            with self._lock:
-                if self._is_cut:
-                    near.close()
-                    continue
-                far = socket.create_connection(("127.0.0.1", self._target))
-                self._ends |= {near, far}
-            for source, sink in ((near, far), (far, near)):
-                thread = threading.Thread(target=self._pump, args=(source, sink), daemon=True)
-                thread.start()
-                self.threads.append(thread)
-
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                sink.sendall(data)
-        with self._lock:
-            for end in (source, sink):
-                with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-        # each end is closed by the pump that reads it
-        with self._lock:
-            self._ends.discard(source)
-            source.close()
-
-
 @pytest.fixture
 def wire(server: EmbeddedServer) -> Iterator[Wire]:
     """A cuttable wire to the shared server."""
-    proxy = Wire(int(server.url.rsplit(":", 1)[1].split("/")[0]))
+    address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1].split("/")[0]))
+    proxy = Wire(socket.create_server(("127.0.0.1", 0)), lambda: socket.create_connection(address))
     yield proxy
     proxy.close()
 

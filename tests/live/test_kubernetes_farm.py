@@ -17,8 +17,8 @@ from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
-from tests.live.test_scheduler_service import Service, jobs_of
-from tests.provisioner.stub_cluster import StubCluster, account_in
+from tests.fixtures.scheduler_service import Service, jobs_of
+from tests.fixtures.stub_cluster import StubCluster, account_in
 
 pytestmark = pytest.mark.live
 
@@ -115,7 +115,7 @@ class Cluster:
         self._probes.join()
         for pod in self.pods:
             pod.process.kill()
-            pod.process.wait(10)
+            pod.process.wait(60)
             pod.process.close()
 
 
@@ -135,6 +135,7 @@ def cluster(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Cluster]:
     service.client.close()
 
 
+@pytest.mark.slow
 def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Cluster):
     """The queue grows, the scale is patched, hosts come, jobs end, it is scaled back, by readiness.
 
@@ -147,10 +148,10 @@ def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Clus
     service.until(lambda: len(service.store.builders()) == 1, "the least pool")
     assert stub.deployments == {"builders-linux": 1}
     service.submit(jobs_of(40, 1.0))
-    service.until(lambda: len(service.store.builders()) == 4, "growth", 60)
+    service.until(lambda: len(service.store.builders()) == 4, "growth")
     assert stub.deployments["builders-linux"] == 4
-    service.until(lambda: service.store.count_results() == 40, "the end of all jobs", 60)
-    service.until(lambda: stub.deployments["builders-linux"] == 1, "scaling back", 60)
+    service.until(lambda: service.store.count_results() == 40, "the end of all jobs")
+    service.until(lambda: stub.deployments["builders-linux"] == 1, "scaling back")
     service.until(lambda: len(stub.pods["builders-linux"]) == 1, "the pods' end")
     ends = [service.store.result(job.id) for job in jobs_of(40, 1.0)]
     assert {(end.outcome, end.attempts) for end in ends} == {("succeeded", 1)}
@@ -175,6 +176,6 @@ def test_a_refusal_is_shown_to_operators_until_it_is_over(cluster: Cluster):
             "trouble",
         )
         stub.allowed.add("PATCH")
-        service.until(lambda: service.store.count_results() == 16, "the end of all jobs", 60)
+        service.until(lambda: service.store.count_results() == 16, "the end of all jobs")
         service.until(lambda: b'"backend":""' in operator.remembered()["linux"], "its end")
     assert cluster.log().count("ERROR") == 1, cluster.log()

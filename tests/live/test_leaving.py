@@ -26,8 +26,8 @@ from farm.live.wire.messages import (
     decode_envelope,
 )
 from farm.live.wire.task_messages import TaskMessages
-from tests.live.test_scheduler_service import Service, jobs_of
-from tests.records import on_builders
+from tests.fixtures.job_records import on_builders
+from tests.fixtures.scheduler_service import Service, jobs_of
 from workers.host import BuilderHost
 
 pytestmark = pytest.mark.live
@@ -147,7 +147,7 @@ def test_a_host_that_starts_again_does_not_play_whom_it_was_told_before(
         assert {beat.builders for beat in beats()} == {()}
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.close()
 
 
@@ -187,12 +187,12 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
     try:
         service.start()
         service.until(lambda: len(service.store.builders()) == 3, "joining")
-        service.submit(jobs_of(24, 2.0))
+        service.submit(jobs_of(24, 1.0))
         service.until(lambda: len(on_builders(service.store)) == 6, "work")
         hosts[0].terminate()
         service.until(lambda: hosts[0].exit_code is not None, "the host's end")
-        service.until(lambda: service.store.count_results() == 24, "the end of all", 60)
-        ends = [service.store.result(job.id) for job in jobs_of(24, 2.0)]
+        service.until(lambda: service.store.count_results() == 24, "the end of all")
+        ends = [service.store.result(job.id) for job in jobs_of(24, 1.0)]
         assert {end.outcome for end in ends} == {"succeeded"}
         # what was on its way to the host when it stopped listening is the only exception
         assert sum(end.attempts for end in ends) <= 24 + 2
@@ -203,7 +203,7 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
     finally:
         for host in hosts:
             host.kill()
-            host.wait(10)
+            host.wait(60)
             host.close()
 
 

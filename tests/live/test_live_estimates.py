@@ -18,10 +18,11 @@ from farm.core.model import Job, Platform
 from farm.forecasts.dispatch import LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.live.operating.operator import Operator
-from farm.live.redis.server import choose_server, free_port
+from farm.live.redis.server import choose_server
 from farm.live.wire.messages import UNSTAMPED
 from farm.results.run_directory import load_run
 from farm.results.scoring import score
+from tests.fixtures.ports import own_port
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def run(tmp_path: Path):
         "live": {"speed": 600},
     }
     (tmp_path / "scenario.yaml").write_text(json.dumps(scenario), encoding="utf-8")
-    port = free_port()
+    port = own_port()
     with choose_server(None) as server:
         words = ["run", "scenario.yaml", "--redis", server.url, "--out", "run", "--quiet"]
         process = subprocess.Popen(
@@ -62,7 +63,7 @@ def run(tmp_path: Path):
         finally:
             if process.poll() is None:
                 process.terminate()
-                process.wait(30)
+                process.wait(60)
 
 
 def first_image(operator: Operator, process: subprocess.Popen):
@@ -80,6 +81,7 @@ def first_image(operator: Operator, process: subprocess.Popen):
     raise AssertionError("no queue came to be")
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
     """Snapshot, formula, commands and metrics agree on a waiting job; afterwards it is scored."""
     url, directory, metrics, process = run

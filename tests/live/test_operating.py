@@ -6,123 +6,15 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from farm.cli.connection import read_place
-from farm.live.operating.operator import Operator
 from farm.processes.identity import is_alive
+from tests.fixtures.farm_up import SCENARIO, Up
 
 pytestmark = pytest.mark.live
-
-SCENARIO = """
-name: operated
-pools:
-  - {name: linux, platform: {processor: amd64}, slots: 4, boot_time: 1s, idle_timeout: 10m,
-     provisioner: {algorithm: taskcluster, min: 2, max: 5, interval: 1s}}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-live: {speed: 20}
-"""
-
-
-class Up:
-    """A farm of its own in a folder of its own."""
-
-    def __init__(self, folder: Path, scenario: str = SCENARIO) -> None:
-        self.folder = folder
-        (folder / "farm.yaml").write_text(scenario)
-
-    def farm(self, *words: str, code: int = 0, stdin: str | None = None) -> str:
-        """Run a command; return what it printed (both streams), after checking its exit code."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
-        if words[0] == "up":  # the other commands find it in the state file
-            environment["FARM_PREFIX"] = "tested:"
-        done = subprocess.run(
-            [sys.executable, "-m", "farm.cli.main", *words],
-            cwd=self.folder,
-            env=environment | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "160"},
-            input=stdin,
-            stdin=None if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=110,
-        )
-        assert done.returncode == code, f"farm {' '.join(words)}: {done.stdout}"
-        assert "Traceback" not in done.stdout
-        return done.stdout
-
-    def rows(self, *words: str) -> list[dict]:
-        return [json.loads(line) for line in self.farm(*words, "--json").splitlines()]
-
-    def status(self) -> dict:
-        """Return what farm status shows, but sooner: tests ask for it again and again."""
-        place = read_place(self.folder / ".farm")
-        assert place is not None
-        with Operator(place.redis_url, place.prefix) as operator:
-            return msgspec.to_builtins(operator.status())
-
-    def state_of(self, job: str) -> str:
-        """Return what farm jobs shows of a job's state, as quickly."""
-        place = read_place(self.folder / ".farm")
-        assert place is not None
-        with Operator(place.redis_url, place.prefix) as operator:
-            found = operator.job(job)
-            return "unknown" if found is None else found.state
-
-    def until(self, there: Callable[[], object], what: str, timeout: float = 60) -> None:
-        deadline = time.monotonic() + timeout
-        while not there():
-            assert time.monotonic() < deadline, f"{what} did not happen: {self.logs()}"
-            time.sleep(0.1)
-
-    def logs(self) -> str:
-        return "\n".join(p.read_text()[-2000:] for p in (self.folder / ".farm").glob("*.log"))
-
-    def processes(self) -> set[int]:
-        """Return every live process that the farm in this folder consists of."""
-        place = json.loads((self.folder / ".farm/farm.json").read_text())
-        found = {place["pid"]}
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = path.read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) in found and fields[0] != "Z":
-                found.add(int(path.parent.name))
-        for path in (self.folder / ".farm/hosts").glob("*.json"):
-            found.add(json.loads(path.read_bytes())["pid"])
-        return found
-
-    def child(self, *names: str) -> int:
-        """Return the process id of a service, by a word of its command line."""
-        for pid in self.processes():
-            line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-            if {Path(word).name for word in line.split()}.intersection(names):
-                return pid
-        raise LookupError(names)
-
-    def assert_nothing_is_left(self, pids: set[int]) -> None:
-        self.until(
-            lambda: not any(_exists(pid) for pid in pids),
-            "the end of its processes",
-            # a scheduler bears the absence of its server for half a minute
-            timeout=60,
-        )
-
-
-def _exists(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture
@@ -209,6 +101,7 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up:
     up.assert_nothing_is_left(pids)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
     """Down and up again: the queue is there; ids are taken once; ended jobs can be retried."""
@@ -259,6 +152,7 @@ def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
     assert told["job"] == "long-2"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_killed_provisioner_scheduler_and_server_come_back_and_adopt(up: Up):
     """SIGKILL at any: the same hosts, the same builders, no attempt lost."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from farm.processes.identity import is_alive
-from tests.live.test_operating import Up
+from tests.fixtures.farm_up import Up
 
 pytestmark = pytest.mark.live
 
@@ -36,7 +36,7 @@ class Watched(Up):
         """Scrape the processes of a job and add up the series whose line begins so."""
         total = 0.0
         for address in self.addresses(job):
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
                 text = answer.read().decode()
             total += sum(float(n) for n in re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))
         return total

@@ -20,7 +20,7 @@ from farm.metrics.service import HostMetrics, ProvisionerMetrics
 
 def read(url: str) -> str:
     """Return what is served there."""
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=30) as answer:
         return answer.read().decode()
 
 

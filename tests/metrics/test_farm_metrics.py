@@ -171,7 +171,7 @@ def test_a_queue_too_long_to_look_at_shows_no_old_estimates(play, job, monkeypat
     farm.tell(JobsSubmitted(0.0, (job("one"), job("two"))))
     farm.metrics.publish_now(0.0)
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 10.0
-    monkeypatch.setattr("farm.metrics.farm_metrics.MOST_WAITING", 0)
+    monkeypatch.setattr("farm.metrics.farm_metrics.MAX_WAITING", 0)
     clock[0] = 60.0
     farm.metrics.publish_now(60.0)
     assert not farm.metrics.readings()["farm_dispatch_estimate_seconds"]

@@ -60,7 +60,7 @@ def test_every_job_ends_once_and_the_log_replays(world):
 def test_the_order_of_dispatch(world, policy, order):
     """Four jobs come while the only builder is busy; then they go as the policy says."""
     jobs = [
-        one("first", "0s", "100s"),
+        one("first", "0s", "200s"),
         one("a", "5s", "40s", score=2),
         one("b", "10s", "20s", score=0),
         one("c", "15s", "10s", score=1),
@@ -74,7 +74,7 @@ def test_the_order_of_dispatch(world, policy, order):
 def test_levels_stand_above_the_policy(world):
     """An urgent long job overtakes short ones."""
     jobs = [
-        one("first", "0s", "60s"),
+        one("first", "0s", "200s"),
         one("short", "5s", "5s"),
         one("urgent", "10s", "50s", level=1),
     ]
@@ -84,7 +84,7 @@ def test_levels_stand_above_the_policy(world):
 
 def test_teams_take_turns(world):
     """A flood of one team does not hold up the other."""
-    jobs = [one("first", "0s", "60s", attributes={"team": "z"})]
+    jobs = [one("first", "0s", "200s", attributes={"team": "z"})]
     jobs += [one(f"a{n}", f"{5 + n}s", "10s", attributes={"team": "a"}) for n in range(4)]
     jobs += [one(f"b{n}", f"{15 + n}s", "10s", attributes={"team": "b"}) for n in range(2)]
     outcome = world(scenario(*jobs, pool={"builders": 1}, fair_share=["team"]))
@@ -113,13 +113,19 @@ def test_a_failed_job_ends_its_matrix(world):
 
 def test_shared_actions_run_once(world):
     """Two jobs of one action, in flight together: one execution, two ends."""
-    twice = {"count": 2, "every": "10s", "service_time": "60s", "action": {"reuse": 1, "window": 1}}
+    twice = {
+        "count": 2,
+        "every": "10s",
+        "service_time": "200s",
+        "action": {"reuse": 1, "window": 1},
+    }
     outcome = world(scenario({"arrivals": twice}))
     assert len(outcome.starts) == 1
     assert outcome.outcomes == {"succeeded": 2}
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_response_times_agree(both):
     """Live is never faster than simulated, and not much slower: only messages come in between."""
     steady = {**STEADY["arrivals"], "count": 60, "fails": 0}

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import InputError
-from farm.live.redis.server import free_port
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
-from tests.provisioner.prepared_world import report
-from tests.provisioner.stub_cluster import StubCluster, account_in
+from tests.fixtures.ports import own_port
+from tests.fixtures.prepared_world import report
+from tests.fixtures.stub_cluster import StubCluster, account_in
 
 SETTLE = 10.0
 
@@ -186,7 +186,7 @@ def test_nonsense_is_told_and_survived(world, answer, message):
 
 def test_an_api_server_that_is_away_is_waited_for(world, tmp_path):
     """Nobody listens there; then somebody does."""
-    port = free_port()
+    port = own_port()
     api = ScaleApi(f"http://127.0.0.1:{port}", world.account, timeout=1.0)
     world.backend = KubernetesBackend(api, {"p": "builders-p"}, clock=lambda: world.now)
     world.need["p"] = 2

@@ -10,7 +10,7 @@ import pytest
 from provisioner.backends.interface import BackendError, Pause, builders_to_host
 from provisioner.backends.prepared import share_out
 from provisioner.backends.prepared_api import Box
-from tests.provisioner.prepared_world import ReadTimeout, Refused, World, report
+from tests.fixtures.prepared_world import ReadTimeout, Refused, World, report
 
 
 @pytest.fixture

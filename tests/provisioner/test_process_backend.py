@@ -9,7 +9,7 @@ import pytest
 
 from farm.live.settings import LiveSettings
 from provisioner.backends.process import BUILDERS_PER_HOST, ProcessBackend
-from tests.provisioner.prepared_world import report
+from tests.fixtures.prepared_world import report
 
 
 class Started(ProcessBackend):

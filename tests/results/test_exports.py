@@ -8,13 +8,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from farm.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-FARM = [sys.executable, "-m", "farm.cli.main"]
 
 
 @pytest.fixture(scope="module")
@@ -22,33 +26,33 @@ def run(tmp_path_factory) -> Path:
     """A small simulated run."""
     out = tmp_path_factory.mktemp("exports") / "run"
     few = ["--set", "workload.0.arrivals.count=200"]
-    command = [*FARM, "simulate", ROOT / "examples/mmc.yaml", "--quiet", "--out", out, *few]
-    subprocess.run(command, check=True, capture_output=True)
+    words = ["simulate", str(ROOT / "examples/mmc.yaml"), "--quiet", "--out", str(out), *few]
+    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
     return out
 
 
-def export(run: Path, kind: str, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def export(farm, run: Path) -> Callable[..., Any]:
     """Export the run."""
-    command = [*FARM, "export", run, "--format", kind, "-o", out, *more]
-    return subprocess.run(command, capture_output=True, text=True)
+    return lambda kind, out, *more: farm("export", run, "--format", kind, "-o", out, *more)
 
 
-def test_csv_and_swf_are_read_again_as_the_same_jobs(run: Path, tmp_path: Path):
+def test_csv_and_swf_are_read_again_as_the_same_jobs(farm, export, run: Path, tmp_path: Path):
     """Both are traces that a scenario may name: as many jobs, the same service times."""
     for kind, exact in (("csv", 1e-6), ("swf", 0.5)):
         file, again = tmp_path / f"run.{kind}", tmp_path / f"{kind}-again.csv"
-        assert export(run, kind, file).returncode == 0
-        subprocess.run([*FARM, "import", kind, file, "-o", again], check=True, capture_output=True)
+        assert export(kind, file).code == 0
+        assert farm("import", kind, file, "-o", again).code == 0
         with (run / "jobs.csv").open() as first, again.open() as second:
             there = sorted(float(row["service_time_s"]) for row in csv.DictReader(first))
             back = sorted(float(row["service_time_s"]) for row in csv.DictReader(second))
         assert back == pytest.approx(there, abs=exact)
 
 
-def test_batsim_has_its_three_files(run: Path, tmp_path: Path):
+def test_batsim_has_its_three_files(export, run: Path, tmp_path: Path):
     """A job a line, states that change, means that agree with the summary."""
     out = tmp_path / "batsim"
-    assert export(run, "batsim", out).returncode == 0
+    assert export("batsim", out).code == 0
     summary = json.loads((run / "summary.json").read_text())
     schedule = json.loads((out / "schedule.json").read_text())
     assert schedule["nb_jobs"] == summary["jobs"]["submitted"] == 200
@@ -63,20 +67,25 @@ def test_batsim_has_its_three_files(run: Path, tmp_path: Path):
     assert max(int(state["nb_computing"]) for state in states) == 4
 
 
-def test_what_is_one_stream_can_go_to_standard_output(run: Path, tmp_path: Path):
+def test_what_is_one_stream_can_go_to_standard_output(export, run: Path, tmp_path: Path):
     """For a pipe: the same bytes as a file, and nothing else beside them."""
     for kind in ("csv", "swf", "openmetrics"):
         file = tmp_path / kind
-        assert export(run, kind, file).returncode == 0
-        piped = export(run, kind, Path("-"))
+        assert export(kind, file).code == 0
+        piped = subprocess.run(
+            [sys.executable, "-m", "farm.cli.main", "export", run, "--format", kind, "-o", "-"],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
         assert (piped.returncode, piped.stdout) == (0, file.read_text())
         assert piped.stderr.startswith("standard output: ")
     assert piped.stdout.endswith("# EOF\n")
 
 
-def test_a_run_is_put_where_no_live_metrics_are_in_danger(run: Path, tmp_path: Path):
+def test_a_run_is_put_where_no_live_metrics_are_in_danger(export, run: Path, tmp_path: Path):
     """From a midnight on, and over three hours before it was made; told otherwise, with a note."""
-    said = export(run, "openmetrics", tmp_path / "text").stderr
+    said = export("openmetrics", tmp_path / "text").err
     found = re.search(r"samples, (\S+ \S+) to (\S+ \S+) UTC", said)
     assert found is not None
     first, last = (datetime.fromisoformat(text + "+00:00") for text in found.groups())
@@ -86,7 +95,7 @@ def test_a_run_is_put_where_no_live_metrics_are_in_danger(run: Path, tmp_path: P
     assert "note" not in said
     now = ["--start", datetime.now(UTC).isoformat()]
     assert "note: it ends less than 3 hours ago" in " ".join(
-        export(run, "openmetrics", tmp_path / "again", *now).stderr.split()
+        export("openmetrics", tmp_path / "again", *now).err.split()
     )
 
 
@@ -94,13 +103,13 @@ def test_a_run_is_put_where_no_live_metrics_are_in_danger(run: Path, tmp_path: P
     ("kind", "words"),
     [("pdf", "allowed: csv, swf, batsim, openmetrics"), ("csv", "exists already")],
 )
-def test_mistakes_get_one_message(run: Path, tmp_path: Path, kind: str, words: str):
+def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str):
     """An unknown format; a file that is there."""
     out = tmp_path / "there"
     out.touch()
-    done = export(run, kind, out)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in " ".join(done.stderr.split())
+    done = export(kind, out)
+    assert (done.code, done.out) == (2, "")
+    assert words in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(
@@ -115,12 +124,12 @@ def test_mistakes_get_one_message(run: Path, tmp_path: Path, kind: str, words: s
         (["openmetrics", "-o", "new", "--interval", "0s"], "--interval: found 0s"),
     ],
 )
-def test_options_that_do_not_go_together(run: Path, tmp_path: Path, words: list[str], told: str):
+def test_options_that_do_not_go_together(
+    farm, run: Path, tmp_path: Path, words: list[str], told: str
+):
     """One message, nothing written."""
     (tmp_path / "file").touch()
-    command = [*FARM, "export", run, "--format", *words]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert told in " ".join(done.stderr.split())
+    done = farm("export", run, "--format", *words)
+    assert (done.code, done.out) == (2, "")
+    assert told in " ".join(done.err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

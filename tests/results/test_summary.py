@@ -18,11 +18,16 @@ from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobsSubmi
 from farm.core.model import Builder, Job
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
-from farm.results.summary.builder_time import Window, busy_time_by_builder
-from farm.results.summary.fairness import fairness_index, jain_index
+from farm.results.summary.builder_time import Window, builder_times
 from farm.results.summary.percentiles import quantile, spread_of
 from farm.results.summary.records import Recorder, records_of
-from farm.results.summary.summary import RunInfo, Summary, summarise
+from farm.results.summary.summary import (
+    RunInfo,
+    Summary,
+    fairness_index,
+    jain_index,
+    summarise,
+)
 from farm.results.summary.table import render_summary
 
 INFO = RunInfo(name="hand-made", world="simulated", engine="general", seed=1, policy="fifo")
@@ -76,7 +81,7 @@ def test_builders_and_their_time(summary: Summary) -> None:
 def test_busy_time_includes_attempts_that_came_to_nothing(history: Any, tell: Any) -> None:
     """A lost builder was busy until it was lost."""
     records = tell(Recorder(), history).records()
-    assert busy_time_by_builder(records) == {"b2": 6.0, "b1": 40.0, "b3": 0.0}
+    assert builder_times(records, Window()).busy == 6.0 + 40.0
 
 
 def test_an_execution_that_serves_several_jobs_is_busy_once() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from farm.assembly import run_info
-from farm.cli.provisioning import algorithms_of
 from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import Summary, summarise
 from farm.results.summary.taskcluster import touching
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.simulation import simulate
+from provisioner.from_scenario import algorithms_of
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "taskcluster.json"
 GOLDEN = json.loads(CASES.read_text(encoding="utf-8"))

@@ -15,13 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
-from farm.live.redis.server import free_port
 from farm.live.settings import LiveSettings, from_environment, host_environment
 from farm.live.wire.messages import Play
+from tests.fixtures.ports import own_port
 from workers import host as module
 from workers.host import BuilderHost
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Host(BuilderHost):
@@ -34,7 +34,7 @@ class Host(BuilderHost):
     def value(self, name: str, **labels: str) -> float | None:
         """Scrape one value."""
         assert self.metering.url is not None
-        with urllib.request.urlopen(self.metering.url, timeout=5) as answer:
+        with urllib.request.urlopen(self.metering.url, timeout=PATIENCE) as answer:
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -49,6 +49,14 @@ class Host(BuilderHost):
             time.sleep(0.02)
 
 
+def assert_no_thread_is_left(before: set[threading.Thread]) -> None:
+    """Wait until there is no thread but those of before."""
+    deadline = time.monotonic() + PATIENCE
+    while new := set(threading.enumerate()) - before:
+        assert time.monotonic() < deadline, new
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
     """Make a host that plays one builder; it leaves after the test."""
@@ -56,7 +64,7 @@ def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
     made: list[Host] = []
 
     def make(**settings: str) -> Host:
-        url = f"redis://127.0.0.1:{free_port()}/0"
+        url = f"redis://127.0.0.1:{own_port()}/0"
         host = Host(
             LiveSettings(
                 redis_url=url,
@@ -127,16 +135,16 @@ def test_a_burning_job_is_measured_against_the_calibration(hosted):
 
 def test_a_host_without_the_setting_serves_nothing(hosted):
     """It counts all the same; nobody listens."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     host = hosted()
     assert host.metering.url is None
     host.close()
-    assert threading.active_count() == before
+    assert_no_thread_is_left(before)
 
 
 def test_a_host_leaves_no_thread_no_port_and_no_file(hosted, tmp_path: Path):
     """With a folder to say where, any port does; the file is there as long as the port is."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     host = hosted(metrics_targets=str(tmp_path / "targets"))
     (path,) = (tmp_path / "targets").iterdir()
     assert path.name == "host%2F1.json"
@@ -147,7 +155,7 @@ def test_a_host_leaves_no_thread_no_port_and_no_file(hosted, tmp_path: Path):
     assert entry["labels"] == {"job": "builders", "host": "host/1"}
     host.close()
     assert list((tmp_path / "targets").iterdir()) == []
-    assert threading.active_count() == before
+    assert_no_thread_is_left(before)
     with socket.socket() as free:
         free.bind(("127.0.0.1", int(address.rpartition(":")[2])))
 
@@ -165,20 +173,22 @@ def test_a_port_that_cannot_be_had_is_one_line_and_the_host_plays_on(hosted, cap
     assert port in line
     assert host.metering.url is None
     host.begin("a", 0.0)
-    results = host.metering.metrics.readings()["farm_host_attempts_total"]
-    assert results["succeeded",] == 1.0
+    deadline = time.monotonic() + PATIENCE
+    while host.metering.metrics.readings()["farm_host_attempts_total"]["succeeded",] != 1.0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_folder_that_cannot_be_written_to_is_one_line_too(hosted, caplog, tmp_path: Path):
     """And the port is given back."""
     (tmp_path / "file").touch()
-    before = threading.active_count()
+    before = set(threading.enumerate())
     host = hosted(metrics_targets=str(tmp_path / "file"))
     (line,) = [r.getMessage() for r in caplog.records if "metrics" in r.getMessage()]
     assert "FARM_METRICS_TARGETS" in line
     assert host.metering.url is None
     host.close()
-    assert threading.active_count() == before
+    assert_no_thread_is_left(before)
 
 
 def test_a_host_is_never_given_the_port_of_whoever_starts_it():

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.scenario.distributions import Distribution
-from farm.workload.choices import chooser
 from farm.workload.distributions import quantile_function, quantiles_by_kind
-from farm.workload.streams import stream
+from farm.workload.streams import chooser, stream
 
 DRAWS = 100_000
 

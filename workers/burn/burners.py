@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -85,6 +84,21 @@ def rates_text(rates: Mapping[str, float]) -> str:
     return ",".join(f"{name}={rate!r}" for name, rate in rates.items())
 
 
+class _Job(NamedTuple):
+    """A job that burns, and the program that has it."""
+
+    program: BurnerProgram
+    ended: Ended
+    burning: threading.Event
+
+
+class _Question(NamedTuple):
+    """A caller that waits for rates, to be told what hindered the measurement (None: nothing)."""
+
+    program: BurnerProgram
+    answer: queue.SimpleQueue[str | None]
+
+
 class Burners:
     """The burning jobs of one process. Safe to use from several threads; starts nothing at first.
 
@@ -96,10 +110,8 @@ class Burners:
         self._lock = threading.Lock()
         self._program: BurnerProgram | None = None
         self._serial = 0
-        self._ended: dict[int, Ended] = {}
-        self._burning: dict[int, threading.Event] = {}
-        #: who waits for rates, and is told what hindered the measurement (None: nothing)
-        self._asking: deque[queue.SimpleQueue[str | None]] = deque()
+        self._jobs: dict[int, _Job] = {}
+        self._questions: list[_Question] = []
 
     def start(
         self,
@@ -118,25 +130,25 @@ class Burners:
         with self._lock:
             self._serial += 1
             number = self._serial
-            self._ended[number] = ended
-            self._burning[number] = threading.Event()
-            self._send(
+            program = self._send(
                 {"start": number, "mode": mode, "seconds": seconds, "threads": threads}
                 | ({"cores": cores} if cores else {})
             )
+            self._jobs[number] = _Job(program, ended, threading.Event())
             return number
 
     def await_burning(self, number: int, timeout: float) -> bool:
         """Wait until all processes of a job are at work (or it has ended)."""
-        burning = self._burning.get(number)
-        return burning is None or burning.wait(timeout)
+        job = self._jobs.get(number)
+        return job is None or job.burning.wait(timeout)
 
     def kill(self, number: int) -> None:
         """End it at once; nobody is told."""
         with self._lock:
-            if self._ended.pop(number, None) is not None:
-                self._burning.pop(number).set()
-                self._send({"kill": number})
+            job = self._jobs.pop(number, None)
+            if job is not None:
+                job.burning.set()
+                job.program.send({"kill": number})
 
     def rates(
         self, modes: Iterable[str] = ("stress", "mixed"), turns: int = CAREFUL
@@ -145,11 +157,11 @@ class Burners:
 
         What the settings do not say is measured. Raises RunError when that cannot be done.
         """
-        told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        answer: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         with self._lock:
-            self._asking.append(told)
-            self._send({"measure": list(modes), "turns": turns})
-        error = told.get()
+            program = self._send({"measure": list(modes), "turns": turns})
+            self._questions.append(_Question(program, answer))
+        error = answer.get()
         if error is not None:
             raise RunError(f"what a core does in a second cannot be measured: {error}")
         rates: dict[str, float] = self._arguments["rates"]
@@ -164,21 +176,25 @@ class Burners:
         """End everything that burns, and the program."""
         with self._lock:
             program, self._program = self._program, None
-            self._forget()
+            self._forget(program, "the burner program is closed")
         if program is not None:
             program.close()
 
-    def _send(self, request: dict[str, Any]) -> None:
-        """Tell the program, which is started when there is none. Under the lock."""
-        if self._program is None:
+    def _send(self, request: dict[str, Any]) -> BurnerProgram:
+        """Tell the program, a new one where there is none or it is gone. Under the lock."""
+        if self._program is None or not self._program.send(request):
             self._program = BurnerProgram(self._arguments, self._hear, self._program_ended)
-        self._program.send(request)
+            self._program.send(request)
+        return self._program
 
     def _hear(self, answer: dict[str, Any]) -> None:
         if "ended" in answer:
             self._tell(answer["ended"], answer["error"], answer["cpu"])
-        elif "burning" in answer and (event := self._burning.get(answer["burning"])):
-            event.set()
+        elif "burning" in answer:
+            with self._lock:
+                job = self._jobs.get(answer["burning"])
+            if job is not None:
+                job.burning.set()
         elif "rates" in answer:
             self._learn(answer)
 
@@ -188,33 +204,32 @@ class Burners:
             self._arguments["rates"] = answer["rates"]
             if answer["own"]:
                 self._arguments["stress_ng"] = None
-            if "measured" in answer and self._asking:
-                self._asking.popleft().put(answer["measured"])
+            if "measured" in answer and self._questions:
+                self._questions.pop(0).answer.put(answer["measured"])
 
     def _tell(self, number: int, error: str | None, cpu: float) -> None:
         with self._lock:
-            ended = self._ended.pop(number, None)
-            burning = self._burning.pop(number, None)
-        if burning is not None:
-            burning.set()
-        if ended is not None:
-            ended(error, cpu)
+            job = self._jobs.pop(number, None)
+        if job is not None:
+            job.burning.set()
+            job.ended(error, cpu)
 
     def _program_ended(self, program: BurnerProgram, how: str) -> None:
-        """Nobody asked for this: what burned has failed, and the next job starts a new program."""
+        """It ended unasked: what burned has failed, and the next job starts a new program."""
         with self._lock:
-            if self._program is not program:
-                return
-            self._program = None
-            told = list(self._ended.values())
-            self._forget(how)
-        for ended in told:
-            ended(how, 0.0)
+            if self._program is program:
+                self._program = None
+            forgotten = self._forget(program, how)
+        for job in forgotten:
+            job.ended(how, 0.0)
 
-    def _forget(self, how: str = "the burner program is closed") -> None:
-        while self._asking:
-            self._asking.popleft().put(how)
-        for burning in self._burning.values():
-            burning.set()
-        self._ended.clear()
-        self._burning.clear()
+    def _forget(self, program: BurnerProgram | None, how: str) -> list[_Job]:
+        """Expect no answer of this program any more; return the jobs that it had."""
+        for question in [one for one in self._questions if one.program is program]:
+            self._questions.remove(question)
+            question.answer.put(how)
+        lost = {number: job for number, job in self._jobs.items() if job.program is program}
+        for number, job in lost.items():
+            del self._jobs[number]
+            job.burning.set()
+        return list(lost.values())

@@ -165,7 +165,7 @@ def _busy_seconds() -> float:
 def _seconds_under(pids: list[int], root: int | None) -> float:
     """Return the processor seconds of these processes, of ``root``, and of its children.
 
-    Children that have ended are counted with the parent that buried them.
+    Children that have ended are counted with the parent that reaped them.
     """
     total = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -231,7 +231,7 @@ class _Bench:
         A burning reference is itself one of the heavy jobs; alone (0) it has a single thread.
         """
         burning = heavy if self._pi is not None else max(0, heavy - 1)
-        numbers = [self._burn_for_ever() for _ in range(burning)]
+        numbers = [self._burn_until_killed() for _ in range(burning)]
         try:
             if not all(self._burners.await_burning(number, self._left()) for number in numbers):
                 return None
@@ -258,7 +258,7 @@ class _Bench:
     def _left(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
-    def _burn_for_ever(self) -> int:
+    def _burn_until_killed(self) -> int:
         return self._burners.start(
             "stress", None, self._plan.threads, lambda *_: None, cores=self._cores
         )

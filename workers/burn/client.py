@@ -49,14 +49,17 @@ class BurnerProgram:
         """Its process id; None: it could not be started."""
         return None if self._process is None else self._process.pid
 
-    def send(self, request: Mapping[str, Any]) -> None:
-        """Tell it something; what it cannot hear any more its end will answer."""
+    def send(self, request: Mapping[str, Any]) -> bool:
+        """Tell it something; False: it is known to be gone. Its end answers what it never read."""
         if self._process is None or self._process.stdin is None:
-            return
+            return False
         data = json.dumps(request).encode() + b"\n"
-        with contextlib.suppress(BrokenPipeError, ValueError):  # ended; closed
+        try:
             while data:
                 data = data[self._process.stdin.write(data) :]
+        except (BrokenPipeError, ValueError):  # ended; closed
+            return False
+        return True
 
     def close(self) -> None:
         """Let it see that we are done with it, and wait for its end."""

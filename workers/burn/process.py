@@ -42,7 +42,7 @@ class Work(NamedTuple):
     """What a burning process does. Parts are done in turns."""
 
     parts: tuple[Part, ...]
-    #: lets everybody else go first
+    #: niceness: others go first
     nice: int = 0
     #: bytes of the buffer of a walk through memory
     buffer: int = 0
@@ -51,8 +51,8 @@ class Work(NamedTuple):
     program: str = ""
 
 
-def burn(work: Work, leader: int, parent: int, told: int) -> NoReturn:
-    """Be a burning process; ``told`` is closed when it gets to work.
+def burn(work: Work, leader: int, parent: int, at_work: int) -> NoReturn:
+    """Be a burning process; ``at_work`` is closed when it gets to work.
 
     What it takes to begin (the buffer is filled) counts as part of the work.
     """
@@ -71,13 +71,13 @@ def burn(work: Work, leader: int, parent: int, told: int) -> NoReturn:
             os.sched_setaffinity(0, work.cores)
         code = 1
         if work.program:
-            os.close(told)
+            os.close(at_work)
             words = stress_ng.command(work.program, work.parts[0].units)
             os.execv(words[0], words)  # noqa: S606
         code = NO_MEMORY
         kernels = [_kernel(part.kernel, work.buffer) for part in work.parts]
         code = 1
-        os.close(told)
+        os.close(at_work)
         parts = _less(work.parts, time.process_time())
         code = 0 if all(steps(kernels, parts, parent)) else ORPHANED
     finally:

@@ -17,7 +17,7 @@ When standard input closes, the host is gone: everything is killed and the progr
 kills the program when the host ends, and the burning processes when the program ends; each of them
 may be stopped at the time. The program has one thread and few imports, so that a fork is safe, and
 quick: a job begins to burn within a few milliseconds. It is not niced, as the processes are: else
-it would stand in line behind all that burns, with a cancel in its hands.
+it would wait behind all that burns before it could cancel anything.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Group:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def buried(self, pid: int, status: int, cpu: float) -> None:
-        """Take note of one that has ended."""
+    def ended(self, pid: int, status: int, cpu: float) -> None:
+        """Note that one has ended."""
         self.alive.discard(pid)
         self.cpu += cpu
         code = os.waitstatus_to_exitcode(status)
@@ -97,7 +97,7 @@ class BurnServer:
         self._nice = int(settings.get("nice") or 0)
 
     def serve(self) -> None:
-        """Obey until standard input closes; then leave nothing behind."""
+        """Handle requests until standard input closes; then leave nothing behind."""
         wake, alarm = os.pipe()
         os.set_blocking(alarm, False)
         os.set_blocking(wake, False)
@@ -111,7 +111,7 @@ class BurnServer:
                 readable = {pipe for pipe, _ in self._poll.poll()}
                 if wake in readable:
                     os.read(wake, 4096)
-                    self._bury()
+                    self._reap()
                 for group in [g for g in self._groups.values() if g.ready in readable]:
                     self._all_at_work(group)
                 if 0 in readable and not self._read():
@@ -124,10 +124,10 @@ class BurnServer:
         data = os.read(0, 65536)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            self._obey(json.loads(line))
+            self._handle(json.loads(line))
         return bool(data)
 
-    def _obey(self, request: dict[str, Any]) -> None:
+    def _handle(self, request: dict[str, Any]) -> None:
         if "start" in request:
             self._start(request)
         elif "kill" in request and (group := self._groups.get(request["kill"])) is not None:
@@ -179,17 +179,17 @@ class BurnServer:
         return Work(parts, self._nice, buffer, request.get("cores"), program)
 
     def _fork(self, group: Group, work: Work, threads: int) -> None:
-        group.ready, told = os.pipe()
+        group.ready, at_work = os.pipe()
         self._poll.register(group.ready, select.POLLIN)
         try:
             for _ in range(threads):
                 parent, pid = os.getpid(), os.fork()
                 if pid == 0:
-                    burn(work, group.leader, parent, told)
+                    burn(work, group.leader, parent, at_work)
                 group.add(pid)
                 self._owner[pid] = group
         finally:
-            os.close(told)
+            os.close(at_work)
 
     def _kernels(self, mode: str) -> list[str]:
         """Return which kernels a mode works with, in equal shares."""
@@ -239,7 +239,7 @@ class BurnServer:
             os.close(group.ready)
             group.ready = -1
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -249,7 +249,7 @@ class BurnServer:
                 return
             group = self._owner.pop(pid, None)
             if group is not None:
-                group.buried(pid, status, usage.ru_utime + usage.ru_stime)
+                group.ended(pid, status, usage.ru_utime + usage.ru_stime)
                 if not group.alive:
                     self._end(group)
 

@@ -78,7 +78,7 @@ class StressNg:
             if ended:
                 break
             if time.monotonic() > deadline:
-                _bury(pid)
+                _kill(pid)
                 raise UnusableError(f"{self.program} does not end")
             time.sleep(0.002)
         if status:
@@ -101,7 +101,7 @@ def _become(words: list[str], parent: int) -> None:
         os._exit(127)
 
 
-def _bury(pid: int) -> None:
+def _kill(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)

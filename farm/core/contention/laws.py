@@ -80,7 +80,7 @@ class ContentionLaw(msgspec.Struct, frozen=True, omit_defaults=True):
     """The slowdown of every job on a builder as a function of the builder's load.
 
     ``cpu`` looks at the heavy jobs (or at all threads), ``memory`` at the memory-heavy jobs; a
-    job may count for both. None: the resource slows nobody. The resources slow every running job,
+    job may count for both. None: the resource slows no job. The resources slow every running job,
     heavy or not: all need the processor, and all go over the one bus.
 
     They are independent, so by default their factors multiply: a job that gets half the processor

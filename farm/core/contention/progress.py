@@ -141,14 +141,14 @@ class Progress(Generic[Token]):
         return max(0.0, job.ends_at_work - self._clock.read(max(at, self._last_at)))
 
     def next_finish(self) -> tuple[float, Token] | None:
-        """Return who ends next, and when if nothing changes before; None when nobody runs."""
+        """Return who ends next, and when if nothing changes before; None when nothing runs."""
         if not self._heap:
             return None
         ends_at_work, _, token = self._heap[0]
         return max(self._last_at, self._clock.when(ends_at_work)), token
 
     def pop_due(self, at: float) -> tuple[float, Token] | None:
-        """Stop the next job that is due by ``at``, at its own instant; None when nobody is due.
+        """Stop the next job that is due by ``at``, at its own instant; None when none is due.
 
         Called until it gives None it yields the finishes in order, however late one asks.
         """

@@ -14,8 +14,8 @@ from farm.core.state import JobState, JobStatus, Slot
 class LookAheadQueue(PlainQueue):
     """A short sorted front before the heap: looking at ``k`` jobs costs O(k), not O(k log n).
 
-    Jobs that are kept waiting stand in the front; whoever leaves from the middle of it is dropped
-    at the next look, so that void entries never pile up where everybody looks.
+    Jobs that are kept waiting stand in the front; one that leaves from the middle of it is dropped
+    at the next look, so that void entries never pile up there.
     """
 
     __slots__ = ("_front",)
@@ -36,7 +36,7 @@ class LookAheadQueue(PlainQueue):
         return [state for _, state in front[:count]]
 
     def choose(self, slot: Slot, at: float) -> JobState | None:  # noqa: ARG002 - as all queues
-        """Return the first waiting job, whoever asks."""
+        """Return the first waiting job, for any slot."""
         found = self.first(1)
         return found[0] if found else None
 

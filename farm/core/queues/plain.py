@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Protocol
 
-from farm.core.queues.portions import merged_in_portions
 from farm.core.state import JobState, JobStatus, Slot
 
 Key = tuple[Any, ...]
@@ -14,15 +15,17 @@ Key = tuple[Any, ...]
 Entry = tuple[Key, JobState]
 #: entries that a kept order sorts in one step: about a millisecond …
 SORTED_AT_ONCE = 1000
-#: … but so many portions at most, for putting them together costs their square
+#: … but no more portions than these, for putting them together costs their square
 PORTIONS = 100
+#: one entry in so many is looked at to find out where a portion begins
+SAMPLED = 50
 
 
 class PlatformQueue(Protocol):
     """What the scheduler asks of a queue; ``PlainQueue`` and ``FairShareQueue`` answer.
 
     A fair-share queue also watches the slots that may serve it, because it remembers what each of
-    them ran last. ``at`` is the time of the fact being handled.
+    them ran last. ``at`` is the time of the event being handled.
     """
 
     def __len__(self) -> int:
@@ -67,7 +70,7 @@ class PlatformQueue(Protocol):
     def order_kept(self) -> Iterator[list[Entry]]:
         """Yield the jobs, with their keys, as ``in_order`` would now, however the queue changes.
 
-        They come in portions, for whoever takes a long look in small steps: none of the iterator's
+        They come in portions, for a long look in small steps: none of the iterator's
         takes more than about a millisecond (an empty portion: nothing to show yet).
         """
 
@@ -119,7 +122,7 @@ class PlainQueue:
         return state.key is key and state.status is JobStatus.WAITING
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
-        """Return the first waiting job, whoever asks."""
+        """Return the first waiting job, for any slot."""
         heap = self._heap
         while heap:
             key, state = heap[0]
@@ -179,7 +182,7 @@ class PlainQueue:
             yield state
 
     def order_kept(self) -> Iterator[list[Entry]]:
-        """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
+        """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
         order = self._order_kept(list(self._entries()))
         next(order)  # from here on we are told what changes
         return order
@@ -243,3 +246,26 @@ def _best_key(state: JobState) -> tuple[Any, ...]:
     Entries are told from void ones by the identity of their key.
     """
     return (*min(state.key, *(follower.key for follower in state.followers)),)
+
+
+def merged_in_portions(portions: list[list[Entry]], size: int) -> Iterator[list[Entry]]:
+    """Yield the entries of sorted portions in order, in new portions of about ``size``.
+
+    Each is sorted by itself: the entries between two marks, which a sample of all entries gives.
+    """
+    if len(portions) < 2:
+        yield from portions
+        return
+    sample = sorted(chain.from_iterable(portion[::SAMPLED] for portion in portions))
+    apart = max(1, size // SAMPLED)
+    begins = [0] * len(portions)
+    for mark in sample[apart::apart]:
+        ends = [bisect_left(p, mark, begin) for p, begin in zip(portions, begins, strict=True)]
+        yield _cut(portions, begins, ends)
+        begins = ends
+    yield _cut(portions, begins, [len(portion) for portion in portions])
+
+
+def _cut(portions: list[list[Entry]], begins: list[int], ends: list[int]) -> list[Entry]:
+    cuts = zip(portions, begins, ends, strict=True)
+    return sorted(chain.from_iterable(portion[begin:end] for portion, begin, end in cuts))

@@ -41,9 +41,8 @@ from farm.forecasts.dispatch.sweep import (
     QueueEstimates,
     WaitingColumns,
     estimate_queue,
-    sort_waiting,
 )
-from farm.forecasts.dispatch.view import BuilderView, FarmView, JobStatus, JobView
+from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 
 __all__ = [
     "FARM",
@@ -55,7 +54,6 @@ __all__ = [
     "Capacity",
     "DispatchEstimate",
     "FarmView",
-    "JobStatus",
     "JobView",
     "NextBuilder",
     "PredecessorGroup",
@@ -64,5 +62,4 @@ __all__ = [
     "WaitingColumns",
     "estimate_dispatch",
     "estimate_queue",
-    "sort_waiting",
 ]

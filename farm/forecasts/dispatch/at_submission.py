@@ -1,11 +1,11 @@
-"""Gives every submitted job its dispatch estimate, as a fact of the run.
+"""Gives every submitted job its dispatch estimate, as an event of the run.
 
 ``EstimatingWorld`` stands before any world, simulated or live: after a submission was handled it
-puts in one ``EstimateMade`` fact for each job and each giver. The scheduler only records them, so
+puts in one ``EstimateMade`` event for each job and each giver. The scheduler only records them, so
 they change nothing in the run.
 
-A simulated farm stands still meanwhile: its estimates follow their submission at once. A live one
-does not wait: what takes long is done in small steps between its facts, of the farm as it was at
+A simulated farm stands still for them: its estimates follow their submission at once. A live one
+does not wait: what takes long is done in small steps between its events, of the farm as it was at
 the first step, and the estimates come when they are ready, saying when they were asked for.
 """
 
@@ -17,14 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from farm.core.commands import Command
+from farm.core.driver import World
 from farm.core.events import EstimateMade, Event, JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.runtime import Learner
 
 Tell = Callable[[Callable[[float], Event]], None]
-"""Puts a fact into a world, made at the farm time at which it is put in."""
+"""Puts an event into a world, made at the farm time at which it is put in."""
 
 
 #: estimates given in one step: less than a millisecond
@@ -40,7 +40,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Giver(Protocol):
-    """Somebody who estimates dispatch times."""
+    """Estimates dispatch times."""
 
     rules: str
     run_times: str
@@ -54,16 +54,6 @@ class Giver(Protocol):
         """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
 
 
-class World(Protocol):
-    """What happens outside the scheduler (``farm.core.driver.World``)."""
-
-    def next_event(self) -> Event | None:
-        """Return the next fact; None when the run is over."""
-
-    def execute(self, command: Command) -> None:
-        """Carry out one order."""
-
-
 class _Asked(msgspec.Struct, frozen=True):
     """Jobs whose submission was handled at this farm time, and how many waited then."""
 
@@ -75,11 +65,11 @@ class _Asked(msgspec.Struct, frozen=True):
 class EstimatingWorld:
     """A world whose submissions are followed by the estimates that the givers make of them.
 
-    Every ``every``-th submitted job is given estimates (1: all). ``learners`` take all facts in:
+    Every ``every``-th submitted job is given estimates (1: all). ``learners`` take all events in:
     they teach the runtime estimators of the givers that do not use the scheduler's own.
 
-    ``tell``: how facts are put in later (a live world). Then givers that can work in steps do, and
-    somebody calls ``step`` whenever there is time. What is submitted meanwhile has its turn
+    ``tell``: how events are put in later (a live world). Then givers that can work in steps do, and
+    ``step`` is to be called whenever there is time. What is submitted before the end has its turn
     afterwards, all together; a job that waits no more by then is estimated like a new one.
     """
 
@@ -103,19 +93,19 @@ class EstimatingWorld:
         self._tell = tell
         self._submitted: JobsSubmitted | None = None
         self._count = 0
-        self._facts: deque[EstimateMade] = deque()
+        self._events: deque[EstimateMade] = deque()
         #: what the patient givers are asked for, and what they are at
         self._asked: list[_Asked] = []
         self._work: Iterator[None] | None = None
-        #: farm time of the last fact
+        #: farm time of the last event
         self._at = 0.0
 
     def next_event(self) -> Event | None:
-        """Return the next fact: an estimate that is due, else what the world says."""
+        """Return the next event: an estimate that is due, else what the world says."""
         if self._submitted is not None:
             self._estimate(self._submitted)
             self._submitted = None
-        event = None if self._facts else self._next()
+        event = None if self._events else self._next()
         if event is None:
             return self._answered()
         self._at = event.at
@@ -127,9 +117,9 @@ class EstimatingWorld:
 
     def _answered(self) -> Event | None:
         """Return the next estimate; None: the world is over, and everything is answered."""
-        while not self._facts and self._go_on():
+        while not self._events and self._go_on():
             pass
-        return _stamped(self._facts.popleft(), self._at) if self._facts else None
+        return _stamped(self._events.popleft(), self._at) if self._events else None
 
     def _estimate(self, event: JobsSubmitted) -> None:
         chosen = self._chosen(event)
@@ -139,10 +129,10 @@ class EstimatingWorld:
         asked = _Asked(event.at, waiting, self._depth())
         for giver in self._prompt:
             given = self._given_at_once(giver, asked)
-            self._facts.extend(_fact(giver, state, asked, given.get(state)) for state in chosen)
+            self._events.extend(_made(giver, state, asked, given.get(state)) for state in chosen)
         started = [state for state in chosen if executing(state).slot is not None]
         for giver in self._patient:
-            self._facts.extend(_fact(giver, state, asked, None) for state in started)
+            self._events.extend(_made(giver, state, asked, None) for state in started)
         if waiting and self._patient:
             self._asked.append(asked)
             if self._work is None:
@@ -175,8 +165,8 @@ class EstimatingWorld:
     def step(self) -> bool:
         """Work a little on what was asked for; return whether there is more to do."""
         more = self._go_on()
-        while self._facts and self._tell is not None:
-            made = self._facts.popleft()
+        while self._events and self._tell is not None:
+            made = self._events.popleft()
             self._tell(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
         return more
 
@@ -205,7 +195,7 @@ class EstimatingWorld:
         for begin in range(0, len(asked.jobs), ANSWERED_AT_ONCE):
             some = asked.jobs[begin : begin + ANSWERED_AT_ONCE]
             given = zip(some, giver.give(self._scheduler, some, at), strict=True)
-            self._facts.extend(_fact(giver, state, asked, found) for state, found in given)
+            self._events.extend(_made(giver, state, asked, found) for state, found in given)
             yield
 
 
@@ -214,8 +204,8 @@ def executing(state: JobState) -> JobState:
     return state.leader or state
 
 
-def _fact(giver: Giver, state: JobState, asked: _Asked, given: Given | None) -> EstimateMade:
-    """Return an estimate as a fact; without one the job was dispatched at once."""
+def _made(giver: Giver, state: JobState, asked: _Asked, given: Given | None) -> EstimateMade:
+    """Return an estimate as an event; without one the job was dispatched at once."""
     found = Given(asked.at) if given is None else given
     return EstimateMade(
         asked.at,

@@ -59,7 +59,7 @@ class _Group:
 class QueueEstimates:
     """Every waiting job's estimate, by place in dispatch order.
 
-    The arrays (one entry per job) are worked out when they are first asked for: whoever wants the
+    The arrays (one entry per job) are worked out when they are first asked for: who wants the
     estimates of some jobs (``estimate_at``, ``head_of_queue``, ``new_job``) does not pay for them.
     """
 
@@ -235,16 +235,6 @@ def _count_before(rival: _Group, group: _Group) -> Counts:
     return np.searchsorted(rival.positions, group.positions)
 
 
-def sort_waiting(view: FarmView) -> list[JobView]:
-    """Return the waiting jobs in dispatch order; as ``view.waiting()``, faster for long queues."""
-    if view.order is not None:
-        return view.waiting()
-    waiting = [job for job in view.jobs if job.status == "waiting"]
-    scores = np.array([job.score for job in waiting], dtype=np.float64)
-    ids = np.array([job.id for job in waiting], dtype=np.int64)
-    return [waiting[place] for place in np.lexsort((ids, -scores)).tolist()]
-
-
 def estimate_queue(
     view: FarmView, rules: Rules = LAUNCHPAD
 ) -> tuple[list[JobView], QueueEstimates]:
@@ -253,6 +243,6 @@ def estimate_queue(
     Returns the waiting jobs in dispatch order and the estimates in the same order; they equal
     those of ``estimate_dispatch`` exactly.
     """
-    jobs = sort_waiting(view)
+    jobs = view.waiting()
     capacity = Capacity(view.builders, view.jobs, rules)
     return jobs, QueueEstimates(WaitingColumns.of(jobs), capacity, rules)

@@ -1,32 +1,42 @@
 """What the estimator sees of a farm: plain values that a state file or a snapshot turns into.
 
-They are not the scheduler's own values on purpose: an estimate needs a handful of facts, and
-anything that can say them (a file, a live farm, a simulated one, a test) can have one.
+They are not the scheduler's own values on purpose: an estimate needs little, and
+anything that can say that much (a file, a live farm, a simulated one, a test) can have one.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
+from msgspec import Meta
 
 from farm.core.errors import StateError
 from farm.core.model import Platform
 
 JobStatus = Literal["waiting", "running", "cancelling", "suspended"]
 
+# what a state file may hold is checked as it is read
+Name = Annotated[str, Meta(pattern=r"\S")]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+"""Beyond the limit a sum of a million durations is no longer exact to the second."""
+Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Slots = Annotated[int, Meta(ge=1, le=1_000_000)]
+
 
 class BuilderView(msgspec.Struct, frozen=True):
     """A builder, as far as an estimate needs it."""
 
-    name: str
-    processors: tuple[str, ...]
+    name: Name
+    processors: tuple[Name, ...]
     virtualized: bool = True
     #: False: disabled, takes no jobs
     ok: bool = True
     #: True: jobs are given to it by hand only
     manual: bool = False
-    slots: int = 1
+    slots: Slots = 1
 
     @property
     def usable(self) -> bool:
@@ -44,18 +54,18 @@ class JobView(msgspec.Struct, frozen=True, gc=False):
     """A job, as far as an estimate needs it."""
 
     #: order of submission, unique: of two waiting jobs with one score the lower id goes first
-    id: int
-    name: str
-    processor: str | None = None
+    id: Id
+    name: Name
+    processor: Name | None = None
     virtualized: bool | None = None
-    score: float = 0.0
+    score: Number = 0.0
     #: estimated duration, seconds; None: unknown (counts as a job, adds no time)
-    duration_s: float | None = None
+    duration_s: Seconds | None = None
     status: JobStatus = "waiting"
     #: the builder that it holds, if it holds one
-    builder: str | None = None
+    builder: Name | None = None
     #: for how long it has run, seconds; None: not known to have started
-    elapsed_s: float | None = None
+    elapsed_s: Seconds | None = None
 
     @property
     def platform(self) -> Platform:
@@ -81,8 +91,9 @@ class FarmView(msgspec.Struct, frozen=True):
         """
         waiting = [job for job in self.jobs if job.status == "waiting"]
         if self.order is None:
-            waiting.sort(key=lambda job: (-job.score, job.id))
-            return waiting
+            scores = np.array([job.score for job in waiting], dtype=np.float64)
+            ids = np.array([job.id for job in waiting], dtype=np.int64)
+            return [waiting[place] for place in np.lexsort((ids, -scores)).tolist()]
         by_id = {job.id: job for job in waiting}
         if len(self.order) != len(by_id) or any(job not in by_id for job in self.order):
             raise StateError("order: must name every waiting job exactly once")

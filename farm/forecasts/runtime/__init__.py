@@ -10,10 +10,9 @@ line in ``ESTIMATORS``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, did_you_mean
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
 from farm.forecasts.runtime.declared import Declared
@@ -45,11 +44,9 @@ ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
 
 
 def make_estimator(name: str, options: EstimatorOptions | None = None) -> RuntimeEstimator:
-    """Return a new estimator without history; InputError names the nearest known ones."""
+    """Return a new estimator without history; InputError names those there are."""
     factory = ESTIMATORS.get(name)
     if factory is None:
-        near = difflib.get_close_matches(name, ESTIMATORS, n=2, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        known = ", ".join(sorted(ESTIMATORS))
-        raise InputError(f"runtime_estimates: no estimator {name!r} (known: {known}){hint}")
+        hint, known = did_you_mean(name, ESTIMATORS), ", ".join(sorted(ESTIMATORS))
+        raise InputError(f"runtime_estimates: found {name!r}; {hint}allowed: {known}")
     return factory(options or EstimatorOptions())

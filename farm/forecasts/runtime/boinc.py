@@ -30,14 +30,20 @@ from farm.forecasts.runtime.interface import (
     said_time,
     speed_of,
 )
-from farm.upstream.boinc.anonymous import AnonymousSpeed, anonymous_speed
 from farm.upstream.boinc.claims import Result
 from farm.upstream.boinc.durations import (
     clamped_fraction,
     running_total,
     wall_time,
 )
-from farm.upstream.boinc.flops import Candidate, LadderRules, Usage, choose
+from farm.upstream.boinc.flops import (
+    AnonymousSpeed,
+    Candidate,
+    LadderRules,
+    Usage,
+    anonymous_speed,
+    choose,
+)
 from farm.upstream.boinc.reliability import is_reliable
 
 #: sizes and times are kept within these, so that no quotient of two of them overflows

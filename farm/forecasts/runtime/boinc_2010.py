@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc, generalised, is_anonymous
-from farm.upstream.boinc.averages import Variance
+from farm.upstream.boinc.averages import Variance, ratio
 from farm.upstream.boinc.claims import MIN_HOST_SAMPLES
-from farm.upstream.boinc.division import ratio
 
 
 def flops_2010(

@@ -7,12 +7,14 @@ is a finite number of seconds, zero or more, whatever the history was.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job, Outcome
+
+T = TypeVar("T")
 
 JsonValues = dict[str, Any]
 """Plain JSON values: strings, numbers, booleans, None, and lists and mappings of them."""
@@ -76,6 +78,14 @@ class RuntimeEstimator(Protocol):
 
     def load(self, state: JsonValues) -> None:
         """Replace the statistics by dumped ones; StateError if they are not of this estimator."""
+
+
+def converted(state: JsonValues, key: str, kind: type[T]) -> T:
+    """Return one part of a dump, empty if it is not there; StateError if it is of another type."""
+    try:
+        return msgspec.convert(state.get(key, kind()), kind)
+    except msgspec.ValidationError as error:
+        raise StateError(f"{key}: {error}") from None
 
 
 def is_time(value: float | None) -> bool:

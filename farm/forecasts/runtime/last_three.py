@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from farm.core.errors import StateError
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
     EstimatorOptions,
     JsonValues,
     Stateless,
     check_owner,
+    converted,
     is_time,
     on_builder,
     said_time,
@@ -56,8 +54,5 @@ class LastThree(Stateless):
     def load(self, state: JsonValues) -> None:
         """Take the runs back; StateError if they are not such a dump."""
         check_owner(state, self.name)
-        try:
-            runs = msgspec.convert(state.get("runs", {}), dict[str, list[float]])
-        except msgspec.ValidationError as error:
-            raise StateError(f"runs: {error}") from None
+        runs = converted(state, "runs", dict[str, list[float]])
         self._runs = {kind: [r for r in kept if is_time(r)][-_KEPT:] for kind, kept in runs.items()}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
-from farm.core.errors import StateError
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
     EstimatorOptions,
     JsonValues,
     Stateless,
     check_owner,
+    converted,
     is_time,
     on_builder,
     speed_of,
@@ -63,10 +61,7 @@ class Launchpad(Stateless):
     def load(self, state: JsonValues) -> None:
         """Take the successes back; StateError if they are not such a dump."""
         check_owner(state, self.name)
-        try:
-            found = msgspec.convert(state.get("runs", {}), dict[str, dict[str, list[float]]])
-        except msgspec.ValidationError as error:
-            raise StateError(f"runs: {error}") from None
+        found = converted(state, "runs", dict[str, dict[str, list[float]]])
         self._runs = {
             kind: {
                 processor: [run for run in kept if is_time(run)][-HISTORY:]

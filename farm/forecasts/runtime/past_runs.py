@@ -1,4 +1,4 @@
-"""Seeding an estimator from a run that is over: its facts are learned again, in their order."""
+"""Seeding an estimator from a run that is over: its events are learned again, in their order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farm.forecasts.runtime.interface import RuntimeEstimator
 
 
 class Learner:
-    """Lets an estimator learn from facts as they come, as the scheduler's own one does.
+    """Lets an estimator learn from events as they come, as the scheduler's own one does.
 
     A late report of a void attempt teaches nothing.
     """
@@ -31,40 +31,40 @@ class Learner:
         self._builders: dict[str, Builder] = {}
         self._running: dict[tuple[str, int], tuple[float, str]] = {}  # -> since, on
 
-    def take(self, fact: Event) -> None:
-        """Take the next fact in."""
-        match fact:
+    def take(self, event: Event) -> None:
+        """Take the next event in."""
+        match event:
             case JobsSubmitted():
-                self._jobs.update((job.id, job) for job in fact.jobs)
+                self._jobs.update((job.id, job) for job in event.jobs)
             case BuilderJoined():
-                self._builders[fact.builder.id] = fact.builder
+                self._builders[event.builder.id] = event.builder
             case JobStarted():
-                self._running.setdefault((fact.job, fact.attempt), (fact.at, fact.builder))
+                self._running.setdefault((event.job, event.attempt), (event.at, event.builder))
             case JobFinished():
-                self._ended(fact)
+                self._ended(event)
             case AttemptLost():
-                self._running.pop((fact.job, fact.attempt), None)
+                self._running.pop((event.job, event.attempt), None)
             case BuilderLost() | BuilderRetired():
-                gone = [key for key, (_, on) in self._running.items() if on == fact.builder]
+                gone = [key for key, (_, on) in self._running.items() if on == event.builder]
                 for key in gone:
                     del self._running[key]
 
-    def _ended(self, fact: JobFinished) -> None:
-        since = self._running.pop((fact.job, fact.attempt), None)
-        job, builder = self._jobs.get(fact.job), self._builders.get(fact.builder)
-        if since is None or job is None or builder is None or fact.outcome == "cancelled":
+    def _ended(self, event: JobFinished) -> None:
+        since = self._running.pop((event.job, event.attempt), None)
+        job, builder = self._jobs.get(event.job), self._builders.get(event.builder)
+        if since is None or job is None or builder is None or event.outcome == "cancelled":
             return
-        self.estimator.learn(job, builder, fact.at - since[0], fact.outcome)
+        self.estimator.learn(job, builder, event.at - since[0], event.outcome)
         self.count += 1
 
 
-def learn_from(estimator: RuntimeEstimator, facts: Iterable[Event]) -> int:
-    """Let the estimator learn from a run's facts as the scheduler did; return how many attempts.
+def learn_from(estimator: RuntimeEstimator, events: Iterable[Event]) -> int:
+    """Let the estimator learn from a run's events as the scheduler did; return how many attempts.
 
-    Attempts whose beginning, job or builder is not among the facts, and cancelled ones, are left
+    Attempts whose beginning, job or builder is not among the events, and cancelled ones, are left
     out.
     """
     learner = Learner(estimator)
-    for fact in facts:
-        learner.take(fact)
+    for event in events:
+        learner.take(event)
     return learner.count

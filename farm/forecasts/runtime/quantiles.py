@@ -16,14 +16,12 @@ import bisect
 import math
 import statistics
 
-import msgspec
-
-from farm.core.errors import StateError
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
     JsonValues,
     RuntimeEstimator,
     check_owner,
+    converted,
     is_time,
     speed_of,
 )
@@ -32,6 +30,8 @@ from farm.forecasts.runtime.interface import (
 SMALLEST, LARGEST = 1e-6, 1e6
 #: and work within this, seconds
 LONGEST = 1e12
+#: attempts remembered of each kind, and the least number that is drawn from
+KEPT, ENOUGH = 200, 5
 
 
 class Quantiles:
@@ -58,14 +58,6 @@ class Quantiles:
     def values(self) -> list[float]:
         """Return the values kept, oldest first."""
         return list(self._newest)
-
-    def in_order(self) -> list[float]:
-        """Return the values kept, smallest first (the list is not a copy: leave it alone)."""
-        return self._sorted
-
-    def oldest_first(self) -> list[float]:
-        """Return the values kept in the order in which they came (the list is not a copy)."""
-        return self._newest
 
     def at(self, u: float) -> float:
         """Return the quantile at u (0 to 1; outside, the nearer end). There must be values."""
@@ -127,8 +119,8 @@ class _History:
     def _fit(self) -> tuple[float, float]:
         """Lay the line, keep the factors around it; return e^a and b."""
         ratios, work = self.ratios.values(), self.work.values()
-        kept = self.ratios.in_order()
-        if len(ratios) != len(work) or kept[-1] - kept[0] <= 1e-9 * kept[-1]:
+        least, largest = self.ratios.at(0.0), self.ratios.at(1.0)
+        if len(ratios) != len(work) or largest - least <= 1e-9 * largest:
             self._factors = self.ratios  # certain, or dumped without the work
             return 1.0, 1.0
         # next to nothing is nothing: one job of no length must not turn the line
@@ -151,17 +143,16 @@ class RuntimeDistribution:
 
     It is a runtime estimator itself: put in the place of the one that it wraps it learns both.
     A draw is what jobs with such an estimate took, by a line through the logarithms of both,
-    times a factor that was seen. A kind with fewer than ``enough`` attempts is drawn from those
-    of all kinds; without ``enough`` of these either, the estimate is taken as certain.
+    times a factor that was seen. A kind with fewer than ``ENOUGH`` attempts is drawn from those
+    of all kinds; without that many of these either, the estimate is taken as certain.
     """
 
     learns = True
 
-    def __init__(self, estimator: RuntimeEstimator, *, keep: int = 200, enough: int = 5) -> None:
+    def __init__(self, estimator: RuntimeEstimator) -> None:
         self.estimator = estimator
         self.name = estimator.name
-        self._keep, self._enough = keep, enough
-        self._all = _History(keep)
+        self._all = _History(KEPT)
         self._kinds: dict[str, _History] = {}
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -177,7 +168,7 @@ class RuntimeDistribution:
                 work = min(elapsed * speed_of(builder), LONGEST)
                 self._all.add(ratio, work)
                 if job.kind not in self._kinds:
-                    self._kinds[job.kind] = _History(self._keep)
+                    self._kinds[job.kind] = _History(KEPT)
                 self._kinds[job.kind].add(ratio, work)
         self.estimator.learn(job, builder, elapsed, outcome)
 
@@ -190,9 +181,9 @@ class RuntimeDistribution:
     def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
         """Return a time and the factors of it that are to be drawn; None: the estimate is sure."""
         history = self._kinds.get(job.kind)
-        if history is None or len(history.ratios) < self._enough:
+        if history is None or len(history.ratios) < ENOUGH:
             history = self._all
-        if len(history.ratios) < self._enough:
+        if len(history.ratios) < ENOUGH:
             return None
         speed = speed_of(builder)
         unit, factors = history.spread(self.estimator.estimate(job, builder) * speed)
@@ -208,7 +199,7 @@ class RuntimeDistribution:
         found = self._spread(job, None)
         if found is None:
             return self.estimator.estimate(job), None
-        return found[0], found[1].oldest_first()
+        return found[0], found[1].values()
 
     def draw(self, job: Job, u: float, builder: Builder | None = None) -> float:
         """Return the run time in seconds that is not exceeded with probability u (0 to 1)."""
@@ -253,17 +244,14 @@ class RuntimeDistribution:
         A dump of the wrapped estimator alone will do: then no history is known.
         """
         check_owner(state, self.name)
-        try:
-            every = msgspec.convert(state.get("ratios", []), list[float])
-            by_kind = msgspec.convert(state.get("ratios_by_kind", {}), dict[str, list[float]])
-            all_work = msgspec.convert(state.get("work", []), list[float])
-            work = msgspec.convert(state.get("work_by_kind", {}), dict[str, list[float]])
-        except msgspec.ValidationError as error:
-            raise StateError(f"ratios: {error}") from None
+        every = converted(state, "ratios", list[float])
+        by_kind = converted(state, "ratios_by_kind", dict[str, list[float]])
+        all_work = converted(state, "work", list[float])
+        work = converted(state, "work_by_kind", dict[str, list[float]])
         self.estimator.load(state.get("statistics", state))
-        self._all = _History(self._keep, _usable(every), _usable_work(all_work))
+        self._all = _History(KEPT, _usable(every), _usable_work(all_work))
         self._kinds = {
-            kind: _History(self._keep, _usable(kept), _usable_work(work.get(kind, [])))
+            kind: _History(KEPT, _usable(kept), _usable_work(work.get(kind, [])))
             for kind, kept in by_kind.items()
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -17,7 +17,6 @@ from farm.results.comparison.statistics import (
 )
 from farm.results.jobs_table import JobRow
 from farm.results.json_names import door_name
-from farm.results.run_directory import Run
 from farm.results.summary.percentiles import Floats
 from farm.results.summary.summary import Summary
 
@@ -126,7 +125,23 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
-def compare(runs: Sequence[Run], rng: np.random.Generator) -> Comparison:
+class ComparedRun(Protocol):
+    """What a comparison looks at."""
+
+    @property
+    def label(self) -> str:
+        """What to call the run."""
+
+    @property
+    def summary(self) -> Summary:
+        """What it came to."""
+
+    @property
+    def jobs(self) -> Sequence[JobRow]:
+        """The rows of its jobs.csv."""
+
+
+def compare(runs: Sequence[ComparedRun], rng: np.random.Generator) -> Comparison:
     """Compare the first run with each of the others; ``rng`` draws the bootstrap's resamples.
 
     Raises InputError for fewer than two runs, and for runs that cannot be read.
@@ -137,7 +152,9 @@ def compare(runs: Sequence[Run], rng: np.random.Generator) -> Comparison:
     return Comparison(tuple(_compare_pair(base, other, rng) for other in others))
 
 
-def _compare_pair(base: Run, other: Run, rng: np.random.Generator) -> PairComparison:
+def _compare_pair(
+    base: ComparedRun, other: ComparedRun, rng: np.random.Generator
+) -> PairComparison:
     mine, theirs = _counted(base), _counted(other)
     pairs = _common_jobs(mine, theirs)
     metrics = tuple(_compare_metric(m, (base, mine), (other, theirs), pairs, rng) for m in METRICS)
@@ -146,8 +163,8 @@ def _compare_pair(base: Run, other: Run, rng: np.random.Generator) -> PairCompar
         "" if pairs else "these runs have no job in common: job by job there is nothing to compare"
     )
     return PairComparison(
-        base=str(base.path),
-        other=str(other.path),
+        base=base.label,
+        other=other.label,
         worlds=(base.summary.world, other.summary.world),
         metrics=metrics,
         jobs=jobs,
@@ -157,11 +174,11 @@ def _compare_pair(base: Run, other: Run, rng: np.random.Generator) -> PairCompar
 
 
 Pairs = list[tuple[JobRow, JobRow]]
-Counted = tuple[Run, list[JobRow]]
+Counted = tuple[ComparedRun, list[JobRow]]
 """A run with those of its jobs that arrived in its run phase."""
 
 
-def _counted(run: Run) -> list[JobRow]:
+def _counted(run: ComparedRun) -> list[JobRow]:
     window = run.summary.window
     return [row for row in run.jobs if window.holds(row.arrived_at)]
 

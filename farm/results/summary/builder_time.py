@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -76,15 +75,6 @@ def builder_times(records: RunRecords, window: Window) -> BuilderTimes:
         slots=sum(time * slots for time, slots in present),
         busy=sum(window.overlap(start, end) for _, start, end in _attempts(records)),
     )
-
-
-def busy_time_by_builder(records: RunRecords, window: Window | None = None) -> dict[str, float]:
-    """Return the slot time that each builder spent on jobs, seconds; idle builders have 0."""
-    window = window or Window()
-    busy: defaultdict[str, float] = defaultdict(float)
-    for builder, start, end in _attempts(records):
-        busy[builder] += window.overlap(start, end)
-    return {span.builder: busy[span.builder] for span in records.builders}
 
 
 def _attempts(records: RunRecords) -> Iterator[tuple[str, float, float]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -17,6 +18,7 @@ import numpy as np
 from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.results.summary.builder_time import Window
+from farm.results.summary.percentiles import quantile
 from farm.results.summary.records import RunRecords, arrival_of
 from farm.results.summary.summary import matrix_response_times
 from farm.units import format_duration, parse_duration
@@ -130,36 +132,8 @@ def _statistic(values: Sequence[float], statistic: str) -> float:
         return math.fsum(values) / len(values)
     if statistic == "max":
         return max(values)
-    data = np.sort(np.asarray(values, dtype=np.float64))
     level = int(statistic[1:]) / 100
-    if math.isinf(data[math.ceil((len(data) - 1) * level)]):
+    if np.quantile(values, level, method="higher") == math.inf:
         return math.inf
-    rank = (len(data) - 1) * level
-    low = data[int(rank)]
-    high = data[math.ceil(rank)]
-    return float(low + (high - low) * (rank - int(rank)))
-
-
-def student_quantile(p: float, freedom: int) -> float:
-    """Return the p-quantile (p >= 0.5) of Student's t with so many degrees of freedom.
-
-    By bisection on the integral of the density (Simpson's rule): four digits and more.
-    """
-    low, high = 0.0, 1.0
-    while _student_cdf(high, freedom) < p:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _student_cdf(middle, freedom) < p else (low, middle)
-    return (low + high) / 2
-
-
-def _student_cdf(t: float, freedom: int) -> float:
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
-        freedom * math.pi
-    )
-    x = np.linspace(0.0, t, 2001)
-    density = scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
-    step = x[1] - x[0]
-    inner = 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()
-    return 0.5 + float(step / 3 * (density[0] + inner + density[-1]))
+    # what is beyond does not count, but infinity times 0 would
+    return quantile(np.minimum(values, sys.float_info.max), level)

@@ -22,7 +22,6 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.failing_fast import speeds_of, time_saved, times_to_first_failure
-from farm.results.summary.fairness import fairness_index
 from farm.results.summary.percentiles import Spread, spread_of
 from farm.results.summary.records import RunRecords, arrival_of
 from farm.results.summary.taskcluster import touching
@@ -205,3 +204,25 @@ def _stretches(served: Iterable[EndJob]) -> list[tuple[EndJob, float]]:
 
 def _party(job: Job, fair_share: tuple[str, ...]) -> str:
     return invocation_of(job, fair_share[:1]).partition("/")[0]
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is all to one.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC TR-301 (1984). It is 1.0
+    for no shares, for one, and where all are zero.
+    """
+    squares = sum(share * share for share in shares)
+    if not shares or squares == 0.0:
+        return 1.0
+    total = sum(shares)
+    return total * total / (len(shares) * squares)
+
+
+def fairness_index(stretches: Iterable[tuple[str, float]]) -> float:
+    """Return Jain's index over each party's mean stretch, from (party, stretch of a job) pairs."""
+    sums: dict[str, tuple[float, int]] = {}
+    for party, stretch in stretches:
+        total, count = sums.get(party, (0.0, 0))
+        sums[party] = (total + stretch, count + 1)
+    return jain_index([total / count for total, count in sums.values()])

@@ -6,11 +6,9 @@ in a build farm is said in ``farm.forecasts.runtime.boinc``.
 
 averages       running averages: exact mean first, exponential afterwards, high outliers cut
 records        what is remembered per (host, app version), per app version and per app
-claims         what a validated result claims and what it teaches the records
-replicas       one figure from several results of the same job
+claims         what a validated result claims and teaches; one figure for several results
 scales         normalisation of app versions among themselves (pfc_scale)
-flops          which speed is believed, and which version is chosen
-anonymous      hosts that bring their own versions and do not change their own figures
+flops          which speed is believed, which version chosen; hosts with their own versions
 durations      from speed to wall-clock time; estimates of running jobs; kill limits
 deadlines      may a job be sent to a host with this queue
 reliability    quotas, streaks and who is trusted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 
@@ -76,3 +78,12 @@ def updated_variance(variance: Variance, sample: float, rule: Averaging) -> tupl
         return Variance(n, avg, q / n, q), cut
     var = variance.var + rule.weight * (delta * delta - variance.var)
     return Variance(n, avg, var, variance.q), cut
+
+
+def ratio(dividend: float, divisor: float) -> float:
+    """Return dividend ÷ divisor as the hardware does: by 0 an infinity, and 0 ÷ 0 not a number."""
+    if divisor != 0:
+        return dividend / divisor
+    if dividend == 0 or math.isnan(dividend):
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from farm.upstream.boinc.division import ratio
+from farm.upstream.boinc.averages import ratio
 
 DEFAULT_SIZE = 1e12
 MIN_FRACTION = 0.1

@@ -6,18 +6,18 @@ Readers raise TraceError, which names the record or line, for whatever is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from farm.core.errors import TraceError
-from farm.core.model import Job
-from farm.scenario.section import nearest
+from farm.core.errors import TraceError, did_you_mean
+from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
+from farm.workload.heavy import longest, longest_rules
 from farm.workload.traces import csv_table, firefox_ci, swf
 from farm.workload.traces.csv_table import write_csv
-from farm.workload.traces.jobs import trace_jobs
 from farm.workload.traces.records import Records, selected
+from farm.workload.traits import Fields, Streams, job_maker, source_streams
 
 
 class Format(NamedTuple):
@@ -64,12 +64,50 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenar
                 return name
         raise TraceError(f"{path}: format: cannot be guessed; allowed: {', '.join(FORMATS)}")
     if format not in FORMATS:
-        near = nearest(format, list(FORMATS))
-        hint = f"did you mean {near}? " if near else ""
+        hint = did_you_mean(format, FORMATS)
         raise TraceError(
             f"{path}: format: found {format!r:.60}; {hint}allowed: {', '.join(FORMATS)}"
         )
     return format
+
+
+def trace_jobs(
+    records: Records,
+    options: TraceOptions,
+    ids: Sequence[str],
+    default: Platform | None = None,
+    streams: Streams | None = None,
+) -> Iterator[Job]:
+    """Yield the jobs of the records, in their order, made as they are asked for.
+
+    ``default`` is the platform of jobs of which neither the options nor the trace say one.
+    """
+    make = job_maker(options, streams or source_streams(0, "trace"))
+    forced = None if options.platform is None else options.platform.platform
+    platform = forced or default or Platform()
+    chosen = _longest_of(records, options)
+    times = zip(ids, records.arrived.tolist(), records.service.tolist(), strict=True)
+    for place, (job_id, arrived_at, service_time) in enumerate(times):
+        fields: Fields = {
+            "id": job_id,
+            "service_time": service_time,
+            "platform": platform,
+            "arrived_at": arrived_at,
+        }
+        if records.details is not None:
+            fields.update(records.details[place])
+            if forced is not None:
+                fields["platform"] = forced
+        for name, places in chosen.items():
+            fields[name] = place in places
+        yield make(fields)
+
+
+def _longest_of(records: Records, options: TraceOptions) -> dict[str, set[int]]:
+    """Return which jobs are heavy by ``longest``: of a trace, that share of all jobs taken."""
+    times = records.service.tolist()
+    rules = longest_rules(options)
+    return {name: longest(times, rule.longest or 0.0) for name, rule in rules.items()}
 
 
 __all__ = [

@@ -21,9 +21,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.core.errors import TraceError
+from farm.core.errors import TraceError, nearest
 from farm.core.model import Job, Platform
-from farm.scenario.section import nearest
+from farm.scenario.quantities import MODES
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
 from farm.workload.traces.records import Records
@@ -99,7 +99,7 @@ def _header(row: list[str], where: str) -> list[str | None]:
     """Return the column names, None for those that are passed over."""
     names = [name.strip() for name in row]
     for name in names:
-        near = nearest(name, list(COLUMNS))
+        near = nearest(name, COLUMNS)
         if name not in COLUMNS and name not in OF_A_RUN and near:
             raise TraceError(f"{where}: column {name!r:.60}: did you mean {near}?")
     for name in REQUIRED:
@@ -146,35 +146,23 @@ def _unique(ids: list[str], path: Path) -> list[str] | None:
     return ids
 
 
-def _amount(text: str) -> float:
-    number = _finite(text)
-    if number < 0:
-        raise ValueError("0 or more")
-    return number
+def _number(
+    allowed: str, least: float = -math.inf, *, whole: bool = False
+) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number) or number < least or (whole and number != int(number)):
+            raise ValueError(allowed)
+        return int(number) if whole else number
+
+    return convert
 
 
-def _finite(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError("a finite number")
-    return number
-
-
-def _whole(text: str) -> int:
-    number = _finite(text)
-    if number != int(number):
-        raise ValueError("a whole number")
-    return int(number)
-
-
-def _threads(text: str) -> int:
-    number = _whole(text)
-    if number < 1:
-        raise ValueError("1 or more")
-    return number
+_amount = _number("a number, 0 or more", 0.0)
+_whole = _number("a whole number", whole=True)
 
 
 def _flag(text: str) -> bool:
@@ -185,8 +173,8 @@ def _flag(text: str) -> bool:
 
 
 def _mode(text: str) -> str:
-    if text not in ("timed", "stress", "memory", "mixed"):
-        raise ValueError("timed, stress, memory or mixed")
+    if text not in MODES:
+        raise ValueError(", ".join(MODES))
     return text
 
 
@@ -215,7 +203,7 @@ _CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "kind": ("kind", str),
     "matrix": ("matrix", str),
     "level": ("level", _whole),
-    "score": ("score", _finite),
+    "score": ("score", _number("a finite number")),
     "priority": ("priority", _whole),
     "size": ("size", _amount),
     "action": ("action", str),
@@ -223,6 +211,6 @@ _CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "memory_heavy": ("memory_heavy", _flag),
     "fails": ("fails", _flag),
     "mode": ("mode", _mode),
-    "threads": ("threads", _threads),
+    "threads": ("threads", _number("a whole number, 1 or more", 1, whole=True)),
     "attributes": ("attributes", _attributes),
 }

@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farm.core.errors import TraceError
+from farm.core.errors import TraceError, did_you_mean
 from farm.core.model import Platform
-from farm.scenario.section import nearest
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
@@ -163,11 +162,9 @@ def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
         if field == "none":
             continue
         if field not in FIELDS:
-            near = nearest(field, list(FIELDS))
-            hint = f"did you mean {near}? " if near else ""
             raise TraceError(
-                f"{path}: fields.{part}: found {field!r:.40}; {hint}allowed: none, "
-                f"{', '.join(FIELDS)}"
+                f"{path}: fields.{part}: found {field!r:.40}; {did_you_mean(field, FIELDS)}"
+                f"allowed: none, {', '.join(FIELDS)}"
             )
         mapping[part] = FIELDS.index(field)
     return mapping

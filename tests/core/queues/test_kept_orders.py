@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
-from farm.core.queues import portions
 from farm.core.queues.fair_share import replay
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import RULES, estimate_queue, in_steps
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
-from tests.core.player import PHASES, Player, histories, made, rules_of_a_farm, trees
+from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
 
 
 @settings(max_examples=100, deadline=None, phases=PHASES)
@@ -42,7 +41,7 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     kept = [queue.order_kept() for queue in queues]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
-        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(platform_queue, "SAMPLED", 2)
         patch.setattr(replay, "AT_ONCE", 2)
         seen = [list(islice(order, steps)) for order in kept]
         for kind, number in after:
@@ -74,7 +73,7 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_steps, "STEP", 2)
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
-        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(platform_queue, "SAMPLED", 2)
         patch.setattr(replay, "AT_ONCE", 2)
         for kind, number in after:
             player.play(kind, number)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.queues.portions import merged_in_portions
+from farm.core.queues.plain import merged_in_portions
 
 entries = st.lists(st.tuples(st.integers(0, 20), st.integers()), unique=True)
 
@@ -19,7 +19,7 @@ def test_the_whole_is_in_order(portions, size, sampled):
     """Whatever the portions look like, empty ones too."""
     portions = [sorted(portion) for portion in portions]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("farm.core.queues.portions.SAMPLED", sampled)
+        patch.setattr("farm.core.queues.plain.SAMPLED", sampled)
         found = list(merged_in_portions(portions, size))
     assert list(chain.from_iterable(found)) == sorted(chain.from_iterable(portions))
 

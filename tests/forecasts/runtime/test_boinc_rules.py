@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from farm.upstream.boinc import (
-    anonymous,
     averages,
     claims,
     deadlines,
@@ -14,7 +13,6 @@ from farm.upstream.boinc import (
     flops,
     records,
     reliability,
-    replicas,
     scales,
 )
 from farm.upstream.boinc.averages import Average, Variance
@@ -190,13 +188,13 @@ def test_replicas() -> None:
     normal, other = claimed(8.0, "normal"), claimed(12.0, "normal")
     rough = claimed(30.0, "approx")
     invalid = claimed(1e9, "invalid")
-    assert replicas.combined_pfc([normal, other, rough], 10.0) == pytest.approx(10.0)
-    expected = replicas.pegged_average([30.0, 8.0, 8.0], 10.0)
-    assert replicas.combined_pfc([normal, rough, invalid], 10.0) == pytest.approx(expected)
-    assert replicas.combined_pfc([rough], 10.0) == 30.0
-    assert replicas.combined_pfc([invalid], 10.0) == 10.0
-    assert replicas.low_average([1.0, 1.0, 4.0]) == pytest.approx((5 + 5 + 8) / 12)
-    assert replicas.low_average([3.0]) == 3.0
+    assert claims.combined_pfc([normal, other, rough], 10.0) == pytest.approx(10.0)
+    expected = claims.pegged_average([30.0, 8.0, 8.0], 10.0)
+    assert claims.combined_pfc([normal, rough, invalid], 10.0) == pytest.approx(expected)
+    assert claims.combined_pfc([rough], 10.0) == 30.0
+    assert claims.combined_pfc([invalid], 10.0) == 10.0
+    assert claims.low_average([1.0, 1.0, 4.0]) == pytest.approx((5 + 5 + 8) / 12)
+    assert claims.low_average([3.0]) == 3.0
 
 
 def test_scales_stay_when_too_little_is_known() -> None:
@@ -355,5 +353,5 @@ def test_trust() -> None:
 
 def test_anonymous_speed_is_capped() -> None:
     """A freak history makes it 250 times as fast as it says at most."""
-    speed = anonymous.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
-    assert speed == anonymous.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)
+    speed = flops.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
+    assert speed == flops.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)

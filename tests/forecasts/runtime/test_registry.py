@@ -28,7 +28,7 @@ def test_an_unknown_name_is_told_its_neighbours() -> None:
     """A typing error gets one message that says what was meant."""
     with pytest.raises(InputError, match=r"'last3'.*did you mean last-3"):
         make_estimator("last3")
-    with pytest.raises(InputError, match="known: boinc, boinc-2010"):
+    with pytest.raises(InputError, match="allowed: boinc, boinc-2010"):
         make_estimator("crystal-ball")
 
 

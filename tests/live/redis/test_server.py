@@ -19,7 +19,8 @@ import redis
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
-from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server, free_port
+from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
+from tests.fixtures.ports import own_port
 
 
 def test_the_order_of_choice(tmp_path: Path):
@@ -61,7 +62,7 @@ def fails(url: str) -> str:
 
 def test_unusable_urls():
     """Nothing there, not a Redis URL, a port that is no number: one clear message each."""
-    assert "cannot be reached" in fails(f"redis://:secret@127.0.0.1:{free_port()}/0")
+    assert "cannot be reached" in fails(f"redis://:secret@127.0.0.1:{own_port()}/0")
     assert "redis://[user:password@]host:port/db" in fails("http://:secret@127.0.0.1")
     assert "cannot be used" in fails("redis://127.0.0.1:port/0")
 
@@ -79,7 +80,7 @@ def test_somebody_else_on_the_port():
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         assert "127.0.0.1" in fails(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
-        thread.join(5)
+        thread.join(30)
 
 
 @pytest.mark.live
@@ -168,7 +169,7 @@ class TestRealServer:
         lease = Lease(client, keys, lease_time=0.2)
         lease.take(server.url)
         client.set(keys.lease, "somebody else")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not lease.lost and time.monotonic() < deadline:
             time.sleep(0.01)
         assert lease.lost
@@ -195,9 +196,9 @@ class TestRealServer:
                 return client.pipeline()
 
         trouble = Trouble()
-        lease = Lease(trouble, keys, lease_time=0.2)
+        lease = Lease(trouble, keys, lease_time=2.0)
         lease.take(server.url)
-        assert trouble.well_again.wait(30), "nobody looks after it any more"
+        assert trouble.well_again.wait(60), "nobody looks after it any more"
         assert not lease.lost
         assert client.get(keys.lease) is not None
         lease.release()
@@ -220,7 +221,7 @@ class TestRealServer:
 def wait_for_end(pid: int) -> None:
     """Wait until the process is no more (or not ours to wait for)."""
     stat = Path(f"/proc/{pid}/stat")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.02)

@@ -16,7 +16,7 @@ from farm.live.redis.sort_keys import encode_member
 from farm.live.store.job_reader import state_of
 from farm.live.store.saved import Try
 from farm.live.store.store import Batch, Store
-from tests.records import running_record, waiting_record
+from tests.fixtures.job_records import running_record, waiting_record
 
 pytestmark = pytest.mark.live
 AMD64 = Platform("amd64", True)
@@ -145,7 +145,7 @@ def test_known_jobs_are_told_from_ended_ones(farm: Farm):
 
 def test_a_question_that_nobody_answers(farm: Farm, server, keys, monkeypatch):
     """One message when the time is over, though the connection itself is given up sooner."""
-    monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 0.6)
+    monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 1.2)
     monkeypatch.setattr("farm.live.operating.operator.LONGEST_BLOCK", 0.2)
     with (
         Operator(server.url, keys.prefix) as operator,

@@ -11,7 +11,7 @@ from farm.core.snapshot import BuilderRecord
 from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.store import Batch, Store
-from tests.records import on_builders, running_record, waiting_record
+from tests.fixtures.job_records import on_builders, running_record, waiting_record
 
 AMD64 = Platform("amd64", True)
 

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.live
 
 
 def read_all(inbox: Inbox, count: int) -> list[wire.Report]:
-    """Read until so many reports are there, or ten seconds are over."""
+    """Read until so many reports are there, or a minute is over."""
     reports: list[wire.Report] = []
-    for _ in range(200):
+    for _ in range(1200):
         reports += [report for envelope in inbox.read(0.05) for report in envelope.reports]
         if len(reports) >= count:
             break
@@ -40,7 +40,7 @@ def test_reports_arrive_in_order(server, client, keys):
     for report in sent:
         reporter.put(report)
     reporter.start()
-    assert reporter.close(5.0)
+    assert reporter.close(60.0)
     assert read_all(Inbox(client, keys), len(sent)) == sent
     assert 4 <= client.xlen(keys.inbox) <= 8
 
@@ -57,7 +57,7 @@ def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
         if number in (150, 250):
             reporter.flush(0.1)
             proxy.mend()
-    assert reporter.flush(10.0)
+    assert reporter.flush(60.0)
     assert read_all(Inbox(client, keys), len(sent)) == sent
 
 
@@ -75,7 +75,7 @@ def test_one_heartbeat_waits_at_most(server, client, keys):
     for _ in range(50):
         reporter.put(wire.Beat())
     reporter.start()
-    assert reporter.close(5.0)
+    assert reporter.close(60.0)
     assert read_all(Inbox(client, keys), 1) == [wire.Beat()]
 
 
@@ -86,7 +86,7 @@ def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, key
     reporter.put(JobsSubmitted(wire.UNSTAMPED, (Job(id="x" * 600, service_time=1.0),)))
     reporter.put(wire.LoadDone())
     reporter.start()
-    assert reporter.close(5.0)
+    assert reporter.close(60.0)
     assert reporter.refused is not None
     assert read_all(Inbox(client, keys), 1) == [wire.LoadDone()]
 

@@ -7,8 +7,8 @@ from itertools import cycle, repeat
 
 import pytest
 
+from farm.app.estimates import Estimating
 from farm.assembly import make_scheduler
-from farm.cli.estimating import Estimating
 from farm.core.errors import InputError
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.snapshot import snapshot_of

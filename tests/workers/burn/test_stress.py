@@ -166,6 +166,7 @@ def test_the_memory_killer_takes_burning_processes_first(fire):
     assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
 
 
+@pytest.mark.slow
 def test_two_hundred_jobs_at_once(fire):
     """All of them burn soon, though they crowd the processors, and all are gone when killed."""
     one = fire()

@@ -87,7 +87,7 @@ class UpdatableHeap(Generic[Item]):
     def walk(self) -> Iterator[tuple[Any, Item]]:
         """Yield (key, item) in order, the first k in O(k log k), void entries aside.
 
-        The heap must not be used meanwhile.
+        The heap must not change until the end.
         """
         entries, live = self._entries, self._live
         frontier = [(entries[0], 0)] if entries else []

@@ -27,7 +27,7 @@ _PER_HUNDRED = _BASE**100 / 2
 
 
 class Operation(msgspec.Struct, eq=False):
-    """One execution's place in one node: what somebody there waits for."""
+    """One execution's place in one node: what jobs of that node wait for."""
 
     node: Invocation
     execution: Execution
@@ -93,7 +93,7 @@ def urgency(
     return (-level, *score(executing, priority), started, created)
 
 
-#: the first so many items of an urgency are what fairness says; the rest takes turns
+#: the first items of an urgency, this many, are what fairness says; the rest takes turns
 TIE = 3
 
 
@@ -177,7 +177,6 @@ class Invocation:
     """A node: its own queue, its children, and what runs and idles below it."""
 
     __slots__ = (
-        "active",
         "children",
         "completed",
         "created",
@@ -228,12 +227,15 @@ class Invocation:
         self.own_free = own_free
         #: children with free slots, least used first
         self.free_children: UpdatableHeap[Invocation] = UpdatableHeap()
-        #: whether anything waits or executes here
-        self.active = False
+
+    @property
+    def active(self) -> bool:
+        """Whether anything waits or executes here."""
+        return bool(self.waiting or self.executing)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing and nobody needs this node."""
+        """Whether this node is not needed."""
         return not (self.waiting or self.executing or self.idle or self.children)
 
     def lineage(self) -> Iterator[Invocation]:

@@ -7,9 +7,8 @@ the job to a text. A job that lacks the attribute gets ``NO_KEY``: all such jobs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import ScenarioError, did_you_mean
 from farm.core.model import Job
 
 KeyExtractor = Callable[[Job], str]
@@ -49,7 +48,7 @@ def path_extractor(
     """Return the function from a job to its path; no names: every job's path is ().
 
     ``own``: further extractors by name; they take precedence. Raises ScenarioError for a name
-    that nobody knows.
+    that is unknown.
     """
     known = {**KEYS, **(own or {})}
     extractors = tuple(_extractor(name, known) for name in names)
@@ -61,9 +60,7 @@ def _extractor(name: str, known: Mapping[str, KeyExtractor]) -> KeyExtractor:
         return known[name]
     if name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX:
         return attribute(name.removeprefix(ATTRIBUTE_PREFIX))
-    near = get_close_matches(name, known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
     raise ScenarioError(
-        f"scheduling.fair_share: unknown key {name!r}{hint}; allowed: "
-        f"{', '.join(sorted(known))}, {ATTRIBUTE_PREFIX}NAME"
+        f"scheduling.fair_share: unknown key {name!r}; {did_you_mean(name, known)}"
+        f"allowed: {', '.join(sorted(known))}, {ATTRIBUTE_PREFIX}NAME"
     )

@@ -7,6 +7,7 @@ come first, in the policy's order; otherwise the child with the smallest
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -24,7 +25,6 @@ from farm.core.queues.fair_share.replay import Replay, kept_order
 from farm.core.queues.fair_share.slots import SlotBook, SlotRecord, Stickiness
 from farm.core.queues.fair_share.tree import (
     InvocationTree,
-    TreeCounters,
     common_ancestor,
     shared_prefix,
 )
@@ -61,6 +61,8 @@ class FairShareQueue:
         self._operations: dict[int, Operation] = {}
         self._running: dict[Slot, Execution] = {}
         self._waiting = 0
+        #: dispatches of waiting jobs by the number of levels at which the slot did not switch
+        self.retained: Counter[int] = Counter()
         #: children, queues and running jobs of any node, for looking at
         self.listing = TreeListing(self._tree, self._running)
 
@@ -109,7 +111,7 @@ class FairShareQueue:
         elif len(execution.operations) > 1:
             self._tree.stop(operation, execution.slot, self._tree.instant(at))
         else:
-            return  # nobody wants it any more, but it occupies its slot until it has ended
+            return  # it is not wanted any more, but it occupies its slot until it has ended
         execution.operations.remove(operation)
         self._tree.settle((operation.node,))
 
@@ -192,13 +194,12 @@ class FairShareQueue:
         record = self._slots.known(slot)
         execution, retained = self._execution_of(state), 0
         if execution is None:
-            self._tree.counters.placed += 1
             execution = self._arrival(state, at)
         else:
             if execution.slot is not None:
                 raise InvariantError(f"job {state.job.id} is running already")
             retained = self._retained(execution, record, at)
-            self._tree.counters.retained[retained] += 1
+            self.retained[retained] += 1
             self._waiting -= 1
             for operation in execution.operations:
                 self._tree.dequeue(operation)
@@ -324,21 +325,17 @@ class FairShareQueue:
         node = self._tree.find(path)
         return 0 if node is None else len(node.executing)
 
-    @property
-    def counters(self) -> TreeCounters:
-        """What has happened to the tree so far, for metrics."""
-        return self._tree.counters
-
     def in_order(self) -> Iterator[JobState]:
         """Yield the jobs as they would be dispatched, one by one to new slots, none ending.
 
-        Of jobs that share an execution the leader is named. The queue must not change meanwhile.
+        Of jobs that share an execution the leader is named. The queue must not change before
+        the end.
         """
         for _, state in Replay(self._tree.root).run():
             yield state
 
     def order_kept(self) -> Iterator[list[Entry]]:
-        """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
+        """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
         return kept_order(self._tree.root, self._tree.onlookers)
 
     # --- surviving a restart ------------------------------------------------------------------
@@ -385,7 +382,7 @@ class FairShareQueue:
         self._tree.settle(node for node, _ in nodes)
 
     def _resume(self, state: JobState) -> None:
-        """Count a job as running on its slot, which goes on as it was."""
+        """Count a job as running on its slot, which continues as it was."""
         if state.slot is None:
             raise InvariantError(f"job {state.job.id} is said to run, but nowhere")
         execution = self._arrival(state, 0.0)

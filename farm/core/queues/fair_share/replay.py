@@ -1,7 +1,7 @@
 """The dispatches to come from a fair-share tree, played without disturbing it.
 
 A replay reads the tree as it goes. One that is told before anything changes (``onlooker`` of its
-tree) plays the order of the moment at which it was made, whatever happens meanwhile: it copies a
+tree) plays the order of the moment at which it was made, whatever happens afterwards: it copies a
 node just before its first change, or when its turn comes, whichever is first.
 """
 
@@ -78,7 +78,7 @@ def _preview(heap: UpdatableHeap[Item], *, apart: bool) -> HeapPreview[Item]:
 class Replay:
     """The dispatches to come, played on shadows of the nodes that they touch.
 
-    ``apart``: the tree may change meanwhile, and says so beforehand (``before_change``,
+    ``apart``: the tree may change during the replay, and says so beforehand (``before_change``,
     ``before_sharing``); else it must not change until the replay is over.
     """
 
@@ -109,7 +109,7 @@ class Replay:
     def before_sharing(self, execution: Execution, key: Key | None) -> None:
         """Those whom an execution serves are about to change, or it is about to leave its nodes.
 
-        ``key``: the one that its leader had till now, if that is not its key any more.
+        ``key``: the one that its leader had until now, if that is not its key any more.
         """
         if execution not in self._kept and execution.operations:
             leader = execution.leader

@@ -1,11 +1,8 @@
-"""The tree of invocations: nodes made on demand, dropped when nobody needs them, and counted."""
+"""The tree of invocations: nodes made on demand and dropped when they are not needed."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
-
-import msgspec
 
 from farm.core.queues.fair_share.invocation import (
     Execution,
@@ -19,20 +16,6 @@ from farm.core.queues.plain import Key
 from farm.core.state import Slot
 
 
-class TreeCounters(msgspec.Struct, eq=False):
-    """What has happened so far; the first four by depth (0 is the root), all only ever grow."""
-
-    created: Counter[int] = msgspec.field(default_factory=Counter)
-    removed: Counter[int] = msgspec.field(default_factory=Counter)
-    #: nodes in which something began to wait or run, and in which nothing does any more
-    activated: Counter[int] = msgspec.field(default_factory=Counter)
-    deactivated: Counter[int] = msgspec.field(default_factory=Counter)
-    #: dispatches of waiting jobs by the number of levels at which the slot did not switch
-    retained: Counter[int] = msgspec.field(default_factory=Counter)
-    #: dispatches of arriving jobs, straight to a free slot
-    placed: int = 0
-
-
 class InvocationTree:
     """The nodes of one platform queue and their counts.
 
@@ -41,13 +24,11 @@ class InvocationTree:
     """
 
     def __init__(self, free_slots: Callable[[], FreeSlots]) -> None:
-        self.counters = TreeCounters()
         self._free_slots = free_slots
         self._instants = 0
         #: replays of an order that is to stay as it was
         self.onlookers: list[Replay] = []
         self.root = Invocation((), None, self.instant(0.0), free_slots())
-        self.counters.created[0] += 1
 
     def instant(self, at: float) -> Instant:
         """Return ``at`` with the next running number."""
@@ -80,7 +61,6 @@ class InvocationTree:
             if child is None:
                 child = Invocation((*node.path, key), node, self.instant(at), self._free_slots())
                 node.children[key] = child
-                self.counters.created[len(child.path)] += 1
             node = child
         return node
 
@@ -130,22 +110,13 @@ class InvocationTree:
             onlooker.before_change(node)
 
     def settle(self, nodes: Iterable[Invocation]) -> None:
-        """Bring the nodes and their ancestors to their places; drop those nobody needs."""
+        """Bring the nodes and their ancestors to their places; drop those not needed."""
         for start in nodes:
             for node in start.lineage():
                 node.refresh()
-                self._watch_activity(node)
                 parent = node.parent
                 if parent is not None and node.empty and parent.children.get(node.path[-1]) is node:
                     del parent.children[node.path[-1]]
-                    self.counters.removed[len(node.path)] += 1
-
-    def _watch_activity(self, node: Invocation) -> None:
-        active = bool(node.waiting or node.executing)
-        if active != node.active:
-            node.active = active
-            counter = self.counters.activated if active else self.counters.deactivated
-            counter[len(node.path)] += 1
 
 
 def common_ancestor(execution: Execution) -> tuple[str, ...]:

@@ -159,7 +159,6 @@ def check(queue: FairShareQueue) -> None:
         assert set(node.executing) == executing.get(path, set()), path
         assert node.idle == idle.get(path, 0), path
         assert node.free == free.get(path, 0), path
-        assert node.active == bool(node.waiting or node.executing)
         assert node.waiting == len(node.queue) + sum(c.waiting for c in node.children.values())
         assert set(node.waiting_children) == {c for c in node.children.values() if c.waiting}
         assert set(node.free_children) == {c for c in node.children.values() if c.free}
@@ -170,12 +169,6 @@ def check(queue: FairShareQueue) -> None:
             assert (child.level, child.priority) == (first.level, first.priority)
     executions = {id(op.execution) for op in seen.values() if op.execution.slot is None}
     assert len(queue) == len(executions)
-    counters = queue.counters
-    for depth in range(max(map(len, nodes)) + 1):
-        alive = sum(len(path) == depth for path in nodes)
-        assert counters.created[depth] - counters.removed[depth] == alive
-        active = sum(node.active for node in nodes.values() if len(node.path) == depth)
-        assert counters.activated[depth] - counters.deactivated[depth] == active
 
 
 def _prefixes(path: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -152,4 +152,4 @@ def test_stickiness_follows_the_node_through_which_a_shared_job_was_chosen(make_
     yard.follow("y", "x", "u", at=2)
     yard.wait("b", "v", at=3)
     assert yard.turn("s", 4) == "x"
-    assert yard.queue.counters.retained == {0: 1, 1: 1}
+    assert yard.queue.retained == {0: 1, 1: 1}

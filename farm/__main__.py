@@ -1,0 +1,18 @@
+"""The command ``farm``, also ``python -m farm``; Ctrl-C is handled before anything is imported."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line ``farm``; interrupted while it is still being imported, say nothing."""
+    try:
+        from farm.cli.main import main as run  # noqa: PLC0415 - imports that Ctrl-C may interrupt
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The functions of ``import farm``: scenarios loaded, played in either world, compared."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, SupportsIndex, cast, overload
+
+from farm.app.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
+from farm.app.result import Result, Results
+from farm.app.simulated_run import simulated_run
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.forecasts.runtime import RuntimeEstimator
+from farm.scenario import Scenario
+from farm.scenario.load import load_scenario as load_from
+
+Source = str | Path | Mapping[str, Any] | Scenario
+"""A scenario: its file, the name of a packaged example, what a file would say, or itself."""
+
+Policy = str | Callable[..., Any]
+Balancer = str | Callable[..., float]
+Estimator = str | RuntimeEstimator | Callable[[Job], float]
+
+
+def load_scenario(source: Source, **overrides: Any) -> Scenario:
+    """Return a scenario, checked, with some keys said otherwise.
+
+    Args:
+        source: a scenario file, the name of a packaged example, or a mapping of what a file says.
+        overrides: keys of the scenario and their values, dots written as ``__``
+            (``scheduling__policy="sjf"``), or as they are in a mapping:
+            ``**{"pools.linux.builders": 4}``.
+
+    Raises ScenarioError with one message: where, what was found, what is allowed.
+
+    >>> scenario = farm.load_scenario("quickstart", scheduling__policy="sjf")
+    >>> scenario.scheduling.policy, [pool.name for pool in scenario.pools]
+    ('sjf', ['linux', 'windows'])
+    """
+    return load_from(source, changes=_dotted(overrides))
+
+
+@overload
+def simulate(
+    scenario: Source,
+    *,
+    seeds: SupportsIndex | None = None,
+    out: str | Path | None = None,
+    policy: Policy | None = None,
+    balancer: Balancer | None = None,
+    estimator: Estimator | None = None,
+    algorithms: Mapping[str, AlgorithmChoice] | None = None,
+    jobs: Load | None = None,
+    keep_events: bool | None = None,
+    **overrides: Any,
+) -> Result: ...
+@overload
+def simulate(
+    scenario: Source,
+    *,
+    seeds: Iterable[SupportsIndex],
+    policy: Policy | None = None,
+    balancer: Balancer | None = None,
+    estimator: Estimator | None = None,
+    algorithms: Mapping[str, AlgorithmChoice] | None = None,
+    jobs: Load | None = None,
+    keep_events: bool | None = None,
+    **overrides: Any,
+) -> Results: ...
+def simulate(
+    scenario: Source,
+    *,
+    seeds: SupportsIndex | Iterable[SupportsIndex] | None = None,
+    out: str | Path | None = None,
+    policy: Policy | None = None,
+    balancer: Balancer | None = None,
+    estimator: Estimator | None = None,
+    algorithms: Mapping[str, AlgorithmChoice] | None = None,
+    jobs: Load | None = None,
+    keep_events: bool | None = None,
+    **overrides: Any,
+) -> Result | Results:
+    """Simulate a scenario in virtual time: one run, or one for each of several seeds.
+
+    Args:
+        scenario: as for ``load_scenario``.
+        seeds: one (a Result is returned), or several (Results); absent: the scenario's own.
+            Any integers will do, NumPy's too.
+        out: a new run directory for the (only) run; absent: it is kept in memory.
+        policy: which job goes next: a name, or a function
+            ``key(job, estimate, at, serial)`` to a sort key, the smallest first.
+        balancer: which builder takes it: a name, or a function from a builder's state to its rank,
+            the smallest first.
+        estimator: how long jobs will run: a name, a function from a Job to seconds, or an object
+            with the methods of ``farm.forecasts.runtime.RuntimeEstimator`` (for one seed: it
+            learns).
+        algorithms: by pool with a ``provisioner`` section, who sizes it: a name, a class, an
+            algorithm, or a function from a PoolSnapshot to the builders wanted.
+        jobs: what is submitted in the place of the scenario's workload: Jobs in order of arrival,
+            or a function that makes them with the ``random.Random`` that it is given.
+        keep_events: whether ``events`` and ``save`` will be asked for. Absent: of one run they are
+            kept, of several they are not.
+        overrides: as for ``load_scenario``.
+
+    Raises InputError for what cannot be played.
+
+    >>> result = farm.simulate("quickstart", policy="sjf")
+    >>> len(result.jobs), result.summary["jobs"]["succeeded"]
+    (655, 655)
+    >>> waits = result.jobs["waiting_time_s"]
+    >>> bool((waits >= 0).all())
+    True
+    >>> shortest = farm.simulate("quickstart", policy=lambda job, estimate, at, serial: estimate)
+    >>> bool((shortest.jobs["waiting_time_s"] == waits).all())
+    True
+    >>> len(farm.simulate("mm1", seeds=range(3), workload__0__count=100).jobs)
+    300
+    """
+    single = not isinstance(seeds, Iterable)  # NumPy's arrays say that they are integers
+    if out is not None and not single:
+        raise InputError("out: found with several seeds; allowed: with one, or save() each result")
+    if isinstance(jobs, Iterable) and not single:
+        jobs = list(jobs)
+    wanted, own = _set_up(scenario, policy, balancer, estimator, algorithms, jobs, overrides)
+
+    def played(seed: SupportsIndex | None) -> Result:
+        seeded = wanted if seed is None else load_from(wanted, changes={"seed": _whole(seed)})
+        keep = single if keep_events is None else keep_events
+        return simulated_run(seeded, own=own, out=_path(out), keep_events=keep)
+
+    if isinstance(seeds, Iterable):
+        return Results([played(seed) for seed in seeds])
+    return played(seeds)
+
+
+def run(
+    scenario: Source,
+    *,
+    seed: SupportsIndex | None = None,
+    speed: float | None = None,
+    duration: float | str | None = None,
+    redis: str | None = None,
+    out: str | Path | None = None,
+    policy: Policy | None = None,
+    balancer: Balancer | None = None,
+    estimator: Estimator | None = None,
+    algorithms: Mapping[str, AlgorithmChoice] | None = None,
+    jobs: Load | None = None,
+    **overrides: Any,
+) -> Result:
+    """Run a scenario on a live farm: a real server, real Celery builders, real time.
+
+    Call it from the main thread. Ctrl-C ends the load and lets running jobs end, as ``farm run``
+    does; the result is then ``interrupted``. A script that calls it needs no
+    ``if __name__ == "__main__"``.
+
+    Args:
+        scenario: as for ``load_scenario``.
+        seed: of the workload; absent: the scenario's own.
+        speed: farm seconds in a real second; absent: as the scenario says.
+        duration: the load ends after this farm time (seconds, or as ``"2h"``).
+        redis: the URL of a server; absent: one of our own, stopped at the end.
+        out: a new run directory; absent: the run is kept in memory.
+        policy, balancer, estimator, algorithms, jobs, overrides: as for ``simulate``.
+
+    Raises InputError for what cannot be played, ServerError without a usable server, RunError if
+    the run cannot go on.
+    """
+    from farm.app.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
+
+    said = {"seed": None if seed is None else _whole(seed), "live.speed": speed}
+    given = {key: value for key, value in said.items() if value is not None}
+    wanted, own = _set_up(
+        scenario, policy, balancer, estimator, algorithms, jobs, {**overrides, **given}
+    )
+    return live_run(
+        wanted, own=own, out=_path(out), keep_events=True, redis=redis, duration=duration
+    )
+
+
+def _set_up(
+    source: Source,
+    policy: Policy | None,
+    balancer: Balancer | None,
+    estimator: Estimator | None,
+    algorithms: Mapping[str, AlgorithmChoice] | None,
+    jobs: Load | None,
+    overrides: Mapping[str, Any],
+) -> tuple[Scenario, OwnParts]:
+    """Return the scenario with everything that has a name, and the parts that have none."""
+    changes = _dotted(overrides)
+    functions = {}
+    for key, part in (("scheduling.policy", policy), ("scheduling.balancer", balancer)):
+        if part is not None:
+            changes[key] = _name_of(part)
+            if not isinstance(part, str):
+                functions[key] = part
+    own_estimator = None
+    if estimator is not None:
+        changes["scheduling.runtime_estimates"] = _name_of(estimator)
+        own_estimator = _estimator(estimator)
+    own_algorithms = {}
+    for pool, algorithm in (algorithms or {}).items():
+        if isinstance(algorithm, str):
+            changes[f"pools.{pool}.provisioner.algorithm"] = algorithm
+        else:
+            own_algorithms[pool] = algorithm
+    scenario = load_from(source, changes=changes)
+    if "rollout" in (scenario.estimates.rules or ()):
+        for key, part in functions.items():
+            if not _is_importable(part):
+                raise InputError(
+                    f"{key}: estimates by rollout need a function that can be imported; found "
+                    f"{_name_of(part)}"
+                )
+    own = OwnParts(
+        functions=functions, estimator=own_estimator, algorithms=own_algorithms, jobs=jobs
+    )
+    return scenario, own
+
+
+def _estimator(given: Estimator) -> RuntimeEstimator | None:
+    if isinstance(given, str):
+        return None
+    if callable(given) and not hasattr(given, "estimate"):
+        return OwnEstimator(given, _name_of(given))
+    return cast("RuntimeEstimator", given)
+
+
+def _name_of(part: object) -> str:
+    """Return the name under which the scenario knows a part: of a function, where it stands."""
+    if isinstance(part, str):
+        return part
+    named: Any = part if hasattr(part, "__qualname__") else type(part)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _is_importable(part: object) -> bool:
+    module, _, name = _name_of(part).partition(":")
+    try:
+        return getattr(importlib.import_module(module), name, None) is part
+    except ImportError:
+        return False
+
+
+def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.replace("__", "."): value for key, value in overrides.items()}
+
+
+def _whole(seed: SupportsIndex) -> int:
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise InputError(f"seeds: found {seed!r:.60}; allowed: whole numbers") from None
+
+
+def _path(out: str | Path | None) -> Path | None:
+    return None if out is None else Path(out)

@@ -1,0 +1,154 @@
+"""A finished run's metrics, placed in the past of a Prometheus: as text, or as its own blocks."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self, TextIO
+
+import msgspec
+
+from farm.assembly import make_scheduler, pool_specs
+from farm.core.errors import InputError, RunError
+from farm.metrics.openmetrics import Backfill, replay
+from farm.metrics.series import Readings
+from farm.results.run_directory import SCENARIO, Run
+from farm.scenario import load_scenario
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+#: a Prometheus keeps so much in memory, and drops what is older than its blocks at its next start
+IN_MEMORY = 3 * HOUR
+#: length of a block, as promtool is told and as blocks are begun
+BLOCK, BLOCK_OPTION = 18 * HOUR, "18h"
+#: a run up to so long is sampled as finely as a live farm is scraped
+SHORT_RUN, FINE, COARSE = 2 * HOUR, 5.0, 60.0
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where on Prometheus's time axis a run is put: Unix seconds of farm time 0 and of its end."""
+
+    began: float
+    ended: float
+    #: farm time between two samples
+    interval: float
+
+    @classmethod
+    def of(cls, run: Run, began: float | None, interval: float | None) -> Self:
+        """Return the place of a run: unless told otherwise, from a midnight (UTC) on.
+
+        It is the last one from which the run ended so long before it was made that no live
+        metrics of a Prometheus can be in danger.
+        """
+        length = max((row.finished_at or 0.0 for row in run.jobs), default=0.0)
+        if began is None:
+            made = datetime.fromisoformat(run.meta.ended or run.meta.started).timestamp()
+            began = (made - IN_MEMORY - length) // DAY * DAY
+        if interval is None:
+            interval = FINE if length <= SHORT_RUN else COARSE
+        return cls(began, began + length, interval)
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether a Prometheus that scrapes a live farm would lose what it has in memory."""
+        return self.ended > time.time() - IN_MEMORY
+
+    def dashboard(self, instance: str) -> str:
+        """Return where Grafana shows it, without Grafana's own address."""
+        source = "farm-prometheus" if self.interval <= FINE else "farm-runs"
+        return (
+            f"/d/farm?var-datasource={source}&var-job=run&var-instance={instance}"
+            f"&from={self.began * 1000:.0f}&to={self.ended * 1000:.0f}"
+        )
+
+    def __str__(self) -> str:
+        first, last = (datetime.fromtimestamp(at, UTC) for at in (self.began, self.ended))
+        return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+
+
+def write_text(run: Run, place: Place, sink: TextIO) -> int:
+    """Write the whole run as OpenMetrics text; return how many samples there are."""
+    collected = _collector(run, place)
+    _replay(run, place, collected.add)
+    return collected.write(sink)
+
+
+def write_blocks(run: Run, place: Place, folder: Path) -> int:
+    """Let promtool make blocks, and move them into Prometheus's data directory when all are made.
+
+    They are not made in it: a Prometheus that starts during that time removes unfinished blocks.
+    Returns how many samples there are. Raises InputError where there is no promtool, RunError
+    if it fails.
+    """
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        raise InputError(
+            "--into needs promtool, which is not on PATH; it comes with Prometheus. Or write the "
+            "text with -o - and run promtool where Prometheus is (docs/metrics.md)"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    # in the same file system, under a name that Prometheus ignores
+    with tempfile.TemporaryDirectory(prefix="farm-backfill-", dir=folder) as temporary:
+        blocks = Path(temporary) / "blocks"
+        samples = _write_block_by_block(
+            run, place, lambda text: _make_blocks(promtool, text, blocks), Path(temporary) / "text"
+        )
+        for block in blocks.iterdir():
+            block.rename(folder / block.name)
+    return samples
+
+
+def _write_block_by_block(run: Run, place: Place, take: Callable[[Path], None], text: Path) -> int:
+    """Write the text of each block into the same file and hand it on; return the samples' number.
+
+    So that a run of any length needs the memory of one block.
+    """
+    collected, samples = _collector(run, place), 0
+    current = place.began // BLOCK
+
+    def flush() -> None:
+        nonlocal samples
+        with text.open("w", encoding="utf-8", newline="\n") as sink:
+            samples += collected.write(sink)
+        take(text)
+
+    def add(at: float, readings: Readings) -> None:
+        nonlocal current
+        if (block := (place.began + at) // BLOCK) != current:
+            current = block
+            flush()
+        collected.add(at, readings)
+
+    _replay(run, place, add)
+    flush()
+    return samples
+
+
+def _make_blocks(promtool: str, text: Path, folder: Path) -> None:
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
+    done = subprocess.run(  # noqa: S603 - Prometheus's own tool, no shell
+        [*command, f"--max-block-duration={BLOCK_OPTION}", text, folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().rpartition("\n")[2] or "nothing"
+        raise RunError(f"promtool cannot make blocks (exit {done.returncode}): {said}")
+
+
+def _collector(run: Run, place: Place) -> Backfill:
+    return Backfill({"job": "run", "instance": run.name}, place.began, place.interval)
+
+
+def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> None:
+    scenario = load_scenario(run.path / SCENARIO)
+    desired = {p.name: p.builders for p in pool_specs(scenario) if not p.provisioned}
+    history = ((entry.event, entry.commands) for entry in run.entries())
+    replay(make_scheduler(scenario), history, place.interval, take, desired=desired)

@@ -1,0 +1,212 @@
+"""How far a simulation driven by a slowdown table is from jobs that really burn."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from farm.app.burnt_watch import BurntWatch
+from farm.app.work_rates import rates_for
+from farm.assembly import make_scheduler, pool_specs
+from farm.core.commands import EndJob
+from farm.core.driver import Observer
+from farm.core.errors import InputError, RunError
+from farm.live.run import LiveOptions, run_live
+from farm.results.summary.records import Recorder, arrival_of
+from farm.scenario import Scenario
+from farm.scenario.pools import Contention
+from farm.sim.simulation import simulate
+from farm.workload import batches, build_jobs
+from workers.burn.burners import MODES, parse_rates
+from workers.burn.calibration import busy_with_others
+from workers.burn.limits import usable_cores
+
+Responses = dict[str, float]
+Law = dict[str, Any] | str | None
+"""A pool's ``contention``; None: none; ``AS_WRITTEN``: the scenario's own."""
+
+#: real seconds of a look at what others do
+LOOK = 0.5
+AS_WRITTEN = "as the scenario says"
+
+
+class LawCheck(msgspec.Struct, frozen=True):
+    """One law's simulation against the live runs; times in farm seconds."""
+
+    law: str
+    mean_response_time_s: float
+    #: (simulated - live) / live
+    mean_difference: float
+    #: median over the jobs of |simulated - live| / live
+    median_job_difference: float
+    #: the mean difference if a second of work is what it really cost live; None: unknown
+    mean_difference_as_burnt: float | None = None
+
+
+class Check(msgspec.Struct, frozen=True):
+    """The live runs, and the simulations of the same jobs under several laws."""
+
+    scenario: str
+    jobs: int
+    live_mean_response_time_s: float
+    live_mean_service_time_s: float
+    mean_work_s: float
+    #: mean response times of the single live runs
+    runs_s: tuple[float, ...]
+    #: processor seconds spent for a second of work in each of them; None: unknown
+    burnt_s: tuple[float | None, ...]
+    #: processors that others kept busy, just before the runs
+    busy_with_others: float
+    #: units of work per second, by kernel, that all of them took for granted
+    rates: dict[str, float]
+    laws: tuple[LawCheck, ...]
+
+    @property
+    def burnt(self) -> float | None:
+        """Processor seconds spent for a second of work, over all runs."""
+        known = [one for one in self.burnt_s if one is not None]
+        return statistics.fmean(known) if known else None
+
+
+class _LiveRun(msgspec.Struct, frozen=True):
+    """Each job's response and service time on the live farm."""
+
+    jobs: dict[str, tuple[float, float]]
+    burnt: float | None
+    others: float
+
+
+def check_burning(scenario: Scenario) -> None:
+    """Raise InputError for a scenario that cannot be compared with jobs that burn."""
+    if any(job.mode not in MODES for job in build_jobs(scenario)):
+        raise InputError(
+            f"--compare: {scenario.name}: found jobs of mode timed; allowed: "
+            f"{', '.join(sorted(MODES))} (a comparison with the machine needs jobs that burn)"
+        )
+    if any(pool.provisioner is not None for pool in scenario.pools):
+        raise InputError(f"--compare: {scenario.name}: allowed: pools of a fixed size only")
+
+
+def check_table(
+    scenario: Scenario,
+    table: tuple[float, ...],
+    *,
+    runs: int = 1,
+    rates: Mapping[str, float] | None = None,
+    begins: Callable[[int], None] = lambda _: None,
+) -> Check:
+    """Run the scenario's burning jobs live, simulate them under the table, compare.
+
+    A job's live response time is its mean over the runs. Beside the table: the scenario's own law,
+    no contention at all, the thesis's table, and threads against this machine's cores.
+
+    Args:
+        scenario: ``check_burning`` has nothing against it.
+        table: slowdown by number of heavy jobs.
+        runs: how many live runs.
+        rates: units of work per second; what is not there is measured once, for all runs.
+        begins: told the number of each live run, from 1, when it begins.
+
+    Raises RunError when a job failed live, KeyboardInterrupt when a live run was stopped.
+    """
+    said = rates_for(scenario, rates)
+    lives = []
+    for number in range(1, runs + 1):
+        begins(number)
+        lives.append(_live(scenario, said))
+    live = {job: statistics.fmean(run.jobs[job][0] for run in lives) for job in lives[0].jobs}
+    services = statistics.fmean(times[1] for run in lives for times in run.jobs.values())
+    check = Check(
+        scenario=scenario.name,
+        jobs=len(live),
+        live_mean_response_time_s=statistics.fmean(live.values()),
+        live_mean_service_time_s=services,
+        mean_work_s=statistics.fmean(job.service_time for job in build_jobs(scenario)),
+        runs_s=tuple(statistics.fmean(one[0] for one in run.jobs.values()) for run in lives),
+        burnt_s=tuple(run.burnt for run in lives),
+        busy_with_others=round(statistics.median(run.others for run in lives), 2),
+        rates=parse_rates(said),
+        laws=(),
+    )
+    laws = tuple(
+        _against(law, _under(scenario, keys), live, check.burnt)
+        for law, keys in _laws(scenario, table).items()
+    )
+    return msgspec.structs.replace(check, laws=laws)
+
+
+def _laws(scenario: Scenario, table: tuple[float, ...]) -> dict[str, Law]:
+    """Return the laws to try: the scenario's own one only where it is another."""
+    laws: dict[str, Law] = {
+        "measured table": {"slowdown": table},
+        "threads against cores": {"threads": {"cores": usable_cores()}},
+        "the thesis's table": {"slowdown": "thesis"},
+        "no contention": None,
+    }
+    others = [_under(scenario, keys).pools for keys in laws.values()]
+    return laws if scenario.pools in others else {AS_WRITTEN: AS_WRITTEN, **laws}
+
+
+def _under(scenario: Scenario, law: Law) -> Scenario:
+    if law == AS_WRITTEN:
+        return scenario
+    contention = None if law is None else Contention.model_validate(law)
+    pools = tuple(pool.model_copy(update={"contention": contention}) for pool in scenario.pools)
+    return scenario.model_copy(update={"pools": pools})
+
+
+def _against(law: str, scenario: Scenario, live: Responses, burnt: float | None) -> LawCheck:
+    simulated = _simulated(scenario)
+    mean, truth = statistics.fmean(simulated.values()), statistics.fmean(live.values())
+    differences = [abs(simulated[job] - live[job]) / max(live[job], 1e-9) for job in live]
+    as_burnt = None
+    if burnt is not None:
+        slowed = statistics.fmean(_simulated(_at_pace(scenario, 1 / burnt)).values())
+        as_burnt = (slowed - truth) / truth
+    median = statistics.median(differences)
+    return LawCheck(law, mean, (mean - truth) / truth, median, as_burnt)
+
+
+def _at_pace(scenario: Scenario, pace: float) -> Scenario:
+    """Return the scenario with builders ``pace`` times as fast."""
+    pools = tuple(pool.model_copy(update={"speed": pool.speed * pace}) for pool in scenario.pools)
+    return scenario.model_copy(update={"pools": pools})
+
+
+def _live(scenario: Scenario, rates: str) -> _LiveRun:
+    recorder, others = Recorder(), busy_with_others(LOOK)
+    with BurntWatch() as watch:
+        options = LiveOptions(
+            speed=scenario.live.speed,
+            hosts=scenario.live.hosts,
+            work_rates=rates,
+            metrics_targets=watch.targets,
+        )
+        load = batches(build_jobs(scenario))
+        scheduler, pools = make_scheduler(scenario), pool_specs(scenario)
+        ended = run_live(scheduler, pools, load, options, observe=recorder)
+        if ended.interrupted:
+            raise KeyboardInterrupt
+        told = recorder.records().ends
+        for end in told:
+            if end.outcome != "succeeded" and not end.job.fails:
+                raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")
+        return _LiveRun({end.job.id: _times(end) for end in told}, watch.per_work, others)
+
+
+def _times(end: EndJob) -> tuple[float, float]:
+    began = end.started_at if end.started_at is not None else 0.0
+    return end.finished_at - arrival_of(end.job, end.submitted_at), end.finished_at - began
+
+
+def _simulated(scenario: Scenario) -> Responses:
+    recorder = Recorder()
+    observers: list[Observer] = [recorder]
+    simulate(scenario, observers)
+    return {
+        end.job.id: end.finished_at - arrival_of(end.job, end.submitted_at)
+        for end in recorder.records().ends
+    }

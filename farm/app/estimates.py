@@ -1,0 +1,119 @@
+"""From a scenario's ``estimates`` section to those who estimate while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from farm.assembly import estimator_of
+from farm.core.driver import World
+from farm.core.errors import InputError
+from farm.core.scheduler import Scheduler
+from farm.forecasts.dispatch import RULES
+from farm.forecasts.dispatch.at_submission import EstimatingWorld, Giver, Tell
+from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.runtime import (
+    Learner,
+    RuntimeDistribution,
+    RuntimeEstimator,
+    learn_from,
+    make_estimator,
+)
+from farm.results.run_directory import load_run
+from farm.scenario import Scenario
+from farm.sim.rollouts.at_submission import RolloutGiver
+
+
+class Estimating:
+    """The runtime estimator of a run's scheduler, and the givers of dispatch estimates.
+
+    ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
+    runtime estimator that does not exist, and for statistics that cannot be learned from.
+    ``estimator`` given: one of the caller's own, in the place of the scenario's.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, live: bool, estimator: RuntimeEstimator | None = None
+    ) -> None:
+        words = scenario.estimates
+        rules = words.rules if words.rules is not None else ("launchpad",) if live else ()
+        own = scenario.scheduling.runtime_estimates
+        names = words.run_times or (own,)
+        self.estimator: RuntimeEstimator = estimator or estimator_of(scenario)
+        if live or ("rollout" in rules and own in names):
+            self.estimator = RuntimeDistribution(self.estimator)
+        self._seed(self.estimator, words.learn_from)
+        self._every = words.every
+        self._learners: list[Learner] = []
+        self._givers: list[Giver] = []
+        for name in names:
+            other = None if name == own else self._other(name, words.learn_from)
+            for rule in rules:
+                self._givers.append(_giver(scenario, rule, name, other, self.estimator))
+
+    def _other(self, name: str, source: str | None) -> RuntimeDistribution:
+        try:
+            made = RuntimeDistribution(make_estimator(name))
+        except InputError as error:
+            raise InputError(f"estimates.run_times: {error}") from None
+        self._seed(made, source)
+        if made.estimator.learns or name == "declared":
+            self._learners.append(Learner(made))
+        return made
+
+    @staticmethod
+    def _seed(estimator: RuntimeEstimator, source: str | None) -> None:
+        if source is not None:
+            seed_estimator(estimator, Path(source))
+
+    def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
+        """Return the world whose submissions are followed by estimates.
+
+        ``tell`` is how a live world is told of them; they are then made in steps.
+        """
+        if not self._givers:
+            return world
+        return EstimatingWorld(
+            world, scheduler, self._givers, every=self._every, learners=self._learners, tell=tell
+        )
+
+
+def _giver(
+    scenario: Scenario,
+    rule: str,
+    name: str,
+    other: RuntimeDistribution | None,
+    own: RuntimeEstimator,
+) -> Giver:
+    words = scenario.estimates
+    if rule != "rollout":
+        return FormulaGiver(RULES[rule], name, other, refresh=words.refresh)
+    run_times = other or own
+    if not isinstance(run_times, RuntimeDistribution):
+        run_times = RuntimeDistribution(run_times)
+    return RolloutGiver(scenario, run_times, name, count=words.rollouts, truthful=name == "oracle")
+
+
+def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:
+    """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
+
+    Raises InputError for what is neither, and for statistics of another estimator.
+    """
+    if source.is_dir():
+        entries = load_run(source, unfinished=True).entries()
+        learn_from(estimator, (entry.event for entry in entries if not entry.ignored))
+        return
+    try:
+        state = msgspec.json.decode(source.read_bytes())
+    except OSError as error:
+        raise InputError(f"learn_from: {source}: cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise InputError(f"learn_from: {source}: not JSON: {error}") from None
+    statistics = state.get("statistics", state) if isinstance(state, dict) else state
+    if isinstance(state, dict) and "snapshot" not in state:
+        statistics = state
+    try:
+        estimator.load(statistics)
+    except InputError as error:
+        raise InputError(f"learn_from: {source}: {error}") from None

@@ -1,0 +1,236 @@
+"""The process that keeps a farm up: starts it, watches over it, and ends it (``farm up``)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from farm.app.farm_place import FarmPlace, place_file
+from farm.app.metrics import service_options, targets_of
+from farm.app.work_rates import burn_settings, rates_for
+from farm.core.errors import FarmError, RunError, ServerError
+from farm.core.events import DrainRequested
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import LOST_CONNECTION, redacted
+from farm.live.redis.server import Server, choose_server
+from farm.live.settings import from_environment
+from farm.live.wire.messages import UNSTAMPED
+from farm.metrics.exporter import MetricsPlace
+from farm.metrics.targets import forget_targets
+from farm.processes import log_files
+from farm.processes.identity import began_at, is_alive
+from farm.processes.signals import Wakeups
+from farm.processes.supervisor import MAX_RESTARTS, Restarts, Service, Supervisor
+from farm.scenario import Scenario
+from provisioner.from_scenario import algorithms_of
+
+log = logging.getLogger("farm.up")
+
+#: real seconds for a farm to come up, once its server answers
+UP_TIMEOUT = 90.0
+#: real seconds between two looks at what only the server knows
+LOOK_INTERVAL = 0.1
+#: real seconds between two looks at the logs
+TIDY_INTERVAL = 10.0
+#: a scheduler that was killed holds its lease for so long (real seconds), and a little more
+LEASE_TIMEOUT = 12.0
+#: real seconds in which builder hosts leave of themselves
+LEAVE_TIMEOUT = 5.0
+#: what is meant for others, or for us: two services cannot have one port
+NOT_FOR_SERVICES = (
+    "FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST",
+    "FARM_METRICS_PORT", "FARM_METRICS_ADDRESS", "FARM_METRICS_TARGETS",
+)  # fmt: skip
+
+
+def check_services(scenario: Scenario) -> None:
+    """Raise InputError for what the services would complain of in their logs."""
+    algorithms_of(scenario)
+    burn_settings()
+
+
+class FarmKeeper:
+    """Keeps the farm of a folder up. Use it from the main thread, holding the folder's lock.
+
+    Args:
+        scenario: pools, scheduling and speed.
+        redis: the server; None: one of our own, whose data stays in the folder.
+        folder: where state, logs and data go.
+        metrics: where the farm's processes serve metrics.
+        fresh: forget what an earlier farm left.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        redis: str | None,
+        folder: Path,
+        metrics: MetricsPlace,
+        *,
+        fresh: bool,
+    ) -> None:
+        self._scenario = scenario
+        self._resolved = folder / "scenario.yaml"
+        self._redis = redis
+        self._folder = folder
+        self._metrics = metrics
+        self._fresh = fresh
+        #: 1: drain, then end; 2: end
+        self._asked = 0
+        self._server_ends = Restarts()
+        self._wakeups = Wakeups(self._on_request)
+        self._prefix = from_environment().prefix
+        self._place = FarmPlace(pid=os.getpid(), began=began_at(os.getpid()), redis_url="")
+
+    def run(self) -> None:
+        """Bring the farm up, keep it up until asked to end it, and end it."""
+        logging.basicConfig(
+            stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+        )
+        self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._wakeups)
+            stack.callback(place_file(self._folder).unlink, missing_ok=True)
+            forget_targets(targets_of(self._folder))
+            stack.callback(forget_targets, targets_of(self._folder))
+            server = choose_server(self._redis, data=self._folder / "redis")
+            stack.enter_context(server)
+            operator = stack.enter_context(Operator(server.url, self._prefix, "farm-up"))
+            self._await_lease(operator)
+            if self._fresh:
+                operator.forget_everything()
+            supervisor = self._supervisor(server.url)
+            stack.callback(supervisor.stop)
+            self._tell("starting", server.url)
+            supervisor.start()
+            if self._await(supervisor, operator):
+                self._tell("up", server.url)
+                log.info("up")
+                supervisor.settled = True
+                self._keep_up(supervisor, server)
+            self._tell("stopping", server.url)
+            self._end(supervisor, operator)
+        log.info("down")
+
+    def _await_lease(self, operator: Operator) -> None:
+        """Make sure that no other scheduler has this farm; one that was killed is waited for."""
+        deadline = time.monotonic() + LEASE_TIMEOUT
+        while operator.is_led() and not self._asked:
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the farm at {redacted(operator.url)} (prefix {self._prefix!r}) has a live "
+                    "scheduler already: end that one, or use another server or FARM_PREFIX"
+                )
+            self._wakeups.wait(LOOK_INTERVAL)
+
+    def _supervisor(self, url: str) -> Supervisor:
+        scenario, hosts = str(self._resolved), str(self._folder / "hosts")
+        me = (sys.executable, "-m")
+        scheduler = (*me, "farm", "scheduler", scenario)
+        provisioner = (*me, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
+        rates = rates_for(self._scenario)
+        environment = os.environ | {"FARM_REDIS_URL": url, "FARM_WORK_RATES": rates}
+        for name in NOT_FOR_SERVICES:
+            environment.pop(name, None)
+        services = [
+            Service("scheduler", (*scheduler, *service_options(self._metrics))),
+            Service("provisioner", (*provisioner, *service_options(self._metrics, port=0))),
+        ]
+        return Supervisor(services, self._folder, environment)
+
+    def _await(self, supervisor: Supervisor, operator: Operator) -> bool:
+        """Wait until scheduler and hosts are at work; False: asked to end before that."""
+        deadline = time.monotonic() + UP_TIMEOUT
+        began = time.time()
+        while not self._asked:
+            supervisor.check()
+            with contextlib.suppress(ServerError):
+                status = operator.status()
+                if status.written_at > began and status.hosts:
+                    return True
+            if time.monotonic() > deadline:
+                raise RunError(
+                    "the farm did not come up; its scheduler said: "
+                    f"{supervisor.last_words('scheduler')}; its provisioner said: "
+                    f"{supervisor.last_words('provisioner')}"
+                )
+            self._wakeups.wait(LOOK_INTERVAL)
+        return False
+
+    def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
+        """Sleep until something ends, or the end is asked for."""
+        while not self._asked:
+            if server.revive():
+                self._server_came_back()
+            log_files.tidy(self._folder)
+            self._wakeups.wait(min(supervisor.check(), TIDY_INTERVAL))
+
+    def _server_came_back(self) -> None:
+        count = self._server_ends.another(time.monotonic())
+        if count >= MAX_RESTARTS:
+            raise RunError(f"the farm's server ended unasked {count} times lately")
+        log.warning("the server had ended unasked: started again")
+
+    def _end(self, supervisor: Supervisor, operator: Operator) -> None:
+        """Let running jobs end (unless asked twice), then hosts, then the rest."""
+        log.info("ending: %s", "running jobs first" if self._asked == 1 else "at once")
+        supervisor.stop_one("provisioner")
+        with contextlib.suppress(FarmError, *LOST_CONNECTION):
+            while self._asked == 1 and self._drain(operator):
+                supervisor.check()
+                self._wakeups.wait(LOOK_INTERVAL)
+        log.info("builder hosts leave")
+        supervisor.close_cord()
+        deadline = time.monotonic() + LEAVE_TIMEOUT
+        with contextlib.suppress(FarmError, *LOST_CONNECTION):
+            while operator.hosts() and time.monotonic() < deadline:
+                self._wakeups.wait(LOOK_INTERVAL)
+        supervisor.stop()
+        self._end_leftover_hosts()
+
+    def _drain(self, operator: Operator) -> bool:
+        """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
+        if not all(record.draining for record in operator.builders().values()):
+            operator.tell(DrainRequested(UNSTAMPED, "*"))
+            return True
+        return operator.count_running() > 0
+
+    def _end_leftover_hosts(self) -> None:
+        """A host that did not notice its cord is ended by its process id."""
+        deadline = time.monotonic() + LEAVE_TIMEOUT
+        last = deadline + LEAVE_TIMEOUT
+        for path in (self._folder / "hosts").glob("*.json"):
+            host = msgspec.json.decode(path.read_bytes())
+            while is_alive(host["pid"], host["began"]) and time.monotonic() < last:
+                if time.monotonic() > deadline:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(host["pid"], signal.SIGKILL)
+                self._wakeups.wait(0.02)
+            path.unlink(missing_ok=True)
+
+    def _tell(self, state: str, url: str) -> None:
+        self._place = msgspec.structs.replace(
+            self._place,
+            state=state,
+            redis_url=url,
+            prefix=self._prefix,
+            scenario=str(self._resolved),
+            speed=self._scenario.live.speed,
+        )
+        path = place_file(self._folder)
+        draft = path.with_suffix(".new")
+        draft.touch(mode=0o600)
+        draft.write_bytes(msgspec.json.encode(self._place))
+        draft.rename(path)
+
+    def _on_request(self, kind: int) -> None:
+        # without a terminal SIGINT comes from farm down --now
+        background = sys.stdin is None or not sys.stdin.isatty()
+        self._asked = 2 if kind == signal.SIGINT and background else self._asked + 1

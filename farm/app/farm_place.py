@@ -1,0 +1,75 @@
+"""Where a farm that stays up is: the state file of ``farm up``, and the way to its server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from farm.core.errors import InputError, ServerError
+from farm.live.operating.operator import Operator
+from farm.live.settings import DEFAULT_PREFIX, from_environment
+from farm.processes.identity import is_alive
+from farm.terminal.console import FarmConsole
+
+
+class FarmPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The state file of ``farm up``: where its farm is (DIR/farm.json)."""
+
+    #: of the process that keeps the farm up, and when it began (guards against reused ids)
+    pid: int
+    began: str
+    redis_url: str
+    prefix: str = DEFAULT_PREFIX
+    scenario: str = ""
+    speed: float = 1.0
+    #: starting, up, stopping
+    state: str = "starting"
+
+
+def place_file(folder: Path) -> Path:
+    """Return where the state of the folder's farm is written."""
+    return folder / "farm.json"
+
+
+def read_place(folder: Path) -> FarmPlace | None:
+    """Return where the folder's farm is; None: none was started there."""
+    path = place_file(folder)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=FarmPlace)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); farm up writes it anew") from None
+
+
+def reach(redis: str | None, folder: Path) -> Operator:
+    """Return a connection to the farm at the URL, else to the one that farm up started.
+
+    Raises InputError if there is neither.
+    """
+    prefix = from_environment().prefix
+    if redis:
+        return Operator(redis, prefix)
+    place = read_place(folder)
+    if place is None:
+        raise ServerError(
+            f"no farm is running here ({place_file(folder)} does not exist): start one with "
+            "farm up SCENARIO, or name its server with --redis URL or FARM_REDIS_URL"
+        )
+    if not is_alive(place.pid, place.began):
+        raise ServerError(
+            f"the farm in {folder} is not running (it ended without saying so; log: "
+            f"{folder / 'farm.log'}): farm up SCENARIO goes on with what it left"
+        )
+    return Operator(place.redis_url, place.prefix)
+
+
+def warn_if_unattended(operator: Operator) -> None:
+    """Make sure that a farm is there; say so if its scheduler has not been heard of for long."""
+    status = operator.status()
+    if not operator.is_attended(status):
+        FarmConsole(stderr=True).print(
+            "warning: the farm's scheduler has not been heard of lately; what is told now is kept "
+            "until it is back"
+        )

@@ -1,0 +1,152 @@
+"""Which jobs of a live farm are meant."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import islice
+
+import msgspec
+
+from farm.app.jobs.json_lines import pair_of, parse_platform
+from farm.core.commands import EndJob
+from farm.core.errors import InputError
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import Group, KnownJob, state_of
+
+
+class JobState(StrEnum):
+    """What ``--state`` takes."""
+
+    ALL = "all"
+    LIVE = "live"
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a job; None: anything."""
+
+    state: JobState = JobState.ALL
+    match: str | None = None
+    user: str | None = None
+    kind: str | None = None
+    matrix: str | None = None
+    platform: str | None = None
+    pool: str | None = None
+    attribute: tuple[str, ...] = ()
+
+    @property
+    def names_some(self) -> bool:
+        """Whether anything but a state is asked for."""
+        return bool(self._texts() or self.attribute)
+
+    def words(self) -> str:
+        """Return the filter as it is written on a command line."""
+        words = ["--state", self.state.value]
+        for name, text in self._texts().items():
+            words += [f"--{name}", text]
+        for text in self.attribute:
+            words += ["--attribute", text]
+        return shlex.join(words)
+
+    def _texts(self) -> dict[str, str]:
+        names = ("match", "user", "kind", "matrix", "platform", "pool")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def found(
+        self, operator: Operator, *, stable: bool, after: str | None = None, offset: int = 0
+    ) -> Iterator[KnownJob]:
+        """Return the farm's jobs that are like this, each once, but for the first ``offset``.
+
+        ``stable``: in order of submission (``after`` this id), whatever happens meanwhile; else
+        waiting ones in policy order, then running ones, then ended ones, the newest first.
+        """
+        wish = _Wish(self, operator)
+        if not stable:
+            found = filter(wish.grants, _by_group(operator, self.state))
+            return islice(_each_once(found), offset, None)
+        if self.state is JobState.ALL and not self.names_some:
+            return operator.submitted(offset, after)  # the server can count those
+        return islice(filter(wish.grants, operator.submitted(0, after)), offset, None)
+
+
+class _Wish:
+    """A filter made ready to look at many jobs."""
+
+    def __init__(self, wanted: JobFilter, operator: Operator) -> None:
+        self._wanted = wanted
+        self._attributes = dict(pair_of(text) for text in wanted.attribute)
+        if wanted.user is not None:
+            self._attributes["user"] = wanted.user
+        self._platform = (
+            None
+            if wanted.platform is None
+            else str(parse_platform(wanted.platform, "--platform", None))
+        )
+        self._pools: Mapping[str, str] = {}
+        if wanted.pool is not None:
+            pools = operator.pools()
+            if wanted.pool not in pools:
+                allowed = ", ".join(sorted(pools))
+                raise InputError(f"--pool: found {wanted.pool!r}; allowed: {allowed}")
+            self._pools = {n: b.builder.pool for n, b in operator.builders().items()}
+
+    def grants(self, job: KnownJob) -> bool:
+        wanted, it = self._wanted, job.job
+        return (
+            _is_in(job, wanted.state)
+            and (wanted.match is None or fnmatchcase(it.id, wanted.match))
+            and (wanted.kind is None or it.kind == wanted.kind)
+            and (wanted.matrix is None or it.matrix == wanted.matrix)
+            and (self._platform is None or str(it.platform) == self._platform)
+            and all(it.attributes.get(k) == v for k, v in self._attributes.items())
+            and (wanted.pool is None or self._pool_of(job) == wanted.pool)
+        )
+
+    def _pool_of(self, job: KnownJob) -> str | None:
+        builder = job.builder
+        if builder is None:
+            return None
+        # one that is gone was named after its pool, unless it named itself
+        return self._pools.get(builder, builder.rpartition("-")[0])
+
+
+def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
+    """Leave out jobs that changed group since they were read: they are in a later one, too."""
+    seen: set[str] = set()
+    for job in jobs:
+        if job.job.id not in seen:
+            seen.add(job.job.id)
+            yield job
+
+
+def _by_group(operator: Operator, state: JobState) -> Iterator[KnownJob]:
+    for group in _groups(state):
+        yield from operator.jobs(group)
+
+
+def _groups(state: JobState) -> tuple[Group, ...]:
+    if state is JobState.ALL:
+        return ("waiting", "running", "ended")
+    if state is JobState.LIVE:
+        return ("waiting", "running")
+    if state is JobState.WAITING:
+        return ("waiting",)
+    return ("running",) if state is JobState.RUNNING else ("ended",)
+
+
+def _is_in(job: KnownJob, state: JobState) -> bool:
+    if state is JobState.ALL:
+        return True
+    if state in (JobState.LIVE, JobState.ENDED):
+        return isinstance(job, EndJob) == (state is JobState.ENDED)
+    if state is JobState.RUNNING:
+        return not isinstance(job, EndJob) and job.builder is not None
+    return state_of(job) == state.value

@@ -1,0 +1,164 @@
+"""Where submitted jobs come from: one that options describe, a file, a trace, standard input."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines
+from farm.core.errors import InputError, TraceError
+from farm.core.model import Job, Platform
+from farm.live.wire.job_limits import flaw_of
+from farm.live.wire.pool_report import PoolReport
+from farm.scenario import TraceOptions
+from farm.units import parse_duration
+from farm.workload import read_trace
+from farm.workload.traces import FORMATS
+
+MODES = ("timed", "stress", "memory", "mixed")
+LINES = (".jsonl", ".ndjson")
+
+
+def described(
+    service_time: str,
+    job_id: str | None,
+    platform: Platform,
+    mode: str,
+    user: str | None,
+    attributes: list[str] | None,
+) -> Job:
+    """Return the job that options describe; raises InputError."""
+    try:
+        seconds = parse_duration(service_time)
+    except ValueError as error:
+        raise InputError(f"--service-time: {error}") from None
+    if mode not in MODES:
+        raise InputError(f"--mode: found {mode!r:.60}; allowed: {', '.join(MODES)}")
+    given = dict(pair_of(text) for text in attributes or ())
+    return Job(
+        id=made_up("job") if job_id is None else job_id,
+        service_time=seconds,
+        declared_time=seconds,
+        platform=platform,
+        mode=mode,
+        attributes={**given, **({} if user is None else {"user": user})},
+    )
+
+
+def copies(job: Job, count: int) -> Iterator[Job]:
+    """Yield ``count`` jobs like this one, numbered if there are several."""
+    if count == 1:
+        yield job
+        return
+    for number in range(1, count + 1):
+        yield msgspec.structs.replace(job, id=f"{job.id}-{number}")
+
+
+def made_up(stem: str) -> str:
+    """Return a new id."""
+    return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+def of_file(
+    source: Path,
+    trace_format: str | None,
+    jobs: int | None,
+    forced: Platform | None,
+    default: Platform | None,
+) -> Iterator[Job]:
+    """Yield the jobs of a file; raises TraceError, which names file and line, or InputError."""
+    name = source.name.split(".")[0]
+    if trace_format is None and source.suffix.lower() in LINES:
+        lines = lines_of(source)
+        empty = True
+        for job in parse_lines(lines, str(source), name, forced or default):
+            empty = False
+            yield job
+        if empty:
+            raise TraceError(f"{source}: found no jobs; allowed: at least one line with a job")
+        return
+    if trace_format is None and not _is_guessable(source):
+        raise TraceError(
+            f"{source}: format: cannot be guessed from the name; allowed: {', '.join(LINES)} "
+            f"(JSON lines), or --format {', '.join(FORMATS)}"
+        )
+    for job in read_trace(source, trace_format, TraceOptions(jobs=jobs)):
+        changes: dict[str, object] = {}
+        if job.id.isdigit():
+            changes["id"] = f"{name}-{job.id:>06}"
+        if forced is not None:
+            changes["platform"] = forced
+        elif job.platform == Platform() and default is not None:
+            changes["platform"] = default
+        yield msgspec.structs.replace(job, **changes) if changes else job
+
+
+def _is_guessable(source: Path) -> bool:
+    endings = tuple(ending for known in FORMATS.values() for ending in known.endings)
+    return source.name.lower().endswith(endings)
+
+
+def of_stdin(
+    trace_format: str | None, jobs: int | None, forced: Platform | None, default: Platform | None
+) -> Iterator[Job]:
+    """Yield the jobs of a trace that comes through standard input (readers want a file)."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; allowed: a trace, or a FILE")
+    with tempfile.TemporaryDirectory(prefix="farm-submit-") as folder:
+        copy = Path(folder) / made_up("stdin")
+        copy.write_bytes(sys.stdin.buffer.read())
+        try:
+            yield from of_file(copy, trace_format, jobs, forced, default)
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(copy), "stdin")) from None
+
+
+def only_platform(pools: dict[str, PoolReport]) -> Platform | None:
+    """Return the platform of jobs that name none: the only pool's; None if pools differ."""
+    kinds = {(pool.processors, pool.virtualized) for pool in pools.values()}
+    if len(kinds) != 1:
+        return None
+    processors, virtualized = kinds.pop()
+    return Platform(processors[0] if processors else None, virtualized)
+
+
+def sound(jobs: Iterable[Job], where: str) -> Iterator[Job]:
+    """Pass jobs on; raises InputError for one that the farm would refuse."""
+    for job in jobs:
+        if (flaw := flaw_of(job)) is not None:
+            raise InputError(f"{where}: {flaw}")
+        yield job
+
+
+def runnable(jobs: Iterable[Job], pools: dict[str, PoolReport], where: str) -> Iterator[Job]:
+    """Pass jobs on; raises InputError for one that no pool could run."""
+    able: set[Platform] = set()
+    for job in jobs:
+        platform = job.platform
+        if platform not in able:
+            if not any(can_run(pool, platform) for pool in pools.values()):
+                kinds = sorted({kind_of(pool) for pool in pools.values()})
+                raise InputError(
+                    f"{where}: job {job.id!r}: no pool of the farm could run {platform}; allowed: "
+                    f"jobs for {', '.join(kinds) or 'nothing'} (or --allow-unrunnable)"
+                )
+            able.add(platform)
+        yield job
+
+
+def can_run(pool: PoolReport, platform: Platform) -> bool:
+    """Whether builders of the pool can run jobs of the platform."""
+    return pool.virtualized == platform.needs_virtual and (
+        platform.processor is None or platform.processor in pool.processors
+    )
+
+
+def kind_of(pool: PoolReport) -> str:
+    """Return the platform of a pool's builders, as it is written."""
+    processors = "+".join(pool.processors) or "any"
+    return f"{processors}/{'virtual' if pool.virtualized else 'native'}"

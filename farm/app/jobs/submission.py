@@ -1,0 +1,157 @@
+"""Hands jobs in to a live farm: all at once, as they come, or each at its own time."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import AT_ONCE
+from farm.terminal.console import many
+from farm.workload import batches
+
+T = TypeVar("T")
+
+
+class Submission:
+    """Hands jobs in and counts them.
+
+    Args:
+        source: what the jobs come from, for messages.
+        skip_known: leave out those whose ids are known; else they are a mistake.
+    """
+
+    _operator: Operator
+
+    def __init__(self, source: str, *, skip_known: bool) -> None:
+        self._source = source
+        self._skip_known = skip_known
+        self.submitted = 0
+        self.skipped = 0
+        self._first: list[str] = []
+
+    def begin(self, operator: Operator) -> None:
+        """Hand in to this operator's farm from now on."""
+        self._operator = operator
+
+    def at_once(self, jobs: list[Job], pace: float | None, *, quiet: bool) -> None:
+        """All of them, or none if one is known already (or its id stands there twice).
+
+        ``pace``: not all at the same moment, but each at its own time.
+        """
+        self._refuse_twins(jobs)
+        jobs = self._new(jobs)
+        if pace is not None:
+            self.paced(jobs, pace)
+            return
+        hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
+        with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
+            for part in progress.track(
+                [jobs[first : first + AT_ONCE] for first in range(0, len(jobs), AT_ONCE)],
+                description="submitting",
+            ):
+                self._hand_in(part)
+
+    def stream(self, jobs: Iterable[Job]) -> None:
+        """Each as it comes."""
+        for together in in_gusts(jobs):
+            self._refuse_twins(together)
+            self._hand_in(self._new(together))
+
+    def paced(self, jobs: Iterable[Job], pace: float) -> None:
+        """Each at its own time."""
+        began = time.monotonic()
+        for at, together in batches(jobs):
+            pause = at / pace - (time.monotonic() - began)
+            if pause > 0:
+                time.sleep(pause)
+            self._hand_in(self._new(list(together)))
+
+    def outcome(self) -> dict[str, object]:
+        """Return what happened, for machines."""
+        return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
+
+    def told(self) -> str:
+        """Return what happened, for people: the id of an only job, else how many there were."""
+        if self.submitted == 1 and not self.skipped:
+            return self._first[0]
+        known = f", {self.skipped:,} known already" if self.skipped else ""
+        return f"{many(self.submitted, 'job')} submitted{known}"
+
+    def _hand_in(self, jobs: list[Job]) -> None:
+        # the farm's clock says when they arrive, not the file's
+        jobs = [msgspec.structs.replace(job, arrived_at=None) for job in jobs]
+        self._first.extend(job.id for job in jobs[: 1 - len(self._first)])
+        self.submitted += self._operator.submit(jobs)
+
+    def _refuse_twins(self, jobs: list[Job]) -> None:
+        places: dict[str, int] = {}
+        for place, job in enumerate(jobs, 1):
+            if (first := places.setdefault(job.id, place)) != place:
+                raise InputError(
+                    f"{self._source}: found job id {job.id!r} twice (jobs {first:,} and "
+                    f"{place:,}); allowed: distinct ids"
+                )
+
+    def _new(self, jobs: list[Job]) -> list[Job]:
+        known = self._operator.known([job.id for job in jobs])
+        if known and not self._skip_known:
+            first = next(job.id for job in jobs if job.id in known)
+            raise InputError(
+                f"{self._source}: {len(known):,} of {len(jobs):,} job ids are known to the "
+                f"farm already, {first!r} the first; allowed: new ids (see --prefix), or "
+                "--skip-known; farm retry runs an ended job again"
+            )
+        self.skipped += len(known)
+        return [job for job in jobs if job.id not in known]
+
+
+def in_gusts(items: Iterable[T], most: int = AT_ONCE) -> Iterator[list[T]]:
+    """Yield what comes together as lists: as soon as there is one, with all that follow at once.
+
+    What the source raises is raised after the items that came before it.
+    """
+    arrived: queue.Queue[T | _End] = queue.Queue(maxsize=most)
+
+    def read() -> None:
+        error: BaseException | None = None
+        try:
+            for item in items:
+                arrived.put(item)
+        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
+            error = raised
+        arrived.put(_End(error))
+
+    threading.Thread(target=read, daemon=True).start()
+    end: _End | None = None
+    while end is None:
+        gust: list[T] = []
+        following = arrived.get()
+        while not isinstance(following, _End):
+            gust.append(following)
+            if len(gust) == most or arrived.empty():
+                break
+            following = arrived.get()
+        else:
+            end = following
+        if gust:
+            yield gust
+    if end.error is not None:
+        raise end.error
+
+
+class _End:
+    """The last thing that comes."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error

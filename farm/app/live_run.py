@@ -1,0 +1,84 @@
+"""A scenario played from beginning to end on a live farm, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+from pathlib import Path
+
+from farm.app.live_farm import LiveFarm
+from farm.app.own_parts import Batches, OwnParts
+from farm.app.result import Result
+from farm.app.run_recorder import RunRecorder
+from farm.app.work_rates import rates_for
+from farm.assembly import complaints
+from farm.core.errors import InputError
+from farm.live.world import LiveStatus, LiveWorld
+from farm.metrics.exporter import MetricsPlace
+from farm.scenario import Scenario
+from farm.units import parse_duration
+from provisioner.embedded import EmbeddedProvisioner
+from provisioner.from_scenario import algorithms_of
+
+
+def live_run(
+    scenario: Scenario,
+    *,
+    own: OwnParts | None = None,
+    out: Path | None = None,
+    keep_events: bool = False,
+    redis: str | None = None,
+    duration: float | str | None = None,
+    metrics: MetricsPlace | None = None,
+    show: Callable[[LiveStatus], None] | None = None,
+) -> Result:
+    """Run a scenario on a live farm and return what it came to; call it from the main thread.
+
+    Args:
+        scenario: what is played.
+        own: parts of the caller's, in the place of what the scenario names.
+        out: the run directory to make; None: the run is kept in memory.
+        keep_events: in memory, the events are kept too.
+        redis: the server to use; None: one of our own, stopped at the end.
+        duration: the load ends after this farm time.
+        metrics: where metrics are served; None: nowhere.
+        show: given the farm's status some times per second.
+
+    Raises InputError, ServerError without a usable server, RunError if the run cannot go on.
+    """
+    own = own or OwnParts()
+    farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
+    load = _until(own.load(scenario), duration)
+    provisioner = EmbeddedProvisioner(farm.desk, algorithms_of(scenario, own.algorithms))
+    hosts, rates = scenario.live.hosts, rates_for(scenario)
+    options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates)
+    with RunRecorder(scenario, "live", out, keep_events=keep_events) as recorder:
+
+        def tick(world: LiveWorld) -> None:
+            provisioner.tick(world)
+            recorder.flush()
+
+        farm.metering.lead(in_charge=True)
+        ended = farm.play(
+            load,
+            options,
+            observers=recorder.observers,
+            on_up=provisioner.meet,
+            on_tick=tick,
+            show=show,
+        )
+    return recorder.finish(
+        ended.engine,
+        state="interrupted" if ended.interrupted else "finished",
+        warnings=complaints(farm.scheduler),
+    )
+
+
+def _until(load: Batches, duration: float | str | None) -> Batches:
+    if duration is None:
+        return load
+    try:
+        end = parse_duration(duration)
+    except ValueError as error:
+        raise InputError(f"duration: {error}") from None
+    return takewhile(lambda batch: batch[0] < end, load)

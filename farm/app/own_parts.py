@@ -1,0 +1,90 @@
+"""What a caller brings of its own: functions and values in the place of what a scenario names."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from farm.core.errors import InputError
+from farm.core.model import Builder, Job, Platform
+from farm.core.pools.algorithm import Algorithm, PoolSnapshot
+from farm.forecasts.runtime import RuntimeEstimator
+from farm.forecasts.runtime.interface import Stateless, is_time
+from farm.scenario import Scenario
+from farm.scenario.checks import default_platform, refuse_unrunnable
+from farm.workload import batches, build_jobs, stream
+
+AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], float]
+"""Who sizes a pool: by name, a class, an algorithm, or a function to the builders wanted."""
+
+Load = Iterable[Job] | Callable[[random.Random], Iterable[Job]]
+"""Jobs in order of arrival, or a function that makes them with the dice it is given."""
+
+Batches = Iterator[tuple[float, tuple[Job, ...]]]
+
+
+class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts of a farm that no scenario can name; where there is none, the scenario's are taken."""
+
+    #: by scenario key: ``scheduling.policy``, ``scheduling.balancer``
+    functions: Mapping[str, Callable[..., Any]] = {}
+    estimator: RuntimeEstimator | None = None
+    #: by pool
+    algorithms: Mapping[str, Any] = {}
+    jobs: Any = None
+
+    def load(self, scenario: Scenario) -> Batches:
+        """Return what is submitted, and when. Raises InputError for what cannot be."""
+        if self.jobs is None:
+            return batches(build_jobs(scenario))
+        made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
+        jobs = _sound(made, scenario)
+        if scenario.phases is not None:
+            end = scenario.phases.ends_at
+            jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
+        return batches(jobs)
+
+
+class OwnEstimator(Stateless):
+    """A function from a job to its run time (s), as a runtime estimator that learns nothing."""
+
+    def __init__(self, function: Callable[[Job], float], name: str) -> None:
+        super().__init__()
+        self.name = name
+        self._function = function
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return what the function says, where that is a span of time; else the default."""
+        work = float(self._function(job))
+        return work / (builder.speed if builder else 1.0) if is_time(work) else self._default
+
+    @property
+    def _default(self) -> float:
+        return self.options.default_time
+
+
+def _sound(jobs: Iterable[Job], scenario: Scenario) -> Iterator[Job]:
+    """Pass jobs on; raises InputError for one that cannot be taken."""
+    able: set[Platform] = set()
+    last = 0.0
+    for number, job in enumerate(jobs, 1):
+        if not isinstance(job, Job):
+            raise InputError(f"jobs: number {number}: found {job!r:.60}; allowed: a farm.Job")
+        where = f"jobs: {job.id}"
+        at = last if job.arrived_at is None else float(job.arrived_at)
+        if not last <= at < float("inf"):
+            raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
+        last = at
+        platform = job.platform
+        if platform == Platform():
+            platform = default_platform(scenario, "jobs")
+        if platform not in able:
+            refuse_unrunnable(scenario, platform, where)
+            able.add(platform)
+        if platform is not job.platform or job.arrived_at is None:
+            job = msgspec.structs.replace(job, platform=platform, arrived_at=at)  # noqa: PLW2901
+        yield job

@@ -1,0 +1,216 @@
+"""What a run left, of either world, just now or long ago: one type for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, overload
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.app.recorded_run import RecordedRun
+from farm.core.errors import InputError
+from farm.results.comparison.comparison import Comparison
+from farm.results.comparison.comparison import compare as compare_runs
+from farm.results.jobs_table import COLUMNS, JobRow
+from farm.results.run_directory import Run, load_run
+from farm.scenario import Scenario
+from farm.scenario.document import parse_document
+from farm.scenario.load import parse_scenario
+
+Column = NDArray[Any]
+
+
+class JobTable:
+    """The jobs of a run, a row each, in columns that are named as in jobs.csv.
+
+    ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array: numbers are
+    floats with NaN where there is none, texts are texts. Iterating yields a dict for each job.
+    """
+
+    def __init__(self, columns: dict[str, Column]) -> None:
+        self._columns = columns
+
+    @classmethod
+    def of(cls, rows: Sequence[JobRow], **constants: Any) -> JobTable:
+        """Return the table of these rows; ``constants`` are columns of one value, put first."""
+        columns = {name: np.full(len(rows), value) for name, value in constants.items()}
+        for field, name in zip(msgspec.structs.fields(JobRow), COLUMNS, strict=True):
+            values = [getattr(row, field.name) for row in rows]
+            kind: Any = {str: np.str_, int: np.int64}.get(field.type, np.float64)
+            columns[name] = np.array(values, dtype=kind)  # None becomes NaN
+        return cls(columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of jobs.csv."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns["job_id"])
+
+    def __getitem__(self, column: str) -> Column:
+        try:
+            return self._columns[column]
+        except KeyError:
+            raise InputError(
+                f"jobs: found no column {column!r}; allowed: {', '.join(self._columns)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        lists = [column.tolist() for column in self._columns.values()]
+        return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<farm.JobTable: {len(self):,} jobs, columns {', '.join(self.columns)}>"
+
+    def to_dict(self) -> dict[str, Column]:
+        """Return the columns by name."""
+        return dict(self._columns)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``. Raises InputError where pandas is not installed."""
+        return _library("pandas").DataFrame(self._columns)
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame``. Raises InputError where polars is not installed."""
+        return _library("polars").DataFrame(self._columns)
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``. Raises InputError where pyarrow is not installed."""
+        return _library("pyarrow").table(self._columns)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Hand the table to any library that takes Arrow streams (needs pyarrow)."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(f"{name} is not installed; allowed: pip install {name}") from None
+
+
+class Result:
+    """A finished run: ``summary``, ``jobs``, ``events``, and ``save``."""
+
+    def __init__(self, kept: Run | RecordedRun) -> None:
+        self.kept = kept
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What the run came to, with the keys of summary.json (docs/results.md)."""
+        plain: dict[str, Any] = msgspec.to_builtins(self.kept.summary)
+        return plain
+
+    @cached_property
+    def jobs(self) -> JobTable:
+        """The jobs, a row each, with the columns of jobs.csv."""
+        return JobTable.of(self.kept.jobs)
+
+    @property
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The event log from its beginning: a dict for each line of events.jsonl.
+
+        Raises InputError if they were not kept (``keep_events=False``).
+        """
+        return map(msgspec.json.decode, self.kept.log_lines())
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario as it was resolved."""
+        return parse_scenario(parse_document(self.kept.scenario_text, "scenario.yaml"))
+
+    @property
+    def path(self) -> Path | None:
+        """The run directory; None: the run is only in memory."""
+        return self.kept.path
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether its user stopped the run before its load was done."""
+        return self.kept.state == "interrupted"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the run into a new directory, as ``--out`` does, and return its path.
+
+        Raises InputError if the directory exists, or the run's events were not kept.
+        """
+        self.kept.save(Path(path))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        found = self.kept.summary
+        counts = f"{found.jobs.submitted:,} jobs, {found.jobs.lost:,} lost"
+        return f"<farm.Result: {found.world} {self.kept.label}, {counts}>"
+
+
+class Results(Sequence[Result]):
+    """The runs of one scenario with several seeds, in the order of the seeds."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self._results = tuple(results)
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+    @overload
+    def __getitem__(self, place: slice) -> Results: ...
+    def __getitem__(self, place: int | slice) -> Result | Results:
+        found = self._results[place]
+        return found if isinstance(found, Result) else Results(found)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def summaries(self) -> list[dict[str, Any]]:
+        """Each run's summary."""
+        return [one.summary for one in self]
+
+    @cached_property
+    def jobs(self) -> JobTable:
+        """The jobs of all runs; the first column is the seed."""
+        tables = [JobTable.of(one.kept.jobs, seed=one.kept.summary.seed) for one in self]
+        names = tables[0].columns if tables else ("seed", *COLUMNS)
+        return JobTable({name: np.concatenate([t[name] for t in tables]) for name in names})
+
+    def __repr__(self) -> str:
+        return f"<farm.Results: {', '.join(map(repr, self))}>"
+
+
+def open_run(path: str | Path) -> Result:
+    """Return the run in a directory, as ``--out`` or ``Result.save`` left it.
+
+    Raises InputError for what is not a run, or one that did not finish.
+
+    >>> run = farm.simulate("quickstart", seeds=3).save("kept")
+    >>> farm.open_run(run).summary["seed"]
+    3
+    """
+    return Result(load_run(path))
+
+
+def compare(*runs: Result | Run | str | Path) -> Comparison:
+    """Compare the first run with each of the others: results, or run directories.
+
+    Each pair has ``metrics`` (base, other, difference, confidence interval, verdict) and ``jobs``,
+    job by job. Raises InputError for fewer than two runs.
+
+    >>> fifo, sjf = (farm.simulate("quickstart", policy=name) for name in ("fifo", "sjf"))
+    >>> [pair] = farm.compare(fifo, sjf).pairs
+    >>> next(m.verdict for m in pair.metrics if m.metric == "response_time mean")
+    'better'
+    """
+    if len(runs) < 2:
+        raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
+    kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
+    return compare_runs(kept, np.random.default_rng(1))
+
+
+def _run_of(given: Run | str | Path) -> Run:
+    return given if isinstance(given, Run) else load_run(given)

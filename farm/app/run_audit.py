@@ -1,0 +1,70 @@
+"""Audits a recorded run: its story makes sense, and a fresh scheduler decides the same."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from farm.app.estimates import Estimating
+from farm.assembly import make_scheduler
+from farm.core.errors import InputError, InvariantError
+from farm.core.scheduler import Scheduler
+from farm.results.audit.auditor import Auditor
+from farm.results.log.reader import Entry
+from farm.results.log.replay import replay
+from farm.results.run_directory import SCENARIO, Run, load_run
+from farm.scenario import load_scenario
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit of a run found."""
+
+    events: int
+    jobs: int
+    #: the first thing that is wrong; empty: nothing is
+    wrong: str = ""
+    #: why the run could not be replayed; empty: it was
+    not_replayed: str = ""
+
+
+def audit_run(path: Path) -> Audit:
+    """Check a run's event log, and replay it through a fresh scheduler like the run's own.
+
+    Of a run that was killed the last event may lack commands, and jobs may have no end. Raises
+    InputError for what is not a run, or for a log that cannot be read.
+    """
+    run = load_run(path, unfinished=True)
+    auditor, wrong, not_replayed = Auditor(), "", ""
+    entries = _audited(run.entries(), auditor)
+    try:
+        scheduler = _scheduler_like(run)
+    except InputError as error:
+        scheduler, not_replayed = None, str(error)
+    try:
+        if scheduler is None:
+            deque(entries, maxlen=0)
+        elif (difference := replay(entries, scheduler)) is not None:
+            wrong = f"a fresh scheduler decides otherwise at {difference}"
+        if not wrong:
+            auditor.close(expect_all_ended=run.meta.state == "finished")
+    except InvariantError as error:
+        wrong = str(error)
+    jobs = len(auditor.jobs)
+    return Audit(events=auditor.events, jobs=jobs, wrong=wrong, not_replayed=not_replayed)
+
+
+def _scheduler_like(run: Run) -> Scheduler:
+    """Return a fresh scheduler like the run's own; raises InputError if none can be made."""
+    scenario = load_scenario(run.path / SCENARIO)
+    estimator = Estimating(scenario, live=run.meta.world == "live").estimator
+    return make_scheduler(scenario, estimator=estimator)
+
+
+def _audited(entries: Iterable[Entry], auditor: Auditor) -> Iterator[Entry]:
+    for entry in entries:
+        if not entry.cut:
+            auditor(entry.event, entry.commands)
+        yield entry

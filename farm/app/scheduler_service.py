@@ -1,0 +1,77 @@
+"""The scheduler of a farm that stays up: continues with what is in Redis, and leaves it there."""
+
+from __future__ import annotations
+
+import logging
+
+from farm.app.live_farm import LiveFarm
+from farm.core.errors import StateError
+from farm.core.restore import restore
+from farm.core.snapshot import FarmSnapshot
+from farm.forecasts.runtime import RuntimeDistribution
+from farm.live.hosts.processes import HostProcesses
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import redacted
+from farm.live.run import Stays
+from farm.live.settings import from_environment
+from farm.live.world import LiveWorld
+from farm.metrics.exporter import MetricsPlace
+from farm.scenario import Scenario
+
+log = logging.getLogger("farm.scheduler")
+
+
+def serve(
+    scenario: Scenario,
+    redis: str,
+    *,
+    hosts: int,
+    keep_ended: int,
+    fresh: bool,
+    metrics: MetricsPlace,
+) -> None:
+    """Schedule until SIGTERM or SIGINT; stand by first while another scheduler is in charge.
+
+    Args:
+        scenario: pools, scheduling and speed; its workload is left to others.
+        redis: the server.
+        hosts: builder hosts to start here.
+        keep_ended: how many ended jobs are remembered.
+        fresh: forget the farm that is in Redis, and begin anew.
+        metrics: where metrics are served.
+
+    Raises InputError, ServerError without a usable server, RunError if it cannot go on.
+    """
+    farm = LiveFarm(scenario, metrics, long_lived=True, keep_ended=keep_ended)
+    prefix = from_environment().prefix
+
+    def on_charge(in_charge: bool) -> None:
+        farm.metering.lead(in_charge=in_charge)
+        if not in_charge:
+            log.info("another scheduler is in charge, or was killed just now: standing by")
+
+    def go_on(snapshot: FarmSnapshot, rekey: bool) -> None:
+        _learn_again(farm.scheduler.estimator, redis, prefix)
+        restore(farm.scheduler, snapshot, rekey=rekey)
+
+    def up(_: LiveWorld, __: HostProcesses) -> None:
+        farm.metering.adopt()
+        log.info("in charge of %s at %s", scenario.name, redacted(redis))
+
+    rules = scenario.scheduling.model_dump_json()
+    stays = Stays(restore=go_on, rules=rules, fresh=fresh, on_charge=on_charge)
+    options = farm.options(redis_url=redis, prefix=prefix, hosts=hosts, stays=stays)
+    status = farm.play(None, options, on_up=up, on_tick=farm.desk.tick).status
+    log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
+
+
+def _learn_again(estimator: object, redis: str, prefix: str) -> None:
+    """Take back what the farm's last scheduler had learned about run times."""
+    with Operator(redis, prefix) as operator:
+        statistics = operator.statistics()
+    if statistics is None or not isinstance(estimator, RuntimeDistribution):
+        return
+    try:
+        estimator.load(statistics)
+    except StateError as error:
+        log.info("begins to learn run times anew: %s", error)

@@ -1,0 +1,245 @@
+"""Where a command that looks at one moment of a farm finds it: a live farm, or a file."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from farm.app.farm_place import reach
+from farm.core.errors import InputError, StateError
+from farm.core.model import Builder, Job
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state import JobStatus, PoolCounts
+from farm.forecasts.dispatch import BuilderView, FarmView, JobView
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.state_file import parse_state
+from farm.live.operating.farm_image import FORMAT, FarmImage
+
+
+def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImage:
+    """Return the whole farm: of a file (a snapshot or a state file; - is stdin), else live.
+
+    Raises InputError for a file that is neither, ServerError where no farm answers.
+    """
+    if source is None:
+        with reach(redis, folder) as operator:
+            return operator.image()
+    text, name = _text(source)
+    return image_of_text(text, name) or image_of_state(parse_state(text, name))
+
+
+def view_from(source: Path | None, redis: str | None, folder: Path) -> FarmView:
+    """Return the same as the dispatch estimator sees it."""
+    if source is None:
+        return view_of(image_from(None, redis, folder).snapshot)
+    text, name = _text(source)
+    image = image_of_text(text, name)
+    return parse_state(text, name) if image is None else view_of(image.snapshot)
+
+
+def _text(source: Path) -> tuple[str, str]:
+    if str(source) == "-":
+        return sys.stdin.read(), "stdin"
+    try:
+        return source.read_text(encoding="utf-8"), str(source)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise StateError(f"{source}: cannot be read: {reason}") from None
+
+
+def image_of_text(text: str, name: str) -> FarmImage | None:
+    """Return the image that ``farm snapshot`` wrote; None: the text is something else."""
+    if not re.match(r'\s*\{\s*"format"\s*:', text):
+        return None
+    try:
+        image = msgspec.json.decode(text, type=FarmImage)
+    except msgspec.MsgspecError as error:
+        raise StateError(f"{name}: not a snapshot of a farm: {error}") from None
+    if image.format != FORMAT:
+        raise StateError(
+            f"{name}: a snapshot of format {image.format}; this version reads format {FORMAT}"
+        )
+    return image
+
+
+def image_of_state(view: FarmView) -> FarmImage:
+    """Return a farm that stands as a state file says; run times are the declared ones.
+
+    The waiting jobs keep the file's order. A job that runs for an unknown time has just begun.
+    """
+    if not view.builders:
+        raise InputError("the state has no builders: there is nothing to roll out")
+    waiting = [_waiting(job, place) for place, job in enumerate(view.waiting())]
+    waiting.sort(key=lambda record: str(record.job.platform.normalised()))
+    pools = _pools(view)
+    return FarmImage(
+        snapshot=FarmSnapshot(
+            at=0.0,
+            waiting=tuple(waiting),
+            running=tuple(_running(view)),
+            builders=tuple(_builder(one, index) for index, one in enumerate(view.builders, 1)),
+            pools=tuple(PoolCounts(name=pool["name"]) for pool in pools),
+            serial=max((job.id for job in view.jobs), default=0),
+        ),
+        scenario={
+            "name": "state-file",
+            "pools": pools,
+            # a scenario has a workload; nothing of this one is ever played
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"virtualized": view.builders[0].virtualized},
+                        "every": "1s",
+                        "count": 1,
+                        "service_time": {"constant": "1s"},
+                    }
+                }
+            ],
+            "allow_unrunnable": True,
+            "scheduling": {"policy": "score", "runtime_estimates": "declared", "dedup": False},
+        },
+    )
+
+
+def _pools(view: FarmView) -> list[dict[str, Any]]:
+    """Return the scenario's pools: the builders that are alike, in the order of the file."""
+    sizes = Counter((one.processors, one.virtualized, one.slots) for one in view.builders)
+    return [
+        {
+            "name": _pool_name(processors, virtualized, slots),
+            "platform": {"processors": list(processors), "virtualized": virtualized},
+            "slots": slots,
+            "builders": count,
+        }
+        for (processors, virtualized, slots), count in sizes.items()
+    ]
+
+
+def _builder(one: BuilderView, index: int) -> BuilderRecord:
+    return BuilderRecord(
+        builder=Builder(
+            id=one.name,
+            pool=_pool_name(one.processors, one.virtualized, one.slots),
+            index=index,
+            processors=one.processors,
+            virtualized=one.virtualized,
+            slots=one.slots,
+        ),
+        condition="idle" if one.usable else "draining",
+        joined_at=0.0,
+        active_at=0.0,
+        draining=not one.usable,
+    )
+
+
+def _pool_name(processors: tuple[str, ...], virtualized: bool, slots: int) -> str:
+    kind = "virtual" if virtualized else "native"
+    words = [*processors, kind, *([] if slots == 1 else [f"{slots}-slots"])]
+    return re.sub(r"[^A-Za-z0-9._-]", "-", "-".join(words)).lstrip("._-")[:100]
+
+
+def _job(job: JobView) -> Job:
+    return Job(
+        id=job.name,
+        service_time=job.duration_s or 0.0,
+        platform=job.platform,
+        declared_time=job.duration_s or 0.0,
+        score=job.score,
+    )
+
+
+def _waiting(job: JobView, place: int) -> JobRecord:
+    return JobRecord(
+        job=_job(job),
+        serial=job.id,
+        key=(0, place, job.id),
+        submitted_at=0.0,
+        estimated_time=job.duration_s or 0.0,
+        status=JobStatus.WAITING,
+    )
+
+
+def _running(view: FarmView) -> list[JobRecord]:
+    room = {one.name: iter(range(one.slots)) for one in view.builders}
+    found = []
+    for job in view.jobs:
+        if job.builder is None or job.status not in ("running", "cancelling"):
+            continue
+        slot = next(room[job.builder], None)
+        if slot is None:
+            raise StateError(
+                f"builder {job.builder!r}: found more running jobs than slots; allowed: one each"
+            )
+        since = -(job.elapsed_s or 0.0)
+        found.append(
+            JobRecord(
+                job=_job(job),
+                serial=job.id,
+                key=(0, -1, job.id),
+                submitted_at=since,
+                estimated_time=job.duration_s or 0.0,
+                status=JobStatus(job.status),
+                attempts=1,
+                builder=job.builder,
+                slot=slot,
+                dispatched_at=since,
+                started_at=since,
+            )
+        )
+    return found
+
+
+def state_document(view: FarmView) -> dict[str, Any]:
+    """Return a farm as a state file has it (docs/dispatch-estimates.md)."""
+    order = {number: place for place, number in enumerate(view.order or ())}
+    waiting = sorted(
+        (job for job in view.jobs if job.status == "waiting"), key=lambda job: order.get(job.id, 0)
+    )
+    return {
+        "builders": [
+            {
+                "name": one.name,
+                "processors": list(one.processors),
+                "virtualized": one.virtualized,
+                "ok": one.ok,
+                "manual": one.manual,
+                "slots": one.slots,
+            }
+            for one in view.builders
+        ],
+        "jobs": [_state_job(job) for job in view.jobs],
+        "order": [job.name for job in waiting],
+    }
+
+
+def _state_job(job: JobView) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": job.id,
+        "name": job.name,
+        "processor": job.processor,
+        "virtualized": job.virtualized,
+        "score": job.score,
+        "duration_s": job.duration_s,
+        "status": job.status,
+    }
+    if job.builder is not None:
+        row |= {"builder": job.builder, "elapsed_s": job.elapsed_s}
+    return row
+
+
+def write_json(document: object, out: Path | None) -> None:
+    """Write a document where it is wanted: a file, or standard output."""
+    text = document if isinstance(document, str) else json.dumps(document, indent=1)
+    if out is None:
+        sys.stdout.write(text + "\n")
+        return
+    try:
+        out.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--out: cannot write {out}: {error.strerror}") from None

@@ -1,0 +1,54 @@
+"""A farm simulated on from where it stands, with or without a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import yaml
+
+from farm.core.errors import StateError
+from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.live.operating.farm_image import FarmImage
+from farm.scenario import Scenario, parse_scenario
+from farm.scenario.document import parse_document
+from farm.scenario.overrides import apply_override
+from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
+
+
+def scenario_of(image: FarmImage, sets: Sequence[str]) -> Scenario:
+    """Return the image's scenario with changes; raises ScenarioError as ``load_scenario`` does."""
+    document = parse_document(yaml.safe_dump(image.scenario, sort_keys=False), "snapshot")
+    for text in sets:
+        apply_override(document, text)
+    return parse_scenario(document, source="snapshot")
+
+
+def roll_out(
+    image: FarmImage,
+    before: Scenario,
+    after: Scenario,
+    count: int,
+    seed: int,
+    *,
+    arrivals: bool,
+) -> Rollouts:
+    """Simulate the farm on ``count`` times, under the scenario ``after``; ``before`` is its own.
+
+    Raises StateError for statistics that cannot be taken up again.
+    """
+    name = after.scheduling.runtime_estimates
+    run_times = RuntimeDistribution(make_estimator(name))
+    if image.statistics is not None and image.statistics.get("estimator") == name:
+        try:
+            run_times.load(image.statistics)
+        except StateError as error:
+            raise StateError(f"snapshot: statistics: {error}") from None
+    fork = Fork(
+        snapshot=image.snapshot,
+        scenario=after,
+        run_times=run_times,
+        rekey=after.scheduling != before.scheduling,
+        arrivals=arrivals,
+        truthful=name == "oracle",
+    )
+    return rollouts(fork, count=count, seed=seed)

@@ -1,0 +1,40 @@
+"""``farm down``: ends a farm that stays up."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.background_farm import count_running, end_farm, place_to_end
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
+
+
+def down(
+    folder: Dir = DEFAULT_DIR,
+    now: Annotated[
+        bool, typer.Option("--now", help="Running jobs are given up (they wait again next time).")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds that running jobs get; absent: as long as they take."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """End the farm that farm up started; running jobs end first.
+
+    Jobs that wait stay in DIR (or on the server that was given) for the next farm up.
+    """
+    place = place_to_end(folder)
+    running = 0 if now or quiet else count_running(place)
+    if running:
+        what = f"{many(running, 'running job')} first"
+        FarmConsole(stderr=True).print(f"the farm ends {what} (farm down --now: at once) …")
+    end_farm(place, now=now, timeout=timeout)
+    if as_json:
+        typer.echo(msgspec.json.encode({"down": str(folder)}).decode())
+    elif not quiet:
+        typer.echo("the farm is down")

@@ -1,0 +1,33 @@
+"""``farm examples``: the scenarios that come with the farm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.scenario.examples import examples as all_examples
+from farm.scenario.examples import find_scenario
+from farm.terminal.console import Column, FarmConsole, listing
+from farm.terminal.options import AsJson
+
+
+def examples(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Print this one, as a start for your own."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the packaged examples, which every command takes by name."""
+    if name is not None:
+        typer.echo(find_scenario(name).read_text(encoding="utf-8"), nl=False)
+        return
+    rows = list(all_examples().items())
+    if as_json:
+        for key, text in rows:
+            typer.echo(msgspec.json.encode({"name": key, "about": text}).decode())
+        return
+    console = FarmConsole()
+    console.print(listing((Column("example"), Column("about", folds=True)), rows, console.width))

@@ -1,0 +1,1 @@
+"""Charts of results, as self-contained pictures."""

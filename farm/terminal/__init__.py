@@ -1,0 +1,1 @@
+"""What every command line of the project shares: options, consoles, error messages."""

@@ -1,0 +1,33 @@
+"""One message for each mistake: how every command line of the project ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from farm.core.errors import FarmError
+
+
+def with_error_messages(command: Callable[[], object]) -> None:
+    """Run a command line; a user's mistake gets one message and exit code 2, no traceback."""
+    try:
+        command()
+    except FarmError as error:
+        _print(str(error))
+        sys.exit(error.exit_code)
+    except OSError as error:
+        # a folder that may not be written to, a full disk; who foresees it says more
+        where = "" if error.filename is None else f"{error.filename}: "
+        _print(f"{where}{error.strerror or error}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _print(text: str) -> None:
+    from rich.text import Text  # noqa: PLC0415 - only a command that failed needs a console
+
+    from farm.terminal.console import FarmConsole, message  # noqa: PLC0415
+
+    words = Text.assemble(("error: ", "bold red"), message(text))
+    FarmConsole(stderr=True).print(words, soft_wrap=True)

@@ -1,0 +1,85 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_DIR = Path(".farm")
+
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file (YAML), or the name of an example (farm examples).",
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key of the scenario, such as scheduling.policy=sjf or "
+        "pools.linux.builders=+3; may be given again.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
+]
+LearnFrom = Annotated[
+    Path | None,
+    typer.Option(
+        "--learn-from",
+        metavar="RUN",
+        help="A finished run, or exported statistics, that run times are learned from first.",
+    ),
+]
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        "--redis",
+        metavar="URL",
+        envvar="FARM_REDIS_URL",
+        help="The farm's server; absent: that of the farm which farm up started in --dir.",
+    ),
+]
+Dir = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        envvar="FARM_METRICS_PORT",
+        help="Serve Prometheus metrics on this port (0: any free one); absent: none.",
+    ),
+]
+MetricsAddress = Annotated[
+    str,
+    typer.Option(
+        envvar="FARM_METRICS_ADDRESS",
+        help="Where metrics are served: this machine only, unless told otherwise.",
+    ),
+]
+MetricsTargets = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="FARM_METRICS_TARGETS",
+        help="Builder hosts here serve metrics too, on free ports, and each process says where in "
+        "a file in DIR, for Prometheus's file_sd_configs.",
+    ),
+]
+
+
+def learning(source: Path | None) -> list[str]:
+    """Return the override that ``--learn-from`` stands for."""
+    return [] if source is None else [f"estimates.learn_from={json.dumps(str(source.absolute()))}"]

