@@ -16,7 +16,7 @@ from farm.app.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
-from farm.results.jobs_table import COLUMNS, JobRow
+from farm.results.jobs_table import COLUMNS, MARKED_COLUMNS, JobRow
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
 from farm.scenario.document import parse_document
@@ -39,10 +39,12 @@ class JobTable:
     def of(cls, rows: Sequence[JobRow], **constants: Any) -> JobTable:
         """Return the table of these rows; ``constants`` are columns of one value, put first."""
         columns = {name: np.full(len(rows), value) for name, value in constants.items()}
-        for field, name in zip(msgspec.structs.fields(JobRow), COLUMNS, strict=True):
+        for field, name in zip(msgspec.structs.fields(JobRow), COLUMNS, strict=False):
             values = [getattr(row, field.name) for row in rows]
             kind: Any = {str: np.str_, int: np.int64}.get(field.type, np.float64)
             columns[name] = np.array(values, dtype=kind)  # None becomes NaN
+        for place, name in enumerate(MARKED_COLUMNS):
+            columns[name] = np.array([row.more[place] for row in rows], dtype=np.str_)
         return cls(columns)
 
     @property

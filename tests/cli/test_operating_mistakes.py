@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.cli.main import told
+from farm.terminal.error_messages import with_error_messages
 from provisioner.command import app as provisioner
 from tests.fixtures.ports import own_port
 
@@ -37,7 +37,7 @@ def says(farm) -> Callable[..., tuple[int, str]]:
 
 def provision() -> None:
     """Run the provisioner's command line, for what is refused before it minds any signal."""
-    told(provisioner)
+    with_error_messages(provisioner)
 
 
 def provisioner_process(folder: Path, *words: str, **env: str) -> tuple[int, str]:
