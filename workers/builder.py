@@ -100,6 +100,12 @@ class PlayedBuilder:
             self.retiring = True
             self._after(self.play.shutdown_time, self._leave)
 
+    def lose(self) -> None:
+        """Vanish, as the scenario says."""
+        if not self.gone:
+            self.vanish()
+            self._tell(BuilderGone(self.id, lost=True))
+
     def vanish(self) -> None:
         """Drop everything without a word."""
         self.gone = True
@@ -135,6 +141,8 @@ class PlayedBuilder:
     def _boot(self) -> None:
         self.booted = True
         self._tell(BuilderUp(self.play.builder))
+        if self.play.builder.life_time is not None:
+            self._after(self.play.builder.life_time, self.lose)
 
     def _leave(self) -> None:
         self.vanish()

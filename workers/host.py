@@ -12,6 +12,7 @@ from farm.live.messages import (
     CancelAttempt,
     HostLeft,
     HostUp,
+    Lose,
     Play,
     Reset,
     Retire,
@@ -137,6 +138,12 @@ class BuilderHost:
         with self._lock:
             if (builder := self._builders.get(order.builder)) is not None:
                 builder.retire()
+
+    def lose(self, order: Lose) -> None:
+        """Let a builder vanish, as the scenario says."""
+        with self._lock:
+            if (builder := self._builders.get(order.builder)) is not None:
+                builder.lose()
 
     def reset(self, order: Reset) -> None:
         """Drop everything and come up as a new life, if the order means this one."""

@@ -15,6 +15,7 @@ from celery.utils.log import get_task_logger
 from farm.live.messages import (
     TASK_NAMES,
     CancelAttempt,
+    Lose,
     MessageError,
     Play,
     Reset,
@@ -33,6 +34,7 @@ def register(app: Celery, host: BuilderHost) -> None:
     _define(app, CancelAttempt, host.cancel_attempt)
     _define(app, Play, host.play)
     _define(app, Retire, host.retire)
+    _define(app, Lose, host.lose)
     _define(app, Reset, host.reset)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from farm.core.model import Job, Outcome
+from farm.core.model import Builder, Job, Outcome
 
 
 class _Order(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -66,6 +66,24 @@ class EndJob(_Order, frozen=True, gc=False, omit_defaults=True, tag="job-ended",
     served_by: str | None = None
 
 
+class RequestBuilder(
+    _Order, frozen=True, gc=False, omit_defaults=True, tag="builder-requested", tag_field="event"
+):
+    """Boot this builder; it answers with BuilderJoined."""
+
+    kind = "builder-requested"
+    builder: Builder
+    #: a host of its own (a container) will play it
+    outside: bool = False
+
+
+class DrainBuilder(_Order, frozen=True, gc=False, tag="builder-draining", tag_field="event"):
+    """The builder finishes what it runs and takes no more; when empty it is retired."""
+
+    kind = "builder-draining"
+    builder: str
+
+
 class RetireBuilder(_Order, frozen=True, gc=False, tag="builder-drained", tag_field="event"):
     """The builder is empty and takes no more: shut it down; it answers with BuilderRetired."""
 
@@ -73,14 +91,31 @@ class RetireBuilder(_Order, frozen=True, gc=False, tag="builder-drained", tag_fi
     builder: str
 
 
+class LoseBuilder(_Order, frozen=True, gc=False, tag="builder-loss-sent", tag_field="event"):
+    """Let the builder vanish without notice, as the scenario says; BuilderLost follows."""
+
+    kind = "builder-loss-sent"
+    builder: str
+
+
 class SetAlarm(_Order, frozen=True, gc=False, tag="alarm-set", tag_field="event"):
-    """Say AlarmRang once it is this late (farm time, s): somebody is not to wait for ever."""
+    """Say AlarmRang once it is this late (farm time, s)."""
 
     kind = "alarm-set"
     rings_at: float
 
 
-Command = StartJob | CancelJob | RequeueJob | EndJob | RetireBuilder | SetAlarm
+Command = (
+    StartJob
+    | CancelJob
+    | RequeueJob
+    | EndJob
+    | RequestBuilder
+    | DrainBuilder
+    | RetireBuilder
+    | LoseBuilder
+    | SetAlarm
+)
 
 FAIL_FAST = "fail-fast: "
 """How the reason of a job begins that was cancelled because another one of its matrix failed."""

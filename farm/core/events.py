@@ -72,12 +72,20 @@ class PriorityChanged(_Fact, frozen=True, gc=False, tag="priority-changed", tag_
     priority: int | None = None
 
 
-class BuilderRequested(_Fact, frozen=True, gc=False, tag="builder-requested", tag_field="event"):
-    """The provisioner asked for a builder; it is booting."""
+class FarmOpened(
+    _Fact, frozen=True, gc=False, omit_defaults=True, tag="farm-opened", tag_field="event"
+):
+    """The farm opens, or its scheduler goes on after a restart: pools get what they lack."""
 
-    kind = "builder-requested"
-    builder: str
-    pool: str
+    kind = "farm-opened"
+    #: provisioned pools too begin with their minimum; False: a service of its own sizes them
+    provisioned: bool = True
+
+
+class ArrivalsEnded(_Fact, frozen=True, gc=False, tag="arrivals-ended", tag_field="event"):
+    """The workload is exhausted: a job that no builder will ever run may be given up."""
+
+    kind = "arrivals-ended"
 
 
 class BuilderJoined(_Fact, frozen=True, gc=False, tag="builder-joined", tag_field="event"):
@@ -93,13 +101,6 @@ class SlotCleaned(_Fact, frozen=True, gc=False, tag="slot-cleaned", tag_field="e
     kind = "slot-cleaned"
     builder: str
     slot: int
-
-
-class BuilderIdle(_Fact, frozen=True, gc=False, tag="builder-idle", tag_field="event"):
-    """A builder's idle time-out ran out; the scheduler retires it if it is still idle."""
-
-    kind = "builder-idle"
-    builder: str
 
 
 class DrainRequested(
@@ -163,20 +164,29 @@ class LoadReported(_Fact, frozen=True, gc=False, tag="load-reported", tag_field=
 
 
 class AlarmRang(_Fact, frozen=True, gc=False, tag="alarm-rang", tag_field="event"):
-    """The instant has come that a SetAlarm order asked for."""
+    """The instant has come that a SetAlarm command asked for."""
 
     kind = "alarm-rang"
 
 
-class PoolPlanned(_Fact, frozen=True, gc=False, tag="pool-planned", tag_field="event"):
-    """The provisioner decided how many builders a pool should have (a record, not an order)."""
+class PoolPlanned(
+    _Fact, frozen=True, gc=False, omit_defaults=True, tag="pool-planned", tag_field="event"
+):
+    """The provisioner decided how many builders a pool should have, and what to do about it."""
 
     kind = "pool-planned"
     pool: str
     desired: int
+    #: what it was decided upon: builders requested (the new ones too) and there, jobs waiting
     requested: int
     running: int
     waiting: int
+    #: builders to request
+    start: int = 0
+    #: builders to drain and retire, idle ones first
+    stop: int = 0
+    #: hosts of their own (containers) will play the new builders
+    outside: bool = False
 
 
 class EstimateMade(
@@ -205,15 +215,15 @@ class EstimateMade(
 
 
 Event = (
-    JobsSubmitted
+    FarmOpened
+    | ArrivalsEnded
+    | JobsSubmitted
     | JobStarted
     | JobFinished
     | CancelRequested
     | PriorityChanged
-    | BuilderRequested
     | BuilderJoined
     | SlotCleaned
-    | BuilderIdle
     | DrainRequested
     | UndrainRequested
     | BuilderRetired

@@ -35,6 +35,10 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     #: whether the n-th builder of the pool boots and then never takes a job; None: none does
     fails_to_boot: Callable[[int], bool] | None = None
+    #: farm seconds after which the n-th builder is lost, counted from its joining; None: none is
+    life_time: Callable[[int], float] | None = None
+    #: instants at which the pool loses the builder that has been there longest
+    lost_at: tuple[float, ...] = ()
     #: as a scenario writes it; None: co-running jobs do not slow each other down
     contention: dict[str, Any] | None = None
     #: builders report when they are near overload (slowdown), by these limits; None: they do not
@@ -50,6 +54,11 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return contention_law(self.contention, f"pools.{self.name}.contention")
 
+    @property
+    def loses(self) -> bool:
+        """Whether its builders go by themselves: idle ones, or lost ones."""
+        return self.idle_timeout is not None or self.life_time is not None or bool(self.lost_at)
+
     def builder(self, number: int, index: int) -> Builder:
         """Return the pool's n-th builder (from 1), the farm's ``index``-th."""
         broken = self.fails_to_boot is not None and self.fails_to_boot(number)
@@ -63,6 +72,7 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
             cores=self.cores,
             speed=self.speed,
             takes_jobs=not broken,
+            life_time=None if self.life_time is None else self.life_time(number),
             cleans=self.inter_job_time > 0,
             labels=self.labels,
         )

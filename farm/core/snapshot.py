@@ -79,6 +79,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 0
     busy_slots: int = 0
     idle_builders: int = 0
+    #: builders numbered so far
+    made: int = 0
     requested: dict[str, float] = {}
 
 
@@ -96,6 +98,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolView, ...]
     #: serial of the last job taken in
     serial: int
+    #: builders numbered so far, in all pools together
+    made: int = 0
     #: what each platform's fair-share tree remembers
     #: (heavy-light has one for the light jobs and one for the heavy)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
@@ -124,6 +128,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         builders=tuple(builder_view(state) for state in scheduler.builders.values()),
         pools=tuple(_pool_view(pool) for pool in scheduler.pools.values()),
         serial=scheduler.book.serial,
+        made=scheduler.keeper.made,
         trees=tuple(
             (lane.platform, lane.heavy, lane.queue.memory())
             for lane in lanes
@@ -201,5 +206,6 @@ def _pool_view(pool: PoolCounts) -> PoolView:
         slots=pool.slots,
         busy_slots=pool.busy_slots,
         idle_builders=pool.idle_builders,
+        made=pool.made,
         requested=dict(pool.requested),
     )

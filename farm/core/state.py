@@ -87,6 +87,7 @@ class PoolCounts:
         "builders",
         "busy_slots",
         "idle_builders",
+        "made",
         "name",
         "requested",
         "slots",
@@ -95,6 +96,8 @@ class PoolCounts:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        #: builders numbered so far: the next one's number follows
+        self.made = 0
         #: builders asked for and not yet there, with the instant of the request
         self.requested: dict[str, float] = {}
         #: builders that joined and are not gone
@@ -138,6 +141,7 @@ class BuilderState:
         "retired",
         "retiring",
         "slots",
+        "timed",
     )
 
     def __init__(self, builder: Builder, joined_at: float, group: Any, pool: PoolCounts) -> None:
@@ -166,5 +170,7 @@ class BuilderState:
         #: taken out of service for them
         self.failures = 0
         self.failed = False
+        #: has an idle timer, or needs none
+        self.timed = True
         #: takes light jobs only (heavy-light), or said so (LoadReported)
         self.overloaded = False

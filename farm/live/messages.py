@@ -105,9 +105,10 @@ class BuilderUp(_Report, frozen=True, tag="builder-up"):
 
 
 class BuilderGone(_Report, frozen=True, tag="builder-gone"):
-    """A retired builder has shut down."""
+    """A retired builder has shut down, or a builder was lost as the scenario says."""
 
     builder: str
+    lost: bool = False
 
 
 class Started(_Report, frozen=True, tag="started"):
@@ -275,6 +276,12 @@ class Retire(_Order, frozen=True):
     builder: str
 
 
+class Lose(_Order, frozen=True):
+    """Let this builder vanish with whatever it runs (task ``farm.lose``)."""
+
+    builder: str
+
+
 class Reset(_Order, frozen=True):
     """Forget every builder and attempt and come up as a new life (task ``farm.reset``).
 
@@ -284,13 +291,14 @@ class Reset(_Order, frozen=True):
     life: str
 
 
-Order = StartAttempt | CancelAttempt | Play | Retire | Reset
+Order = StartAttempt | CancelAttempt | Play | Retire | Lose | Reset
 
 TASK_NAMES: dict[type[Order], str] = {
     StartAttempt: "farm.start",
     CancelAttempt: "farm.cancel",
     Play: "farm.play",
     Retire: "farm.retire",
+    Lose: "farm.lose",
     Reset: "farm.reset",
 }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
-from farm.core.commands import CancelJob, Command, RetireBuilder, StartJob
-from farm.live.messages import VERSION, CancelAttempt, Order, StartAttempt
+from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
+from farm.live.messages import VERSION, CancelAttempt, Lose, Order, StartAttempt
 from farm.live.roster import HostState, Roster
 from farm.live.task_messages import TaskMessages
 
@@ -32,6 +32,10 @@ class Outbox:
             host = self._roster.host_of.get(command.builder)
             if host is not None:
                 self.send(host, self._roster.retire(host, command.builder, time.monotonic()))
+        elif isinstance(command, LoseBuilder):
+            host = self._roster.host_of.get(command.builder)
+            if host is not None:
+                self.send(host, Lose(v=VERSION, builder=command.builder))
 
     def _start(self, command: StartJob) -> None:
         host = self._roster.host_of.get(command.builder)

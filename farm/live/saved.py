@@ -130,6 +130,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         builders=_by_joining(saved),
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(view.serial for view in views)]),
+        made=saved.counts.made,
     )
 
 
@@ -161,7 +162,11 @@ def _by_joining(saved: SavedFarm) -> tuple[BuilderView, ...]:
 
 
 def _pools(saved: SavedFarm) -> tuple[PoolView, ...]:
-    requested: dict[str, dict[str, float]] = {}
+    made = saved.counts.made_by_pool
+    requested: dict[str, dict[str, float]] = {name: {} for name in made}
     for builder, pool in saved.booting.items():
         requested.setdefault(pool, {})[builder] = saved.at
-    return tuple(PoolView(name=name, requested=asked) for name, asked in requested.items())
+    return tuple(
+        PoolView(name=name, made=made.get(name, 0), requested=asked)
+        for name, asked in requested.items()
+    )

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, StartJob
+from farm.core.commands import IGNORED, Command, EndJob, RequestBuilder, StartJob
 from farm.core.errors import InputError, RunError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
@@ -26,6 +26,7 @@ from farm.results.log_lines import (
     FinishedLine,
     JobDetail,
     JoinedLine,
+    RequestedLine,
     SubmittedLine,
     builder_values,
     job_values,
@@ -74,6 +75,7 @@ class EventLogWriter:
         }
         self._orders[StartJob] = self._write_dispatch
         self._orders[EndJob] = self._write_end
+        self._orders[RequestBuilder] = self._write_request
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one fact and its orders; IGNORED (by identity) marks a stale fact."""
@@ -161,6 +163,11 @@ class EventLogWriter:
             append(line(at, command.kind, *values(command)))
 
         return write
+
+    def _write_request(self, at: float, command: Any) -> None:
+        builder, outside = command.builder, command.outside
+        values = builder_values(builder)
+        self._lines.append(RequestedLine(at, command.kind, *values, outside))
 
     def _write_dispatch(self, at: float, command: Any) -> None:
         job = command.job

@@ -1,11 +1,12 @@
 """The lines of the event log: their form is derived from the facts and orders themselves.
 
 A line is the fact or order with ``at_s`` and ``event`` in front and its keys renamed by
-:func:`farm.results.keys.door_name`; nothing is spelled by hand per kind. Four kinds differ:
+:func:`farm.results.keys.door_name`; nothing is spelled by hand per kind. These differ:
 
 * ``job-submitted`` is one line per job (its fields laid flat, ``id`` as ``job``); the jobs of
   one fact share a ``batch`` number;
-* ``builder-joined`` has the builder's fields laid flat (``id`` as ``builder``);
+* ``builder-requested`` and ``builder-joined`` have the builder's fields laid flat (``id`` as
+  ``builder``);
 * ``job-dispatched`` names the job instead of repeating it;
 * the end of a job is written into the ``job-finished`` line that caused it, or, where no such
   fact did, as a line of its own: ``job-cancelled``, or ``job-finished`` with ``decided``.
@@ -18,7 +19,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from farm.core.commands import Command, EndJob, StartJob
+from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
 from farm.results.keys import door_name
@@ -84,6 +85,10 @@ EmptyBatchLine = line_type("EmptyBatchLine", [*HEAD, ("batch", int), ("empty", b
 JoinedLine = line_type(
     "JoinedLine", [*HEAD, ("builder", str), *fields_of(Builder, "id"), IGNORED_MARK]
 )
+RequestedLine = line_type(
+    "RequestedLine",
+    [*HEAD, ("builder", str), *fields_of(Builder, "id"), *fields_of(RequestBuilder, "builder")],
+)
 DispatchedLine = line_type(
     "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
 )
@@ -124,7 +129,7 @@ PLAIN_FACTS: dict[type[Event], Any] = {
 PLAIN_ORDERS: dict[type[Command], Any] = {
     order: line_type(order.__name__ + "Line", [*HEAD, *fields_of(order)])
     for order in ORDERS
-    if order not in (StartJob, EndJob)
+    if order not in (StartJob, EndJob, RequestBuilder)
 }
 
 job_values = values_of(Job)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, StartJob
+from farm.core.commands import IGNORED, Command, EndJob, RequestBuilder, StartJob
 from farm.core.errors import InputError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
@@ -21,6 +21,7 @@ from farm.results.log_lines import (
     EndedLine,
     FinishedLine,
     JoinedLine,
+    RequestedLine,
     SubmittedLine,
 )
 
@@ -52,6 +53,7 @@ class _Kind(msgspec.Struct):
 _LINES: dict[tuple[str, bool], Any] = {
     ("job-submitted", False): SubmittedLine,
     ("builder-joined", False): JoinedLine,
+    ("builder-requested", False): RequestedLine,
     ("job-dispatched", False): DispatchedLine,
     ("job-finished", False): FinishedLine,
     ("job-finished", True): EndedLine,
@@ -61,7 +63,7 @@ _LINES: dict[tuple[str, bool], Any] = {
 _PLAIN: dict[Any, type[msgspec.Struct]] = {
     line: struct for struct, line in (PLAIN_FACTS | PLAIN_ORDERS).items()
 }
-_ORDER_LINES = {DispatchedLine, EndedLine, *PLAIN_ORDERS.values()}
+_ORDER_LINES = {RequestedLine, DispatchedLine, EndedLine, *PLAIN_ORDERS.values()}
 
 
 def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
@@ -178,6 +180,8 @@ class _LogReader:
 
     def _order(self, line: Any, number: int) -> Command:
         kind = type(line)
+        if kind is RequestedLine:
+            return RequestBuilder(_builder(line), line.outside)
         if kind is DispatchedLine:
             job = self._job(line, number)
             return StartJob(job, line.attempt, line.builder, line.slot)

@@ -1,9 +1,9 @@
 """The agenda: what will happen, in order of time and, at one instant, in a stated order.
 
 Entries of one instant come out by rank, then by place, then in the order in which they were put
-in: job finishes first (by builder, then slot), then what builders do by themselves, then the
-provisioner's ticks. Arrivals come last of all: the simulated world keeps them apart, because they
-are read from the workload only when their time comes.
+in: job finishes first (by builder, then slot), then what builders do by themselves, then alarms,
+then the provisioner's ticks. Arrivals come last of all: the simulated world keeps them apart,
+because they are read from the workload only when their time comes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-FINISH, LIFE, TICK = 0, 1, 2
+FINISH, LIFE, ALARM, TICK = 0, 1, 2, 3
 """Ranks of entries at one instant."""
 
 

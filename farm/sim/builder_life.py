@@ -1,4 +1,4 @@
-"""The life of a simulated builder: boot, run jobs, clean, idle, shut down."""
+"""The life of a simulated builder: boot, run jobs, clean, shut down, or be lost."""
 
 from __future__ import annotations
 
@@ -54,11 +54,8 @@ class BuilderLife:
         self._agenda = agenda
         self._at_once = at_once
         self._gone = gone
-        self._cleaning = 0
-        #: neither cleaning nor idleness to think of when a job ends
-        self.simple = not builder.cleans and pool.idle_timeout is None
-        self._idle_since = 0.0
-        self._idle_timer = False
+        #: no cleaning to think of when a job ends
+        self.simple = not builder.cleans
         #: serial of the agenda's entry for the next finish under contention
         self._expected = 0
         self._overloaded = False
@@ -127,10 +124,7 @@ class BuilderLife:
             return
         if self.builder.cleans:
             slot = start.slot
-            self._cleaning += 1
             self._after(self.pool.inter_job_time, at, lambda now: self._cleaned(slot, now), slot)
-        elif not self.attempts:
-            self._watch_idleness(at)
 
     def _report_load(self, at: float) -> None:
         """Say how loaded the builder is, if it is to say so: after every change."""
@@ -143,16 +137,12 @@ class BuilderLife:
     def _cleaned(self, slot: int, at: float) -> Event | None:
         if not self.alive:
             return None
-        self._cleaning -= 1
-        if not self.attempts and not self._cleaning:
-            self._watch_idleness(at)
         return events.SlotCleaned(at, self.builder.id, slot)
 
     def resume(
         self,
         running: Sequence[tuple[StartJob, float]],
         cleaning: Sequence[tuple[int, float]],
-        idle_since: float,
         at: float,
     ) -> None:
         """Go on from a snapshot: attempts with their ends, slots being cleaned until then."""
@@ -174,12 +164,8 @@ class BuilderLife:
         if self.progress is not None:
             self._expect_next()
         for slot, cleaned_at in cleaning:
-            self._cleaning += 1
             action = partial(self._cleaned, slot)
             self._agenda.put(cleaned_at, LIFE, self.place + slot, _Timer(action))
-        if not running and not cleaning:
-            timeout = self.pool.idle_timeout or 0.0
-            self._watch_idleness(max(idle_since, at - timeout))
 
     def give_up(self, job_id: str, reason: str, at: float) -> None:
         """Stop an attempt that was told to stop before the snapshot."""
@@ -195,28 +181,9 @@ class BuilderLife:
     def _joined(self, at: float) -> Event | None:
         if not self.alive:
             return None
-        self._watch_idleness(at)
+        if self.builder.life_time is not None:
+            self._after(self.builder.life_time, at, self._lost)
         return events.BuilderJoined(at, self.builder)
-
-    def _watch_idleness(self, at: float) -> None:
-        """Arm one timer; when it fires early because of work in between, it is set again."""
-        self._idle_since = at
-        timeout = self.pool.idle_timeout
-        if timeout is not None and not self._idle_timer:
-            self._idle_timer = True
-            self._after(timeout, at, self._idle_expired)
-
-    def _idle_expired(self, at: float) -> Event | None:
-        self._idle_timer = False
-        timeout = self.pool.idle_timeout
-        if not self.alive or self.attempts or self._cleaning or timeout is None:
-            return None  # a later idleness arms it again
-        expires_at = self._idle_since + timeout
-        if expires_at <= at:
-            return events.BuilderIdle(at, self.builder.id)
-        self._idle_timer = True
-        self._agenda.put(expires_at, LIFE, self.place, _Timer(self._idle_expired))
-        return None
 
     def retire(self, at: float) -> None:
         """Shut down; the builder is gone after the pool's shutdown time."""
@@ -228,10 +195,16 @@ class BuilderLife:
         self._die()
         return events.BuilderRetired(at, self.builder.id)
 
-    def lose(self, at: float, reason: str) -> None:
+    def lose(self, at: float) -> None:
         """Vanish with whatever runs here."""
+        if (event := self._lost(at)) is not None:
+            self._at_once.append(event)
+
+    def _lost(self, at: float) -> Event | None:
+        if not self.alive:
+            return None
         self._die()
-        self._at_once.append(events.BuilderLost(at, self.builder.id, reason))
+        return events.BuilderLost(at, self.builder.id, "lost")
 
     def _die(self) -> None:
         self.alive = False

@@ -8,7 +8,7 @@ left of an attempt is its remaining time at the builder's full speed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -38,14 +38,8 @@ class ForkedWorld(SimulatedWorld):
         arrivals: Arrivals,
         end_of: EndOf,
     ) -> None:
-        super().__init__((), arrivals)
-        self.now = snapshot.at
-        self._pools = {pool.name: pool for pool in pools_of(snapshot, pools)}
-        self._made_by_pool = dict.fromkeys(self._pools, 0)
-        for name, pool in _known_builders(snapshot):
-            number = re.search(r"([0-9]+)\Z", name)
-            made = int(number[1]) if number else self._made_by_pool[pool] + 1
-            self._made_by_pool[pool] = max(self._made_by_pool[pool], made)
+        opening = events.FarmOpened(snapshot.at, provisioned=False)
+        super().__init__(pools_of(snapshot, pools), arrivals, opening=opening)
         self._builders_made = max((v.builder.index for v in snapshot.builders), default=0)
         self._booting: list[tuple[BuilderLife, float]] = []
         jobs = (*snapshot.running, *snapshot.waiting)
@@ -72,7 +66,7 @@ class ForkedWorld(SimulatedWorld):
                 fact = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
                 self._at_once.append(fact)
         cleaned_at = at + pool.inter_job_time
-        life.resume(running, [(slot, cleaned_at) for slot in view.cleaning], view.active_at, at)
+        life.resume(running, [(slot, cleaned_at) for slot in view.cleaning], at)
         for attempt in attempts:
             if attempt.status == "cancelling":
                 life.give_up(attempt.job.id, attempt.reason, at)
@@ -95,25 +89,9 @@ class ForkedWorld(SimulatedWorld):
         """Return the builders that boot at the snapshot, with the instants of their joining."""
         return [(life.builder, joins_at) for life, joins_at in self._booting]
 
-    def _gone(self, life: BuilderLife) -> None:
-        """A builder is no more; a fixed pool is kept at its size, if it was not above it."""
-        pool = life.pool
-        del self._lives[life.builder.id]
-        left = sum(other.pool is pool for other in self._lives.values())
-        if not pool.provisioned and left < pool.builders:
-            self.request_builder(pool.name)
-
 
 def _order(view: JobView) -> StartJob:
     return StartJob(view.job, view.attempts, view.builder or "", view.slot or 0)
-
-
-def _known_builders(snapshot: FarmSnapshot) -> Iterator[tuple[str, str]]:
-    for view in snapshot.builders:
-        yield view.builder.id, view.builder.pool
-    for pool in snapshot.pools:
-        for name in pool.requested:
-            yield name, pool.name
 
 
 def pools_of(snapshot: FarmSnapshot, pools: Sequence[PoolSpec]) -> list[PoolSpec]:

@@ -11,19 +11,24 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from farm.core import events
-from farm.core.commands import CancelJob, Command, EndJob, RetireBuilder, SetAlarm, StartJob
+from farm.core.commands import (
+    CancelJob,
+    Command,
+    EndJob,
+    LoseBuilder,
+    RequestBuilder,
+    RetireBuilder,
+    SetAlarm,
+    StartJob,
+)
 from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
-from farm.core.model import Job, Outcome
+from farm.core.model import Builder, Job, Outcome
 from farm.core.pool_spec import PoolSpec
-from farm.sim.agenda import FINISH, TICK, Agenda
+from farm.sim.agenda import ALARM, FINISH, Agenda
 from farm.sim.builder_life import BuilderLife
 from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
-
-PATIENCE = 7 * 86_400.0
-"""Farm seconds without an arrival or a start after which builders that come and go, with jobs that
-none of them takes, are not watched any longer."""
 
 _NEVER = float("inf")
 _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
@@ -43,36 +48,36 @@ _ALARM = _Alarm()
 class SimulatedWorld:
     """A world for ``farm.driver.drive``: pools of builders and a stream of arrivals.
 
-    ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing.
+    ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing; ``opening``
+    is the first event (default: the farm opens at 0 s).
     """
 
     def __init__(
-        self, pools: Sequence[PoolSpec], arrivals: Arrivals, *, ends_at: float = 0.0
+        self,
+        pools: Sequence[PoolSpec],
+        arrivals: Arrivals,
+        *,
+        ends_at: float = 0.0,
+        opening: events.FarmOpened | None = None,
     ) -> None:
-        self.now = 0.0
+        opening = opening or events.FarmOpened(0.0)
+        self.now = opening.at
         #: the run lasts at least so long: builders live on when there is nothing left to do
         self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
         self._arrivals = arrivals
         self._agenda = Agenda()
         #: facts of this very instant that follow from the orders just carried out
-        self._at_once: deque[Event] = deque()
+        self._at_once: deque[Event] = deque([opening])
         self._lives: dict[str, BuilderLife] = {}
-        self._builders_made = 0
-        self._made_by_pool: dict[str, int] = dict.fromkeys(self._pools, 0)
         #: jobs handed in and not ended
         self._open_jobs = 0
-        #: when something last moved: an arrival, a start, or a job found running
-        self._moved_at = 0.0
-        self._gave_up = False
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
-        for pool in pools:
-            for _ in range(pool.builders):
-                self.request_builder(pool.name)
+        self._look_for_the_end()
 
     def provision(self, provisioner: SimulatedProvisioner) -> None:
         """Let a provisioner size a pool from now on."""
-        provisioner.begin(self._agenda, self._at_once)
+        provisioner.begin(self._agenda)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -86,11 +91,12 @@ class SimulatedWorld:
             arrives_at = self._next_arrival_at
             if not heap or arrives_at < heap[0][0]:
                 if arrives_at == _NEVER:
-                    return self._give_up()
+                    return None
                 jobs = self._next_jobs
-                self.now = self._moved_at = arrives_at
+                self.now = arrives_at
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
+                self._look_for_the_end()
                 return JobsSubmitted(arrives_at, jobs)
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
@@ -107,8 +113,6 @@ class SimulatedWorld:
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
             self.now = at
-            if at - self._moved_at > PATIENCE and arrives_at == _NEVER and self._stuck(at):
-                return self._give_up()
             event: Event | None = what.due(serial, at)
             if event is not None:
                 return event
@@ -117,7 +121,6 @@ class SimulatedWorld:
         """Carry out an order; facts that follow at this instant come out next."""
         if type(command) is StartJob:
             at, job = self.now, command.job
-            self._moved_at = at
             life = self._lives.get(command.builder)
             if life is None:
                 return  # it vanished at this instant: the scheduler hears of that next
@@ -134,53 +137,36 @@ class SimulatedWorld:
                 life.start_shared(command, at)
         elif type(command) is EndJob:
             self._open_jobs -= 1
-        elif isinstance(command, CancelJob):
-            if command.builder in self._lives:
-                self._lives[command.builder].cancel(command, self.now)
-        elif isinstance(command, RetireBuilder) and command.builder in self._lives:
-            self._lives[command.builder].retire(self.now)
-        elif isinstance(command, SetAlarm):
-            self._agenda.put(max(self.now, command.rings_at), TICK, 0, _ALARM)
+        elif type(command) is RequestBuilder:
+            self._boot(command.builder)
+        elif type(command) is SetAlarm:
+            self._agenda.put(max(self.now, command.rings_at), ALARM, 0, _ALARM)
+        elif isinstance(command, CancelJob | RetireBuilder | LoseBuilder):
+            life = self._lives.get(command.builder)
+            if life is not None:
+                self._tell(life, command)
 
     # --- what happens -----------------------------------------------------------------------
 
-    def _stuck(self, at: float) -> bool:
-        """Whether jobs wait, none runs, and only builders come and go."""
-        if not self._open_jobs or self._gave_up:
-            return False
-        if any(life.attempts for life in self._lives.values()):
-            self._moved_at = at
-            return False
-        return True
+    def _look_for_the_end(self) -> None:
+        """Say so when nothing more will arrive."""
+        if self._next_arrival_at == _NEVER:
+            self._at_once.append(events.ArrivalsEnded(self.now))
 
-    def _give_up(self) -> Event | None:
-        """With nothing left to come, the run is over, or the rest can never run: cancel it."""
-        if not self._open_jobs or self._gave_up:
-            return None
-        self._gave_up = True
-        reason = "no builder will ever be able to run it"
-        return events.CancelRequested(self.now, invocation=(), reason=reason)
-
-    def request_builder(self, pool_name: str) -> str:
-        """Ask for one more builder of the pool, at this instant; return its id."""
-        pool = self._pools[pool_name]
-        self._builders_made += 1
-        number = self._made_by_pool[pool_name] = self._made_by_pool[pool_name] + 1
-        builder = pool.builder(number, self._builders_made)
+    def _boot(self, builder: Builder) -> None:
+        pool = self._pools[builder.pool]
         life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
-        self._at_once.append(events.BuilderRequested(self.now, builder.id, pool_name))
         self._lives[builder.id] = life
         life.boot(self.now)
-        return builder.id
 
-    def lose_builder(self, name: str, reason: str = "lost") -> None:
-        """Let a builder vanish without notice, at this instant."""
-        life = self._lives.get(name)
-        if life is not None:
-            life.lose(self.now, reason)
+    def _tell(self, life: BuilderLife, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
+        if isinstance(command, CancelJob):
+            life.cancel(command, self.now)
+        elif isinstance(command, RetireBuilder):
+            life.retire(self.now)
+        else:
+            life.lose(self.now)
 
     def _gone(self, life: BuilderLife) -> None:
-        """A builder is no more; a fixed pool is kept at its size."""
+        """A builder is no more."""
         del self._lives[life.builder.id]
-        if not life.pool.provisioned:
-            self.request_builder(life.pool.name)

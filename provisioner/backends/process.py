@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts import HostProcess
+from farm.live.hosts import HostProcess, hosts_needed
 from farm.live.messages import Play
 from farm.live.pool_report import HostRecord, PoolReport
 from farm.live.processes import began_at, is_alive
@@ -29,8 +29,6 @@ from provisioner.keeper import Instance, Remove
 
 log = logging.getLogger("farm.provisioner")
 
-#: builders that one host process plays before another process is worth its start-up
-BUILDERS_PER_HOST = 200
 #: a host that plays nobody for so long goes, if others are left (real seconds)
 SPARE_TIME = 60.0
 
@@ -118,7 +116,7 @@ class ProcessBackend:
         """Bury the dead, start what is missing, let go whom nobody needs."""
         self._bury()
         builders = sum(builders_to_host(reports).values())
-        needed = max(1, -(-builders // (self._settings.room or BUILDERS_PER_HOST)))
+        needed = hosts_needed(builders, self._settings.room)
         now = time.monotonic()
         while len(self.hosts) < needed and self._pause.over(now):
             self._start()

@@ -18,7 +18,14 @@ from farm.core.events import (
 from farm.core.fair_share.keys import path_extractor
 from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Job, Platform
+from farm.core.pool_spec import PoolSpec
 
+#: a fixed pool, one that a provisioner sizes, both of them losing builders, and one that stays
+POOLS = (
+    PoolSpec(name="f", processors=("amd64",), builders=2, idle_timeout=20.0, lost_at=(30.0, 60.0)),
+    PoolSpec(name="p", processors=("arm64",), builders=1, provisioned=True, idle_timeout=5.0),
+    PoolSpec(name="q", builders=1, slots=2, inter_job_time=1.0),
+)
 #: hypothesis' explanations take long and say little about a history
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 PROCESSORS = (None, "amd64", "arm64")
@@ -108,23 +115,33 @@ class Player:
         what = {"processors": dice.choice(BUILDS), "virtualized": dice.random() < 0.8}
         what |= {"cleans": dice.random() < 0.3, "takes_jobs": dice.random() < 0.9}
         what |= {"slots": dice.choice([1, 1, 2, 4]), "pool": "pq"[self.builders % 2]}
-        self.farm.join(f"b{self.builders}", index=100 + self.builders, **what)
+        self.farm.join(f"b{self.builders}", index=-1, **what)
 
     def _builder(self, dice):
         return dice.choice([*sorted(self.farm.scheduler.builders), "nobody"])
 
-    def requested(self, dice):
-        number = self.builders + dice.choice([0, 1])
-        self.farm.requested(f"b{number}", "pq"[number % 2])
+    def open(self, dice):
+        self.farm.open(provisioned=dice.random() < 0.5)
+
+    def plan(self, dice):
+        what = {"start": dice.choice([0, 1, 3]), "stop": dice.choice([0, 0, 1, 2])}
+        self.farm.plan(dice.choice("fpqx"), **what)
+
+    def boot(self, dice):
+        pools = self.farm.scheduler.pools.values()
+        requested = sorted(name for pool in pools for name in pool.requested)
+        if requested:
+            name = dice.choice(requested)
+            dice.choice([self.farm.boot, self.farm.boot, self.farm.lose])(name)
+
+    def alarm(self, dice):
+        self.farm.ring(self.farm.at + dice.choice([0.0, 3.0, 50.0]))
 
     def lose(self, dice):
         self.farm.lose(self._builder(dice))
 
     def retired(self, dice):
         self.farm.retired(self._builder(dice))
-
-    def idle(self, dice):
-        self.farm.idle(self._builder(dice))
 
     def drain(self, dice):
         pattern = dice.choice([self._builder(dice), "b?", "*"])

@@ -1,0 +1,1 @@
+"""Pools: what their builders are like, and how many there should be."""
