@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farm.core.commands import StartJob
-from farm.core.contention import Progress, contention_law
+from farm.core.contention.progress import Progress, contention_law
+from farm.core.dispatching.heavy_light import heavy_share
+from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
-from farm.core.heavy_light import heavy_share
-from farm.core.load_limits import LoadLimits
 from farm.core.model import Builder, Job
 from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight, SchedulingRules
-from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime.oracle import Oracle
 
 BUILDERS = 100
 STEPS = 1000

@@ -12,7 +12,7 @@ import random
 import statistics
 import time
 
-from farm.core.dispatch_estimator import (
+from farm.forecasts.dispatch import (
     RULES,
     BuilderView,
     Capacity,

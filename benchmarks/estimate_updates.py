@@ -15,13 +15,13 @@ import statistics
 import sys
 import time
 
-from farm.core.dispatch_estimator import RULES
 from farm.core.events import BuilderJoined, JobsSubmitted
-from farm.core.formula_giver import FormulaGiver
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
+from farm.forecasts.dispatch import RULES
+from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.runtime import make_estimator
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True))
 BUILDERS = 200

@@ -13,8 +13,8 @@ import random
 import time
 from collections.abc import Callable
 
-from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Builder, Job
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.state import BuilderState, JobState, PoolCounts, Slot
 
 SLOTS = 1000

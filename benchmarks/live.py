@@ -22,13 +22,13 @@ from pathlib import Path
 import redis
 
 from farm.core.model import Job, Platform
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
+from farm.live.redis.server import choose_server
 from farm.live.run import LiveOptions, run_live
-from farm.live.server import choose_server
-from farm.results.records import Recorder
+from farm.results.summary.records import Recorder
 
 PLATFORM = Platform("amd64", True)
 BUILDERS = 40

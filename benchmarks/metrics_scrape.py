@@ -17,16 +17,16 @@ from collections.abc import Callable
 
 from prometheus_client import generate_latest
 
-from farm.core.dispatch_estimator import RULES
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
-from farm.core.formula_giver import FormulaGiver
 from farm.core.model import Builder, Job, Platform
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
 from farm.core.scheduler import Scheduler
-from farm.live.collector import seldom_everything
+from farm.forecasts.dispatch import RULES
+from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.live.gc_tuning import seldom_everything
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics
 

@@ -19,19 +19,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from farm.core.dispatch_estimator import RULES
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
-from farm.core.formula_giver import FormulaGiver
-from farm.core.giving_estimates import EstimatingWorld
+from farm.core.driver import World
 from farm.core.model import Job, Platform
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
 from farm.core.scheduler import Scheduler
-from farm.driver import World
-from farm.live.desk import Desk
-from farm.live.hosts import HostProcesses
+from farm.forecasts.dispatch import RULES
+from farm.forecasts.dispatch.at_submission import EstimatingWorld
+from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.live.hosts.processes import HostProcesses
+from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveStatus, LiveWorld
 from farm.metrics.exporter import MetricsServer

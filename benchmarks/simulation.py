@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterator
 import simpy
 
 from farm.core.model import Job, Platform
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
-from farm.results.records import Recorder
+from farm.forecasts.runtime import make_estimator
+from farm.results.summary.records import Recorder
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from farm.assembly import make_scheduler, run_info
 from farm.cli.estimating import Estimating
 from farm.cli.line_figure import write_figures
-from farm.results.event_log import EventLogWriter
-from farm.results.log_reader import read_log
-from farm.results.records import Recorder
+from farm.results.log.reader import read_log
+from farm.results.log.writer import EventLogWriter
 from farm.results.scoring import Bin, Score, score
-from farm.results.summary import summarise
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import summarise
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.simulation import Simulation
 

@@ -15,14 +15,14 @@ from statistics import fmean, median
 import numpy as np
 
 from farm.core.commands import Command, EndJob
+from farm.core.driver import drive
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
-from farm.driver import drive
+from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.world import SimulatedWorld
 
 #: name in the table -> policy (random: the drawn permutation, as scores)

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farm.core.balancer import RANKINGS, Ranking
+from farm.core.dispatching.balancers import RANKINGS, Ranking
+from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
+from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
-from farm.core.failures import FailureRules
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
-from farm.core.guards import GuardedPolicy, GuardedRanking
-from farm.core.heavy_light import heavy_share, slowdown_by
-from farm.core.load_limits import LoadLimits
-from farm.core.platform_queue import PlainQueue, PlatformQueue
+from farm.core.jobs.failures import FailureRules
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
-from farm.core.runtime_estimators import RuntimeEstimator, make_estimator
 from farm.core.scheduler import Scheduler
-from farm.plugins import checked_arguments, named
-from farm.results.builder_time import Window
-from farm.results.summary import RunInfo, WorldName
+from farm.forecasts.runtime import RuntimeEstimator, make_estimator
+from farm.plugins.guards import GuardedPolicy, GuardedRanking
+from farm.plugins.lookup import checked_arguments, named
+from farm.results.summary.builder_time import Window
+from farm.results.summary.summary import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
 from farm.workload.streams import stream

@@ -10,9 +10,9 @@ from contextlib import ExitStack, closing
 import typer
 
 from farm.core.errors import RunError
-from farm.live.connection import LOST_CONNECTION, connect
-from farm.live.keys import Keys
-from farm.live.lease import Lease
+from farm.live.redis.connection import LOST_CONNECTION, connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
 from farm.live.settings import LiveSettings
 from provisioner.service import LOOK_INTERVAL, Provisioner
 

@@ -16,8 +16,8 @@ import typer
 from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides
 from farm.cli.provisioning import algorithms_of
 from farm.core.errors import InputError
-from farm.live.connection import redacted
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import redacted
 from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics

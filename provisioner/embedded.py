@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from farm.core.provisioning import Algorithm
-from farm.live.desk import Desk
-from farm.live.hosts import HostProcesses, hosts_needed
-from farm.live.messages import GiveUpBuilder, Plan, Watch
-from farm.live.pool_report import PoolReport
+from farm.core.pools.algorithm import Algorithm
+from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.operating.control_plane import Desk
+from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
+from farm.live.wire.pool_report import PoolReport
 from farm.live.world import LiveWorld
 from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconcile
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from farm.core.provisioning import Algorithm, restore_memory, save_memory
-from farm.live.pool_report import PoolReport
+from farm.core.pools.algorithm import Algorithm, restore_memory, save_memory
+from farm.live.wire.pool_report import PoolReport
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):

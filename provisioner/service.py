@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from farm.core.errors import RunError
-from farm.core.provisioning import Algorithm
-from farm.live.messages import GiveUpBuilder, Play, Watch
-from farm.live.operator import Operator
-from farm.live.pool_report import PoolReport
+from farm.core.pools.algorithm import Algorithm
+from farm.live.operating.operator import Operator
+from farm.live.wire.messages import GiveUpBuilder, Play, Watch
+from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from provisioner.backends.hosting import Pause
 from provisioner.backends.interface import Backend, BackendError

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from farm import plugins
 from farm.core.errors import ScenarioError
-from farm.plugins import named
+from farm.plugins import lookup as plugins
+from farm.plugins.lookup import named
 
 KNOWN = {"fifo": 1, "ljf": 2}
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.errors import StateError
-from farm.statefile import parse_state, read_state
+from farm.forecasts.dispatch.state_file import parse_state, read_state
 
 GOOD = {
     "builders": [

@@ -1,7 +1,7 @@
 """One emulated builder: it boots, runs attempts on its slots, is cleaned, and shuts down.
 
 It knows nothing of Celery or Redis: it is given orders and an agenda, and reports to ``tell``.
-How fast its jobs advance is ``farm.core.contention.Progress``, the same law as in simulation.
+How fast its jobs advance is ``farm.core.contention.progress.Progress``, the same law as in simulation.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from farm.core.contention import NO_CONTENTION, ContentionLaw, Progress, contention_law
+from farm.core.contention.progress import NO_CONTENTION, ContentionLaw, Progress, contention_law
 from farm.core.model import Outcome
-from farm.live.messages import (
+from farm.live.wire.messages import (
     BuilderGone,
     BuilderUp,
     Cleaned,

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from farm.core.model import Builder
-from farm.live.messages import StartAttempt
+from farm.live.wire.messages import StartAttempt
 from workers.limits import cores_of, cpu_quota, own_cores
 from workers.stress import Ended
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from farm.live.keys import Keys
-from farm.live.messages import (
+from farm.live.redis.keys import Keys
+from farm.live.settings import LiveSettings
+from farm.live.wire.messages import (
     Beat,
     BuilderGone,
     CancelAttempt,
@@ -19,8 +20,7 @@ from farm.live.messages import (
     StartAttempt,
     decode_play,
 )
-from farm.live.reporter import Reporter
-from farm.live.settings import LiveSettings
+from farm.live.wire.reporter import Reporter
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder, Token, law_of
 from workers.metering import HostMetering

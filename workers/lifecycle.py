@@ -15,10 +15,10 @@ from celery.utils.log import get_task_logger
 from kombu.asynchronous import get_event_loop
 
 from farm.core.errors import FarmError, ServerError
-from farm.live.connection import LOST_CONNECTION, RefusedError, check_server, connect
-from farm.live.keys import Keys
-from farm.live.messages import MessageError
+from farm.live.redis.connection import LOST_CONNECTION, RefusedError, check_server, connect
+from farm.live.redis.keys import Keys
 from farm.live.settings import LiveSettings
+from farm.live.wire.messages import MessageError
 from workers.host import BuilderHost
 
 log = get_task_logger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 from celery import Celery
 from celery.utils.log import get_task_logger
 
-from farm.live.messages import (
+from farm.live.wire.messages import (
     TASK_NAMES,
     CancelAttempt,
     Lose,

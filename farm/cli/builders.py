@@ -14,8 +14,8 @@ from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import Column, FarmConsole, coloured, listing, many, plain
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderView
-from farm.live.messages import Drain, Undrain
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
+from farm.live.wire.messages import Drain, Undrain
 from farm.units import format_duration
 
 COLUMNS = (

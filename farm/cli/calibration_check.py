@@ -12,10 +12,10 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.cli.burning import rates_for
 from farm.cli.burnt_watch import BurntWatch
 from farm.core.commands import EndJob
+from farm.core.driver import Observer
 from farm.core.errors import InputError, RunError
-from farm.driver import Observer
 from farm.live.run import LiveOptions, run_live
-from farm.results.records import Recorder, arrival_of
+from farm.results.summary.records import Recorder, arrival_of
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.sim.simulation import simulate

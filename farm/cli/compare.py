@@ -11,8 +11,8 @@ from rich.console import Console
 
 from farm.cli.options import AsJson
 from farm.core.errors import InputError
-from farm.results.comparison import compare as compare_runs
-from farm.results.comparison_table import render_comparison
+from farm.results.comparison.comparison import compare as compare_runs
+from farm.results.comparison.table import render_comparison
 from farm.results.run_directory import load_run
 
 

@@ -10,9 +10,9 @@ import typer
 
 from farm.cli.showing import FarmConsole
 from farm.core.errors import InputError, ServerError
-from farm.live.operator import Operator
-from farm.live.processes import is_alive
+from farm.live.operating.operator import Operator
 from farm.live.settings import DEFAULT_PREFIX, from_environment
+from farm.processes.identity import is_alive
 
 DEFAULT_DIR = Path(".farm")
 

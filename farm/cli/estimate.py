@@ -15,7 +15,9 @@ from rich.console import Console
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis
 from farm.cli.estimate_tables import explanation, queue_table
 from farm.cli.farm_source import view_from
-from farm.core.dispatch_estimator import (
+from farm.core.errors import StateError
+from farm.core.model import Platform
+from farm.forecasts.dispatch import (
     RULES,
     DispatchEstimate,
     FarmView,
@@ -25,8 +27,6 @@ from farm.core.dispatch_estimator import (
     estimate_dispatch,
     estimate_queue,
 )
-from farm.core.errors import StateError
-from farm.core.model import Platform
 
 
 class RuleSet(StrEnum):

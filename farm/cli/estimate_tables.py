@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from farm.core.dispatch_estimator import (
+from farm.forecasts.dispatch import (
     DispatchEstimate,
     JobView,
     NextBuilder,

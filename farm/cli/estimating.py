@@ -7,23 +7,23 @@ from pathlib import Path
 import msgspec
 
 from farm.assembly import estimator_of
-from farm.core.dispatch_estimator import RULES
+from farm.core.driver import World
 from farm.core.errors import InputError
-from farm.core.formula_giver import FormulaGiver
-from farm.core.giving_estimates import EstimatingWorld, Giver, Tell
-from farm.core.runtime_estimators import (
+from farm.core.scheduler import Scheduler
+from farm.forecasts.dispatch import RULES
+from farm.forecasts.dispatch.at_submission import EstimatingWorld, Giver, Tell
+from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.runtime import (
     Learner,
     RuntimeDistribution,
     RuntimeEstimator,
     learn_from,
     make_estimator,
 )
-from farm.core.scheduler import Scheduler
-from farm.driver import World
 from farm.live.world import LiveWorld
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
-from farm.sim.giving_rollouts import RolloutGiver
+from farm.sim.rollouts.at_submission import RolloutGiver
 
 
 class Estimating:

@@ -15,12 +15,12 @@ from farm.cli.jobs import known_of, tried
 from farm.cli.options import AsJson
 from farm.cli.pools import hints_for
 from farm.cli.showing import Column, FarmConsole, listing, many, plain
+from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
-from farm.core.explain import Decision
-from farm.live.answers import Answer
-from farm.live.reading import LiveJob
-from farm.results.log_reader import read_log
+from farm.live.operating.answers import Answer
+from farm.live.store.job_reader import LiveJob
+from farm.results.log.reader import read_log
 from farm.scenario import load_scenario
 from farm.units import format_duration
 

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from farm.cli.connection import reach
-from farm.core.dispatch_estimator import BuilderView, FarmView, JobView
-from farm.core.dispatch_estimator.farm_snapshot import view_of
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
 from farm.core.snapshot import BuilderView as BuilderPicture
 from farm.core.snapshot import FarmSnapshot, PoolView
 from farm.core.snapshot import JobView as JobPicture
-from farm.live.image import FORMAT, FarmImage
-from farm.statefile import parse_state
+from farm.forecasts.dispatch import BuilderView, FarmView, JobView
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.state_file import parse_state
+from farm.live.operating.farm_image import FORMAT, FarmImage
 
 
 def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImage:

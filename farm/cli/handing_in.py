@@ -16,8 +16,8 @@ from rich.progress import Progress
 from farm.cli.showing import many
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.operator import Operator
-from farm.live.reading import AT_ONCE
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import AT_ONCE
 from farm.workload import batches
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ import typer
 
 from farm.cli.job_lines import pair_of, parse_platform
 from farm.core.errors import InputError
-from farm.live.operator import Operator
-from farm.live.reading import Group, LiveJob
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import Group, LiveJob
 
 Match = Annotated[
     str | None,

@@ -13,8 +13,8 @@ import msgspec
 from farm.cli.job_lines import lines_of, pair_of, parse_lines
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
-from farm.live.flaws import flaw_of
-from farm.live.pool_report import PoolReport
+from farm.live.wire.job_limits import flaw_of
+from farm.live.wire.pool_report import PoolReport
 from farm.scenario import TraceOptions
 from farm.units import parse_duration
 from farm.workload import read_trace

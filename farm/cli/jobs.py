@@ -23,12 +23,12 @@ from farm.cli.job_filter import (
 )
 from farm.cli.options import AsJson
 from farm.cli.showing import Column, FarmConsole, coloured, listing, plain, story
+from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, ServerError
-from farm.core.explain import Decision
-from farm.live.answers import Answer
-from farm.live.operator import Operator
-from farm.live.reading import LiveJob
-from farm.live.saved import Try
+from farm.live.operating.answers import Answer
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import LiveJob
+from farm.live.store.saved import Try
 from farm.units import format_duration
 
 COLUMNS = (

@@ -16,17 +16,17 @@ from farm.cli.burning import rates_for
 from farm.cli.connection import FarmPlace, place_file
 from farm.cli.watching import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
-from farm.live import log_files
-from farm.live.connection import LOST_CONNECTION, redacted
-from farm.live.messages import Drain
-from farm.live.operator import Operator
-from farm.live.processes import began_at, is_alive
-from farm.live.server import Server, choose_server
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import LOST_CONNECTION, redacted
+from farm.live.redis.server import Server, choose_server
 from farm.live.settings import from_environment
-from farm.live.supervisor import MOST_RESTARTS, Restarts, Service, Supervisor
-from farm.live.wakeups import Wakeups
+from farm.live.wire.messages import Drain
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
+from farm.processes import log_files
+from farm.processes.identity import began_at, is_alive
+from farm.processes.signal_wait import Wakeups
+from farm.processes.supervisor import MOST_RESTARTS, Restarts, Service, Supervisor
 from farm.scenario import Scenario
 
 log = logging.getLogger("farm.up")

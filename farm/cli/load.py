@@ -16,7 +16,7 @@ from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach
 from farm.cli.options import AsJson, Overrides, Quiet, ScenarioFile
 from farm.cli.showing import FarmConsole, many
 from farm.core.model import Job
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
 from farm.scenario import Scenario, load_scenario
 from farm.workload import batches, build_jobs
 

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from farm.core.pool_spec import PoolSpec
+from farm.core.driver import Observer
+from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.driver import Observer
-from farm.live.hosts import HostProcesses
-from farm.live.server_watch import ServerWatch
+from farm.live.hosts.processes import HostProcesses
+from farm.live.redis.server_watch import ServerWatch
 from farm.live.world import LiveStatus, LiveWorld
 from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics

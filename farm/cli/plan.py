@@ -17,7 +17,7 @@ from rich.table import Table
 from farm.cli.line_figure import write_figures
 from farm.cli.options import AsJson, Overrides, Quiet, ScenarioFile
 from farm.core.errors import InputError
-from farm.results.objectives import Term, parse_objective
+from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
 from farm.sim.planning import plan as find_plan

@@ -12,8 +12,8 @@ from farm.cli.job_sources import can_run, kind_of
 from farm.cli.options import AsJson
 from farm.cli.showing import Column, FarmConsole, counted, listing
 from farm.core.model import Platform
-from farm.live.operator import Operator
-from farm.live.pool_report import PoolReport
+from farm.live.operating.operator import Operator
+from farm.live.wire.pool_report import PoolReport
 from provisioner.embedded import EMBEDDED
 
 COLUMNS = (

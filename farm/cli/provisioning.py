@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from farm.core.provisioning import Algorithm
-from farm.plugins import named
+from farm.core.pools.algorithm import Algorithm
+from farm.plugins.lookup import named
 from farm.scenario import Pool, Scenario
 from farm.units import parse_duration
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm

@@ -15,12 +15,12 @@ import typer
 from rich.console import Console
 
 from farm.assembly import run_info
-from farm.driver import Observer
-from farm.results.event_log import EventLogWriter
-from farm.results.records import Recorder
+from farm.core.driver import Observer
+from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, RunState
-from farm.results.summary import Summary, WorldName, summarise
-from farm.results.summary_table import render_summary
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import Summary, WorldName, summarise
+from farm.results.summary.table import render_summary
 from farm.scenario import Scenario
 
 

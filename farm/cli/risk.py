@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from farm.cli.risk_figure import risk_html, risk_svg, text_plot
+from farm.core.contention.laws import THESIS_TABLE, slowdown_table
+from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
-from farm.core.overload_risk import expected_slowdown
-from farm.core.slowdown import THESIS_TABLE, slowdown_table
 
 Lines = dict[float, list[float]]
 

@@ -31,9 +31,9 @@ from farm.cli.recording import Recording, exit_code, show, suggest, this_command
 from farm.cli.run_display import RunDisplay
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.desk import Desk
-from farm.live.hosts import HostProcesses
-from farm.live.roster import Patience
+from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.registry import Patience
+from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, run_live
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import LOOPBACK, MetricsPlace

@@ -13,15 +13,15 @@ from farm.cli.estimating import Estimating
 from farm.cli.metering import Metering
 from farm.cli.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides, ScenarioFile
 from farm.core.errors import InputError, StateError
-from farm.core.restoration import restore
-from farm.core.runtime_estimators import RuntimeDistribution
+from farm.core.restore import restore
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
-from farm.live.connection import redacted
-from farm.live.desk import Desk
-from farm.live.hosts import HostProcesses
-from farm.live.operator import Operator
-from farm.live.roster import Patience
+from farm.forecasts.runtime import RuntimeDistribution
+from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.registry import Patience
+from farm.live.operating.control_plane import Desk
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import redacted
 from farm.live.run import LiveOptions, Stays, run_live
 from farm.live.settings import from_environment
 from farm.live.world import LiveWorld

@@ -28,10 +28,10 @@ from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import many
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.flaws import MAX_TEXT, flaw_of
-from farm.live.messages import Cancel
-from farm.live.operator import Operator
-from farm.live.reading import AT_ONCE, LiveJob
+from farm.live.operating.operator import Operator
+from farm.live.store.job_reader import AT_ONCE, LiveJob
+from farm.live.wire.job_limits import MAX_TEXT, flaw_of
+from farm.live.wire.messages import Cancel
 
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 

@@ -25,8 +25,8 @@ from farm.cli.options import (
 from farm.cli.provisioning import algorithms_of
 from farm.cli.recording import Recording, exit_code, show
 from farm.core.commands import Command
+from farm.core.driver import Observer
 from farm.core.events import Event
-from farm.driver import Observer
 from farm.scenario import load_scenario
 from farm.sim.simulation import Simulation
 from farm.units import format_duration

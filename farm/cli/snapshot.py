@@ -10,7 +10,7 @@ import typer
 
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis
 from farm.cli.farm_source import image_from, state_document, write_json
-from farm.core.dispatch_estimator.farm_snapshot import view_of
+from farm.forecasts.dispatch.farm_snapshot import view_of
 
 
 def snapshot(

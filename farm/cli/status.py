@@ -15,9 +15,9 @@ from rich.text import Text
 from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, read_place
 from farm.cli.options import AsJson
 from farm.cli.showing import Column, FarmConsole, counted, listing, many, story
-from farm.live.connection import LOST_CONNECTION
-from farm.live.operator import FRESH, Operator
-from farm.live.pool_report import FarmStatus, PoolReport
+from farm.live.operating.operator import FRESH, Operator
+from farm.live.redis.connection import LOST_CONNECTION
+from farm.live.wire.pool_report import FarmStatus, PoolReport
 from farm.units import format_duration
 
 POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))

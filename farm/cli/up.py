@@ -26,12 +26,12 @@ from farm.cli.recording import this_command
 from farm.cli.showing import FarmConsole, many
 from farm.cli.watching import metrics_place, own_options, targets_of
 from farm.core.errors import FarmError, InputError, RunError, ServerError
-from farm.live.connection import redacted
-from farm.live.log_files import last_line
-from farm.live.operator import Operator
-from farm.live.processes import is_alive
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.metrics.targets import forget_targets
+from farm.processes.identity import is_alive
+from farm.processes.log_files import last_line
 from farm.scenario import load_scenario
 
 #: real seconds between two looks at a process that is not our child

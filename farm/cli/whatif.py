@@ -18,13 +18,13 @@ from farm.cli.connection import DEFAULT_DIR, Dir, Redis
 from farm.cli.farm_source import image_from
 from farm.cli.options import AsJson, Overrides
 from farm.core.errors import InputError, StateError
-from farm.core.runtime_estimators import RuntimeDistribution, make_estimator
-from farm.live.image import FarmImage
+from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.document import parse_document
 from farm.scenario.overrides import apply_override
-from farm.sim.draws import Floats
-from farm.sim.rollout import Fork, Rollouts, rollouts
+from farm.sim.rollouts.draws import Floats
+from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from farm.units import format_duration
 
 

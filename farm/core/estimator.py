@@ -8,7 +8,7 @@ from farm.core.model import Builder, Job, Outcome
 
 
 class Estimator(Protocol):
-    """What the scheduler asks of a runtime estimator (farm.core.runtime_estimators has them)."""
+    """What the scheduler asks of a runtime estimator (farm.forecasts.runtime has them)."""
 
     #: False: learn() does nothing, so it need not be called
     learns: bool

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from farm.core.balancer import RANKINGS, Ranking
-from farm.core.failures import FailureRules
-from farm.core.load_limits import LoadLimits
+from farm.core.dispatching.balancers import RANKINGS, Ranking
+from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.jobs.failures import FailureRules
 from farm.core.model import Job
-from farm.core.platform_queue import PlainQueue, PlatformQueue
 from farm.core.policies import KeyFunction, fifo
+from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.state import BuilderState
 
 

@@ -14,22 +14,22 @@ from typing import Any
 import msgspec
 
 from farm.core import events
-from farm.core.cancelling import Canceller
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder
-from farm.core.dispatchers import make_dispatcher
+from farm.core.dispatching.choice import make_dispatcher
+from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
 from farm.core.events import Event
-from farm.core.job_book import JobBook
-from farm.core.matching import Lane
+from farm.core.jobs.book import JobBook
+from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder
-from farm.core.pool_spec import PoolSpec
 from farm.core.pools.alarms import Alarms
 from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.losses import PlannedLosses
-from farm.core.requeueing import Requeuer
-from farm.core.retirement import builders_to_stop
+from farm.core.pools.retirement import builders_to_stop
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus
 

@@ -1,7 +1,7 @@
 """The one read-only view of a farm: frozen, complete, and plain JSON on the wire.
 
 Commands that look at a live farm, estimators and forks of the simulator share it;
-``farm.core.restoration`` builds a scheduler that goes on from it.
+``farm.core.restore`` builds a scheduler that goes on from it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from farm.core.fair_share.memory import TreeMemory
-from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Builder, Job, Platform
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.scheduler import Scheduler
 from farm.core.state import BuilderState, JobState, PoolCounts
 

@@ -20,10 +20,10 @@ from farm.core.model import Job
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.snapshot import builder_view
 from farm.core.state import BuilderState, JobState, JobStatus
-from farm.live.ordering import encode_member
-from farm.live.roster import HostState, Roster
-from farm.live.saved import Attempt, HostLife, Standing, Try
-from farm.live.store import Batch
+from farm.live.hosts.registry import HostState, Roster
+from farm.live.redis.sort_keys import encode_member
+from farm.live.store.saved import Attempt, HostLife, Standing, Try
+from farm.live.store.store import Batch
 
 
 class FarmBook(Protocol):

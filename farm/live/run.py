@@ -13,28 +13,28 @@ import msgspec
 import redis
 
 from farm.core.commands import Command
+from farm.core.driver import Observer, World, drive
 from farm.core.errors import ServerError
 from farm.core.events import Event
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
-from farm.driver import Observer, World, drive
 from farm.live.clock import FarmClock
-from farm.live.collector import seldom_everything
-from farm.live.connection import Connection, connect, redacted
-from farm.live.hosts import HostProcesses, hosts_needed
-from farm.live.inbox import Inbox
-from farm.live.keys import Keys
-from farm.live.lease import Lease
-from farm.live.load import Batches, LoadGenerator
+from farm.live.gc_tuning import seldom_everything
+from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.hosts.registry import Patience
+from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
-from farm.live.reporter import Reporter
-from farm.live.roster import Patience
-from farm.live.saved import SavedFarm, snapshot_of_saved
-from farm.live.server import choose_server
+from farm.live.redis.connection import Connection, connect, redacted
+from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
+from farm.live.redis.server import choose_server
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
-from farm.live.stop_signals import StopSignals
-from farm.live.store import Store
+from farm.live.store.saved import SavedFarm, snapshot_of_saved
+from farm.live.store.store import Store
+from farm.live.wire.inbox import Inbox
+from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveStatus, LiveWorld, Meter
+from farm.processes.stop_signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0

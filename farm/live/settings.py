@@ -45,7 +45,7 @@ class LiveSettings(msgspec.Struct, frozen=True):
     prefix: str = DEFAULT_PREFIX
     host: str = ""
     watch_stdin: bool = False
-    #: see ``farm.live.messages.HostUp``
+    #: see ``farm.live.wire.messages.HostUp``
     room: int = 0
     pool: str = ""
     ready_file: str = ""

@@ -20,20 +20,20 @@ from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import condition_of
 from farm.live.background import Background
 from farm.live.clock import FarmClock
-from farm.live.connection import LOST_CONNECTION, Retrying
-from farm.live.ending import Ending, StayingUp
-from farm.live.fleet import Fleet
-from farm.live.inbox import AT_ONCE, Inbox
-from farm.live.intake import Intake
+from farm.live.hosts.intake import Intake
+from farm.live.hosts.outbox import Outbox
+from farm.live.hosts.registry import Patience, Roster
+from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
-from farm.live.outbox import Outbox
-from farm.live.roster import Patience, Roster
-from farm.live.saved import Counts, SavedFarm
-from farm.live.store import Batch, Store
+from farm.live.redis.connection import LOST_CONNECTION, Retrying
+from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.store.saved import Counts, SavedFarm
+from farm.live.store.store import Batch, Store
+from farm.live.wire.inbox import AT_ONCE, Inbox
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class LiveStatus(msgspec.Struct, frozen=True):
 
 
 class LiveWorld:
-    """A world for ``farm.driver.drive``; used from one thread (only ``stop`` from others).
+    """A world for ``farm.core.driver.drive``; used from one thread (only ``stop`` from others).
 
     Args:
         store, inbox: the farm's keys in Redis.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farm.core.dispatch_estimator.in_steps import QueueSweep
-from farm.core.matching import Lane
+from farm.core.dispatching.matching import Lane
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
+from farm.forecasts.dispatch.in_steps import QueueSweep
 
 
 class CloseLook:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from farm.core.commands import Command
 from farm.core.events import Event
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.metrics.close_look import CloseLook
 from farm.metrics.gauges import Gauges

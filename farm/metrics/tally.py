@@ -21,7 +21,7 @@ from farm.core.events import (
     PoolPlanned,
 )
 from farm.core.model import Builder, Job, Platform
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.metrics.builder_hours import BuilderHours
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series

@@ -13,8 +13,8 @@ from msgspec.structs import astuple
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job, Platform
-from farm.results.keys import door_name
-from farm.results.records import RunRecords, arrival_of
+from farm.results.json_names import door_name
+from farm.results.summary.records import RunRecords, arrival_of
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False):

@@ -20,10 +20,10 @@ import msgspec
 
 from farm.core.errors import InputError, RunError
 from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
-from farm.results.keys import door_name
-from farm.results.log_reader import Entry, read_log
-from farm.results.records import RunRecords
-from farm.results.summary import Summary, WorldName
+from farm.results.json_names import door_name
+from farm.results.log.reader import Entry, read_log
+from farm.results.summary.records import RunRecords
+from farm.results.summary.summary import Summary, WorldName
 
 FORMAT = 1
 """Version of the directory's layout; a reader refuses others."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import EstimateMade
-from farm.results.keys import door_name
-from farm.results.log_reader import Entry
-from farm.results.percentiles import Floats
+from farm.results.json_names import door_name
+from farm.results.log.reader import Entry
+from farm.results.summary.percentiles import Floats
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
 QUEUE_LENGTHS = (1, 11, 51, 201, 1001)

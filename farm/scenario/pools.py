@@ -16,8 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from farm.core.contention.laws import THESIS_TABLE
 from farm.core.model import Platform
-from farm.core.slowdown import THESIS_TABLE
 from farm.scenario.quantities import (
     Count,
     Duration,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from farm.core.load_limits import LoadLimits
+from farm.core.dispatching.load_limits import LoadLimits
 from farm.scenario.quantities import Count, Duration, Flag, NonNegative, Text
 from farm.scenario.section import Section
 

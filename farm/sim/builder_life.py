@@ -8,10 +8,10 @@ from functools import partial
 
 from farm.core import events
 from farm.core.commands import CancelJob, StartJob
-from farm.core.contention import Progress
+from farm.core.contention.progress import Progress
 from farm.core.events import Event
 from farm.core.model import Builder, Outcome
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.sim.agenda import FINISH, LIFE, Agenda
 
 

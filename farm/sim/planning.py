@@ -25,9 +25,9 @@ import msgspec
 import numpy as np
 
 from farm.assembly import run_info
-from farm.results.objectives import Term, measure, student_quantile
-from farm.results.records import Recorder
-from farm.results.summary import summarise
+from farm.results.summary.objectives import Term, measure, student_quantile
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import summarise
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.simulation import simulate
 from farm.workload import build_jobs

@@ -6,8 +6,8 @@ from typing import Any
 
 from farm.core import events
 from farm.core.events import Event
-from farm.core.pool_snapshot import PoolObserver
-from farm.core.provisioning import Algorithm
+from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.observer import PoolObserver
 from farm.sim.agenda import TICK, Agenda
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command
+from farm.core.driver import Handler, Observer, World, drive
 from farm.core.events import Event
-from farm.core.pool_snapshot import PoolObserver
-from farm.core.pool_spec import PoolSpec
-from farm.core.provisioning import Algorithm
+from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.observer import PoolObserver
+from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.driver import Handler, Observer, World, drive
 from farm.scenario.model import Scenario
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import SimulatedWorld

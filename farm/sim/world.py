@@ -23,7 +23,7 @@ from farm.core.commands import (
 )
 from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
 from farm.core.model import Builder, Job, Outcome
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.sim.agenda import ALARM, FINISH, Agenda
 from farm.sim.builder_life import BuilderLife
 from farm.sim.provisioning import SimulatedProvisioner
@@ -46,7 +46,7 @@ _ALARM = _Alarm()
 
 
 class SimulatedWorld:
-    """A world for ``farm.driver.drive``: pools of builders and a stream of arrivals.
+    """A world for ``farm.core.driver.drive``: pools of builders and a stream of arrivals.
 
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing; ``opening``
     is the first event (default: the farm opens at 0 s).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farm.core.provisioning import PoolSnapshot, ScalingPlan
+from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
 from provisioner.algorithms.sizing import Count, Memoryless, Seconds, builders_for
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
 from provisioner.algorithms.sizing import Count, Seconds, Share, Sizing, builders_for
 
 

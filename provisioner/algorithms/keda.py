@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan, limited
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan, limited
 from provisioner.algorithms.sizing import Count, Factor, Seconds, Share, Sizing
 
 Dated = tuple[tuple[float, int], ...]

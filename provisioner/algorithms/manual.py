@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from farm.core.provisioning import PoolSnapshot, ScalingPlan
+from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
 from provisioner.algorithms.fixed import NO_LIMIT
 from provisioner.algorithms.sizing import Count, Memoryless, Seconds
 

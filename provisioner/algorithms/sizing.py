@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal
 
 import msgspec
 
-from farm.core.provisioning import M, Memory, PoolSnapshot, ScalingPlan, limited
+from farm.core.pools.algorithm import M, Memory, PoolSnapshot, ScalingPlan, limited
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

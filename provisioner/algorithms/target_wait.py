@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from farm.core.provisioning import Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
 from provisioner.algorithms.sizing import Count, PositiveSeconds, Seconds, Sizing, builders_for
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from farm.core.provisioning import PoolSnapshot, ScalingPlan, limited
+from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan, limited
 from provisioner.algorithms.sizing import Count, Memoryless, Seconds, Share, builders_for
 
 Compatibility = Literal["taskcluster", "taskcluster-2020"]

@@ -17,9 +17,9 @@ import msgspec
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
-from farm.live.messages import Play
-from farm.live.pool_report import HostRecord, PoolReport
 from farm.live.settings import LiveSettings, host_environment
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove

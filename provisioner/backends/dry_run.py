@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farm.live.messages import Play
-from farm.live.pool_report import HostRecord, PoolReport
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.keeper import Instance, Remove
 
 

@@ -1,6 +1,6 @@
 """What backends have in common whose builders are played by hosts: how many need one, and pauses.
 
-The scheduler gives a wanted builder to a host that has room (``farm.live.intake``); such a backend
+The scheduler gives a wanted builder to a host that has room (``farm.live.hosts.intake``); such a backend
 only has to see to it that there are enough hosts, and that hosts that play nobody go.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farm.live.pool_report import PoolReport
+from farm.live.wire.pool_report import PoolReport
 
 
 def builders_to_host(reports: Mapping[str, PoolReport]) -> dict[str, int]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from farm.core.errors import FarmError
-from farm.live.messages import Play
-from farm.live.pool_report import HostRecord, PoolReport
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.keeper import Instance, Remove
 
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from farm.core.errors import InputError
-from farm.live.messages import Play
-from farm.live.pool_report import HostRecord, PoolReport
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.hosting import Pause, builders_to_host
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes_api import ScaleApi

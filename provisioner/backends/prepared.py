@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from farm.live.messages import Play
-from farm.live.pool_report import HostRecord, PoolReport
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.docker import FARM, ROLE
 from provisioner.backends.hosting import Pause, builders_to_host
 from provisioner.backends.interface import BackendError

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts import HostProcess, hosts_needed
-from farm.live.messages import Play
-from farm.live.pool_report import HostRecord, PoolReport
-from farm.live.processes import began_at, is_alive
+from farm.live.hosts.processes import HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
+from farm.processes.identity import began_at, is_alive
 from provisioner.backends.hosting import Pause, builders_to_host
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove

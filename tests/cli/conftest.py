@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from farm.cli.main import main
-from farm.live.connection import connect
-from farm.live.server import choose_server
+from farm.live.redis.connection import connect
+from farm.live.redis.server import choose_server
 from tests.cli.still_farm import StillFarm
 
 

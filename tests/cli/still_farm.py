@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from farm.cli.main import app
 from farm.core.commands import EndJob
 from farm.core.model import Builder, Job, Platform
-from farm.core.provisioning import PoolSnapshot
+from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.snapshot import BuilderView
-from farm.live.keys import Keys
-from farm.live.messages import Cancel, Submit, decode_envelope
-from farm.live.ordering import encode_member
-from farm.live.pool_report import FarmStatus, LostBuilder, PoolReport
-from farm.live.saved import Attempt
-from farm.live.store import Batch, Store
+from farm.live.redis.keys import Keys
+from farm.live.redis.sort_keys import encode_member
+from farm.live.store.saved import Attempt
+from farm.live.store.store import Batch, Store
+from farm.live.wire.messages import Cancel, Submit, decode_envelope
+from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 
 AMD64 = Platform("amd64", True)
 

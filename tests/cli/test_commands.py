@@ -13,8 +13,8 @@ import pytest
 from farm.cli.recording import exit_code
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.results.records import Recorder
-from farm.results.summary import RunInfo, summarise
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import RunInfo, summarise
 
 SMALL = """\
 name: small

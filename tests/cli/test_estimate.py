@@ -7,8 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from farm.cli.estimate import RuleSet, estimate
-from farm.core.dispatch_estimator import RULES
 from farm.core.errors import StateError
+from farm.forecasts.dispatch import RULES
 
 app = typer.Typer()
 app.command()(estimate)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.live.server import free_port
+from farm.live.redis.server import free_port
 
 POOL = """
 name: s
@@ -47,8 +47,8 @@ def scenario(folder: Path, options: str) -> str:
 @pytest.fixture
 def locked_server(tmp_path: Path) -> Iterator[int]:
     """A server that wants the password "right"."""
-    from farm.live.connection import connect
-    from farm.live.server import EmbeddedServer, choose_server
+    from farm.live.redis.connection import connect
+    from farm.live.redis.server import EmbeddedServer, choose_server
 
     with choose_server(None) as server:
         assert isinstance(server, EmbeddedServer)

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 from farm.cli.main import app
 from farm.core.errors import FarmError, ServerError
 from farm.core.model import Platform
-from farm.core.provisioning import PoolSnapshot
-from farm.live.operator import Operator
-from farm.live.saved import Try
-from farm.live.store import Batch
+from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.operating.operator import Operator
+from farm.live.store.saved import Try
+from farm.live.store.store import Batch
 from tests.cli.still_farm import StillFarm
 
 pytestmark = pytest.mark.live

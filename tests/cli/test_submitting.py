@@ -14,7 +14,7 @@ import redis
 from farm.cli.job_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.operator import Operator
+from farm.live.operating.operator import Operator
 from tests.cli.still_farm import StillFarm
 
 pytestmark = pytest.mark.live

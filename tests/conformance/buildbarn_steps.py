@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal
 
-from farm.core.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.queue import FairShareQueue
 
 Compatibility = Literal["buildbarn"] | None
 NO_WAITERS = NO_SYNCHRONIZATION = 60.0

@@ -13,28 +13,28 @@ from typing import Any, get_args
 
 import pytest
 
-from farm.core.runtime_estimators.boinc_2010 import flops_2010
-from farm.core.runtime_estimators.boinc_rules.anonymous import (
+from farm.forecasts.runtime.boinc_2010 import flops_2010
+from farm.upstream.boinc.anonymous import (
     Resource,
     anonymous_speed,
     generalised_version,
 )
-from farm.core.runtime_estimators.boinc_rules.averages import (
+from farm.upstream.boinc.averages import (
     Average,
     Averaging,
     Variance,
     updated,
     updated_variance,
 )
-from farm.core.runtime_estimators.boinc_rules.claims import Result, claim, clipped
-from farm.core.runtime_estimators.boinc_rules.deadlines import check_deadline, delay_bounds
-from farm.core.runtime_estimators.boinc_rules.durations import (
+from farm.upstream.boinc.claims import Result, claim, clipped
+from farm.upstream.boinc.deadlines import check_deadline, delay_bounds
+from farm.upstream.boinc.durations import (
     computing_time,
     running_total,
     time_limit,
     wall_time,
 )
-from farm.core.runtime_estimators.boinc_rules.flops import (
+from farm.upstream.boinc.flops import (
     Candidate,
     LadderRules,
     Usage,
@@ -42,8 +42,8 @@ from farm.core.runtime_estimators.boinc_rules.flops import (
     estimate_flops,
     speed_when_chosen,
 )
-from farm.core.runtime_estimators.boinc_rules.records import App, AppVersion, HostAppVersion
-from farm.core.runtime_estimators.boinc_rules.scales import scales
+from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+from farm.upstream.boinc.scales import scales
 
 Given = Mapping[str, Any]
 
@@ -317,14 +317,7 @@ def test_case(case: dict[str, Any]) -> None:
 @pytest.mark.conformance("boinc")
 def test_constants(document: dict[str, Any]) -> None:
     """The constants that the numbers rest on are ours too."""
-    from farm.core.runtime_estimators.boinc_rules import (
-        averages,
-        claims,
-        durations,
-        flops,
-        reliability,
-        scales,
-    )
+    from farm.upstream.boinc import averages, claims, durations, flops, reliability, scales
 
     ours = {
         "MIN_HOST_SAMPLES": claims.MIN_HOST_SAMPLES,

@@ -25,8 +25,8 @@ from farm.core.events import (
 from farm.core.model import Builder, Job
 from farm.core.policies import buildbarn
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime.oracle import Oracle
 
 from .buildbarn_steps import NO_SYNCHRONIZATION, Compatibility, Steps, check
 

@@ -8,13 +8,13 @@ import typer
 from typer.testing import CliRunner
 
 from farm.cli.estimate import estimate
-from farm.core.dispatch_estimator import RULES, Capacity, estimate_dispatch, estimate_queue
 from farm.core.errors import StateError
-from farm.core.launchpad.duration import estimate_duration
-from farm.core.launchpad.failure_judgement import judge_failure
-from farm.core.launchpad.score import score_other_build, score_package_build
+from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform
-from farm.statefile import parse_state
+from farm.forecasts.dispatch import RULES, Capacity, estimate_dispatch, estimate_queue
+from farm.forecasts.dispatch.state_file import parse_state
+from farm.upstream.launchpad.duration import estimate_duration
+from farm.upstream.launchpad.score import score_other_build, score_package_build
 
 RULES_OF_ERA = {"2010": "launchpad-2010", "now": "launchpad", "page": "page"}
 FREE = re.compile(r"free_(?!for_head)(.+)_(native|virtual)")

@@ -40,13 +40,13 @@ from farm.core.events import (
     UndrainRequested,
 )
 from farm.core.model import Builder, Job, Platform
-from farm.core.platform_queue import PlainQueue
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState, JobStatus
-from farm.results.audit import Auditor
+from farm.forecasts.runtime import make_estimator
+from farm.results.audit.auditor import Auditor
 
 
 def brief(order: Command) -> str:

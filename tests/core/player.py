@@ -8,17 +8,17 @@ from hypothesis import Phase
 from hypothesis import strategies as st
 
 from farm.core import policies
-from farm.core.balancer import RANKINGS
 from farm.core.commands import StartJob
+from farm.core.dispatching.balancers import RANKINGS
 from farm.core.events import (
     CancelRequested,
     JobsSubmitted,
     LoadReported,
 )
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Job, Platform
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 
 #: a fixed pool, one that a provisioner sizes, both of them losing builders, and one that stays
 POOLS = (

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.commands import EndJob
+from farm.core.driver import drive
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators.oracle import Oracle
 from farm.core.scheduler import Scheduler
-from farm.driver import drive
+from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.world import SimulatedWorld
 
 # whole numbers below 2**20, so that both sides are computed without rounding

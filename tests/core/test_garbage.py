@@ -14,7 +14,7 @@ from farm.core.events import (
     PriorityChanged,
 )
 from farm.core.model import Builder
-from farm.core.platform_queue import PlainQueue
+from farm.core.queues.plain import PlainQueue
 
 
 @pytest.mark.parametrize("dedup", [False, True])

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 
 from farm.core import policies
 from farm.core.commands import IGNORED, SetAlarm
-from farm.core.fair_share.keys import path_extractor
-from farm.core.restoration import restored
-from farm.core.runtime_estimators import make_estimator
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.restore import restored
 from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.runtime import make_estimator
 from tests.core.player import PHASES, POOLS, Player, histories, keys, made, rules_of_a_farm, trees
 
 

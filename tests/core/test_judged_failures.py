@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from farm.core.failures import FailureRules
-from farm.core.restoration import restored
-from farm.core.runtime_estimators import make_estimator
+from farm.core.jobs.failures import FailureRules
+from farm.core.restore import restored
 from farm.core.snapshot import condition_of, snapshot_of
+from farm.forecasts.runtime import make_estimator
 
 JUDGED = FailureRules(max_resets=3)
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from farm.core.balancer import RANKINGS
+from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Platform
 
 # --- platforms ----------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from farm.core.commands import EndJob, RequeueJob, StartJob
-from farm.core.restoration import restored
-from farm.core.runtime_estimators import make_estimator
+from farm.core.restore import restored
 from farm.core.snapshot import snapshot_of
+from farm.forecasts.runtime import make_estimator
 
 
 def test_the_life_of_a_job(ledger):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Platform
 from farm.core.policies import buildbarn, ljf
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 
 FAIR = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core import policies
-from farm.core.balancer import FreeBuilders, jenkins
+from farm.core.dispatching.balancers import FreeBuilders, jenkins
 from farm.core.model import Builder, Platform
 from farm.core.policies.random_order import splitmix64
 from farm.core.state import BuilderState, PoolCounts

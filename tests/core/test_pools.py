@@ -7,11 +7,11 @@ import pytest
 
 from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
-from farm.core.pool_spec import PoolSpec
 from farm.core.pools.hopeless import PATIENCE
-from farm.core.restoration import restored
-from farm.core.runtime_estimators import make_estimator
+from farm.core.pools.spec import PoolSpec
+from farm.core.restore import restored
 from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.runtime import make_estimator
 
 WEEK = f"{PATIENCE:g}"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from farm.live.server import free_port
+from farm.live.redis.server import free_port
 from tests.docker.engine import BASE, BUNDLE, Engine
 from tests.docker.generations import Compose
 from tests.grafana.conftest import FOLDER, load, panels, plain

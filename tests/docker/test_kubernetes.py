@@ -15,8 +15,8 @@ import pytest
 import yaml
 from lightkube.core.resource_registry import resource_registry
 
-from farm.live.messages import decode_play
 from farm.live.settings import from_environment
+from farm.live.wire.messages import decode_play
 from farm.metrics.catalogue import CATALOGUE
 from farm.scenario import load_scenario
 from provisioner.backends.kubernetes import SETTLE_TIME, deployments_of

@@ -15,13 +15,13 @@ import pytest
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.model import Builder, Job, Outcome, Platform
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.live.connection import connect
-from farm.live.keys import Keys
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import EmbeddedServer, Server, choose_server
 from farm.live.run import LiveOptions, LiveRun, run_live
-from farm.live.server import EmbeddedServer, Server, choose_server
 
 AMD64 = Platform("amd64", True)
 _serial = itertools.count()

@@ -7,8 +7,8 @@ import heapq
 import pytest
 
 from farm.core.model import Builder, Job
-from farm.live import messages as wire
-from farm.live.messages import VERSION, Play, StartAttempt
+from farm.live.wire import messages as wire
+from farm.live.wire.messages import VERSION, Play, StartAttempt
 from workers import builder as module
 from workers.builder import PlayedBuilder, law_of
 

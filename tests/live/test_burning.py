@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from farm.core import events
-from farm.live.roster import Patience
+from farm.live.hosts.registry import Patience
 
 pytestmark = [
     pytest.mark.live,

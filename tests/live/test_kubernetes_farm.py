@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.live.hosts import HostProcess
-from farm.live.keys import Keys
-from farm.live.operator import Operator
-from farm.live.server import Server
+from farm.live.hosts.processes import HostProcess
+from farm.live.operating.operator import Operator
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
 from tests.live.test_scheduler_service import Service, jobs_of
 from tests.provisioner.stub_cluster import StubCluster, account_in

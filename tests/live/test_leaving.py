@@ -11,9 +11,11 @@ import pytest
 
 from farm.core.errors import InputError
 from farm.core.model import Builder, Job
-from farm.live.hosts import HostProcess
-from farm.live.keys import Keys
-from farm.live.messages import (
+from farm.live.hosts.processes import HostProcess
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server
+from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.wire.messages import (
     VERSION,
     Beat,
     BuilderGone,
@@ -24,9 +26,7 @@ from farm.live.messages import (
     StartAttempt,
     decode_envelope,
 )
-from farm.live.server import Server
-from farm.live.settings import LiveSettings, from_environment, host_environment
-from farm.live.task_messages import TaskMessages
+from farm.live.wire.task_messages import TaskMessages
 from tests.live.test_scheduler_service import Service, jobs_of
 from workers.host import BuilderHost
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from farm.core.dispatch_estimator import LAUNCHPAD, estimate_dispatch
-from farm.core.dispatch_estimator.farm_snapshot import view_of
 from farm.core.errors import ServerError
 from farm.core.events import EstimateMade
 from farm.core.model import Job, Platform
-from farm.live.messages import Submit
-from farm.live.operator import Operator
-from farm.live.server import choose_server, free_port
+from farm.forecasts.dispatch import LAUNCHPAD, estimate_dispatch
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.live.operating.operator import Operator
+from farm.live.redis.server import choose_server, free_port
+from farm.live.wire.messages import Submit
 from farm.results.run_directory import load_run
 from farm.results.scoring import score
 

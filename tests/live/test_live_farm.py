@@ -15,10 +15,10 @@ import pytest
 from farm.core import events
 from farm.core.commands import RequeueJob
 from farm.core.model import Builder, Job, Platform
-from farm.live.hosts import HostProcess
-from farm.live.messages import VERSION, Play
-from farm.live.roster import Patience
+from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.registry import Patience
 from farm.live.settings import LiveSettings
+from farm.live.wire.messages import VERSION, Play
 
 pytestmark = pytest.mark.live
 

@@ -14,9 +14,9 @@ from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
-from farm.live.keys import Keys
 from farm.live.mirror import Mirror
-from farm.live.store import Batch, Store
+from farm.live.redis.keys import Keys
+from farm.live.store.store import Batch, Store
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
 

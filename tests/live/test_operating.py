@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from farm.cli.connection import read_place
-from farm.live.operator import Operator
-from farm.live.processes import is_alive
+from farm.live.operating.operator import Operator
+from farm.processes.identity import is_alive
 
 pytestmark = pytest.mark.live
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from farm.core.model import Job, Platform
-from farm.live.connection import connect
-from farm.live.hosts import HostProcesses
-from farm.live.keys import Keys
-from farm.live.messages import Submit
-from farm.live.reporter import Reporter
-from farm.live.server import Server, free_port
+from farm.live.hosts.processes import HostProcesses
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server, free_port
 from farm.live.settings import LiveSettings
-from farm.live.store import Store
+from farm.live.store.store import Store
+from farm.live.wire.messages import Submit
+from farm.live.wire.reporter import Reporter
 
 pytestmark = pytest.mark.live
 

@@ -18,8 +18,8 @@ from farm.assembly import make_scheduler, pool_specs, run_info
 from farm.core.commands import FAIL_FAST, Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.live.run import LiveOptions, run_live
-from farm.results.records import Recorder
-from farm.results.summary import Summary, summarise
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import Summary, summarise
 from farm.scenario import load_scenario
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs

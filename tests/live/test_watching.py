@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.live.processes import is_alive
+from farm.processes.identity import is_alive
 from tests.live.test_operating import Up
 
 pytestmark = pytest.mark.live

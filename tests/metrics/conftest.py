@@ -8,12 +8,12 @@ import pytest
 
 from farm.core.commands import RequestBuilder
 from farm.core.events import BuilderJoined, Event, FarmOpened
-from farm.core.fair_share.keys import path_extractor
-from farm.core.fair_share.queue import FairShareQueue
 from farm.core.model import Builder, Job, Platform
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
 
 AMD64 = Platform("amd64", True)

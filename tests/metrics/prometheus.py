@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import yaml
 
-from farm.live.server import free_port
+from farm.live.redis.server import free_port
 
 START_TIMEOUT = 30.0
 

@@ -12,7 +12,7 @@ from farm.core.events import (
     PoolPlanned,
 )
 from farm.core.model import Builder
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.metrics.series import Bounded, HistogramValue
 
 

@@ -9,8 +9,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
 from farm.metrics.openmetrics import Backfill, replay
 from farm.metrics.series import HistogramValue
 

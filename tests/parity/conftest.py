@@ -12,9 +12,9 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.live.run import LiveOptions, run_live
-from farm.results.audit import Auditor
-from farm.results.event_log import EventLogWriter
-from farm.results.replay import Difference, replay
+from farm.results.audit.auditor import Auditor
+from farm.results.log.replay import Difference, replay
+from farm.results.log.writer import EventLogWriter
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.simulation import simulate, together
 from farm.workload import batches, build_jobs

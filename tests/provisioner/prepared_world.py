@@ -6,8 +6,8 @@ from concurrent.futures import wait
 from types import SimpleNamespace
 from typing import Any
 
-from farm.core.provisioning import PoolSnapshot
-from farm.live.pool_report import HostRecord, PoolReport
+from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.prepared import PreparedBackend
 from provisioner.backends.prepared_api import PreparedApi
 

@@ -11,8 +11,8 @@ import pytest
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
-from farm.live.messages import VERSION, Play, decode_play
 from farm.live.settings import LiveSettings
+from farm.live.wire.messages import VERSION, Play, decode_play
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.core.provisioning import PoolSnapshot
-from farm.live.pool_report import PoolReport
+from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.taskcluster import Taskcluster

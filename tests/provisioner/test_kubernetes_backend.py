@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import InputError
-from farm.live.server import free_port
+from farm.live.redis.server import free_port
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi

@@ -10,9 +10,9 @@ import pytest
 from farm.cli.pools import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
-from farm.core.provisioning import PoolSnapshot
-from farm.live.messages import VERSION, GiveUpBuilder, Plan, Play, Report, Watch
-from farm.live.pool_report import PoolReport
+from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.wire.messages import VERSION, GiveUpBuilder, Plan, Play, Report, Watch
+from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.dry_run import DryRun
 from provisioner.backends.interface import BackendError

@@ -17,12 +17,12 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
-from farm.results.comparison import MetricComparison, PairComparison, compare
-from farm.results.comparison_table import render_comparison
-from farm.results.paired_statistics import inverted_share, paired_interval, welch_interval
-from farm.results.records import Recorder
+from farm.results.comparison.comparison import MetricComparison, PairComparison, compare
+from farm.results.comparison.statistics import inverted_share, paired_interval, welch_interval
+from farm.results.comparison.table import render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
-from farm.results.summary import RunInfo, summarise
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import RunInfo, summarise
 
 
 def leave(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from farm.results.builder_time import BuilderCounts
 from farm.results.jobs_table import COLUMNS
-from farm.results.log_lines import FACTS, ORDERS
-from farm.results.percentiles import Spread
+from farm.results.log.lines import FACTS, ORDERS
 from farm.results.run_directory import Meta
-from farm.results.summary import JobCounts, Summary
+from farm.results.summary.builder_time import BuilderCounts
+from farm.results.summary.percentiles import Spread
+from farm.results.summary.summary import JobCounts, Summary
 
 TEXT = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
@@ -29,7 +29,7 @@ def test_every_kind_of_line_is_documented() -> None:
 
 def test_every_key_of_a_line_is_documented() -> None:
     """No key needs a look into the source."""
-    from farm.results import log_lines
+    from farm.results.log import lines as log_lines
 
     lines = [
         log_lines.SubmittedLine,

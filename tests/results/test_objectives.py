@@ -9,9 +9,9 @@ import pytest
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.results.builder_time import Window
-from farm.results.objectives import Term, measure, parse_objective, student_quantile
-from farm.results.records import RunRecords
+from farm.results.summary.builder_time import Window
+from farm.results.summary.objectives import Term, measure, parse_objective, student_quantile
+from farm.results.summary.records import RunRecords
 
 
 def records(*waits: float, service: float = 10.0) -> RunRecords:

@@ -13,11 +13,11 @@ from farm.core.commands import NO_COMMANDS
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.results.event_log import EventLogWriter
 from farm.results.jobs_table import COLUMNS, job_rows, read_jobs, write_jobs
-from farm.results.records import Recorder
+from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, load_run
-from farm.results.summary import RunInfo, summarise
+from farm.results.summary.records import Recorder
+from farm.results.summary.summary import RunInfo, summarise
 
 PROMISED = (
     "job_id, matrix, invocation, platform, kind, submitted_at_s, dispatched_at_s, started_at_s, "

@@ -7,7 +7,7 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job
-from farm.results.log_reader import Entry
+from farm.results.log.reader import Entry
 from farm.results.scoring import score
 
 

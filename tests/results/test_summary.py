@@ -16,14 +16,14 @@ from rich.console import Console
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
-from farm.results.builder_time import Window, busy_time_by_builder
-from farm.results.event_log import EventLogWriter
-from farm.results.fairness import fairness_index, jain_index
-from farm.results.log_reader import read_log
-from farm.results.percentiles import quantile, spread_of
-from farm.results.records import Recorder, records_of
-from farm.results.summary import RunInfo, Summary, summarise
-from farm.results.summary_table import render_summary
+from farm.results.log.reader import read_log
+from farm.results.log.writer import EventLogWriter
+from farm.results.summary.builder_time import Window, busy_time_by_builder
+from farm.results.summary.fairness import fairness_index, jain_index
+from farm.results.summary.percentiles import quantile, spread_of
+from farm.results.summary.records import Recorder, records_of
+from farm.results.summary.summary import RunInfo, Summary, summarise
+from farm.results.summary.table import render_summary
 
 INFO = RunInfo(name="hand-made", world="simulated", engine="general", seed=1, policy="fifo")
 

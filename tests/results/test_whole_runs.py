@@ -28,15 +28,15 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
-from farm.results.audit import Auditor
-from farm.results.event_log import EventLogWriter
-from farm.results.farm_fold import FarmFold, fold
-from farm.results.log_reader import read_log
-from farm.results.records import Recorder, records_of
-from farm.results.replay import replay
-from farm.results.summary import RunInfo, summarise
+from farm.forecasts.runtime import make_estimator
+from farm.results.audit.auditor import Auditor
+from farm.results.log.fold import FarmFold, fold
+from farm.results.log.reader import read_log
+from farm.results.log.replay import replay
+from farm.results.log.writer import EventLogWriter
+from farm.results.summary.records import Recorder, records_of
+from farm.results.summary.summary import RunInfo, summarise
 
 PLATFORMS = (Platform(), Platform("amd64"), Platform("arm64", True), Platform("amd64", False))
 INFO = RunInfo(name="random", world="simulated", engine="test", seed=0, policy="fifo")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from farm.core.commands import Command, EndJob, StartJob
+from farm.core.driver import drive
 from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.runtime_estimators import make_estimator
 from farm.core.scheduler import Scheduler
-from farm.driver import drive
-from farm.results.audit import Auditor
+from farm.forecasts.runtime import make_estimator
+from farm.results.audit.auditor import Auditor
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 

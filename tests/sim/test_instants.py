@@ -14,9 +14,9 @@ from farm.core.events import (
     JobsSubmitted,
     JobStarted,
 )
-from farm.results.audit import Auditor
-from farm.results.event_log import EventLogWriter
-from farm.results.replay import replay
+from farm.results.audit.auditor import Auditor
+from farm.results.log.replay import replay
+from farm.results.log.writer import EventLogWriter
 from farm.scenario import load_scenario, parse_scenario
 from farm.sim.simulation import simulate
 
@@ -171,8 +171,8 @@ def test_a_part_of_the_scenario_that_changes_leaves_the_rest(tmp_path: Path):
 def test_phases_count_only_the_run(tmp_path: Path):
     """Arrivals go on through the ramp-down, the summary is of the run phase alone."""
     from farm.assembly import run_info
-    from farm.results.records import Recorder
-    from farm.results.summary import summarise
+    from farm.results.summary.records import Recorder
+    from farm.results.summary.summary import summarise
 
     text = """\
 phases: {ramp_up: 100s, run: 200s, ramp_down: 100s}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from farm.results.objectives import parse_objective
+from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
 from farm.sim.planning import Evaluator, PlanOptions, plan, play
 

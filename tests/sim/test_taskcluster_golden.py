@@ -11,9 +11,9 @@ import pytest
 
 from farm.assembly import run_info
 from farm.cli.provisioning import algorithms_of
-from farm.results.records import Recorder, RunRecords
-from farm.results.summary import Summary, summarise
-from farm.results.taskcluster_count import touching
+from farm.results.summary.records import Recorder, RunRecords
+from farm.results.summary.summary import Summary, summarise
+from farm.results.summary.taskcluster import touching
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.simulation import simulate
 

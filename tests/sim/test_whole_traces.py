@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.commands import EndJob
-from farm.results.audit import Auditor
+from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import simulate
 

@@ -14,9 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from farm.core.model import Builder, Job
-from farm.live.messages import VERSION, CancelAttempt, Play, StartAttempt
-from farm.live.server import free_port
+from farm.live.redis.server import free_port
 from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.wire.messages import VERSION, CancelAttempt, Play, StartAttempt
 from workers import host as module
 from workers.host import BuilderHost
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from farm.core.commands import Command
-from farm.core.pool_spec import PoolSpec
 from farm.core.pools.alarms import Alarms
+from farm.core.pools.spec import PoolSpec
 from farm.core.state import BuilderState
 
 

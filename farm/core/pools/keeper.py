@@ -8,7 +8,7 @@ import msgspec
 
 from farm.core.commands import Command, RequestBuilder
 from farm.core.model import Builder
-from farm.core.pool_spec import PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.state import BuilderState, PoolCounts
 
 

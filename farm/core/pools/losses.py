@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from farm.core.commands import Command, LoseBuilder
-from farm.core.pool_spec import PoolSpec
 from farm.core.pools.alarms import Alarms
+from farm.core.pools.spec import PoolSpec
 from farm.core.state import BuilderState
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from farm.results.farm_fold import FarmFold
 from farm.results.jobs_table import JobRow
+from farm.results.log.fold import FarmFold
 from farm.results.run_directory import Run
 
 COLUMNS = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from farm.core.provisioning import PoolSnapshot, ScalingPlan, restore_memory, save_memory
+from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan, restore_memory, save_memory
 
 Plans = Callable[..., list[ScalingPlan]]
 

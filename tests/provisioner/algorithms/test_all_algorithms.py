@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.provisioning import PoolSnapshot
+from farm.core.pools.algorithm import PoolSnapshot
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 
 NEEDED: dict[str, dict[str, Any]] = {

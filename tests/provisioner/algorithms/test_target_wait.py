@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.provisioning import PoolSnapshot
+from farm.core.pools.algorithm import PoolSnapshot
 from provisioner.algorithms.target_wait import TargetWait, builders_needed
 
 BUSY = {"busy": 10, "running_jobs": 10, "next_slot_time": 60.0}

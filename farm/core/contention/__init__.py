@@ -1,0 +1,1 @@
+"""How jobs on one builder slow each other down."""

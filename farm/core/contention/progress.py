@@ -1,0 +1,212 @@
+"""Contention: how jobs on one builder slow each other down, exactly and without a time step.
+
+While ``k`` heavy jobs run on a builder, *every* job on it advances at 1/slowdown[k] (the page-16
+model of the thesis on CI scheduling policies); the memory bus is a second resource with a load and
+a table of its own. All jobs of a builder share one rate, so one clock of work done per builder is
+enough: a job ends when that clock reaches the reading it started at plus its work.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from farm.core.contention.laws import NO_CONTENTION, ContentionLaw, Load, contention_law
+from farm.core.errors import InvariantError
+
+__all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress", "contention_law"]
+
+Token = TypeVar("Token", bound=Hashable)
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """A running job: the reading of the work clock at which it ends, and what it weighs."""
+
+    ends_at_work: float
+    order: tuple[int, int]
+    heavy: bool
+    memory_heavy: bool
+    threads: int
+
+
+class Progress(Generic[Token]):
+    """The jobs running on one builder, and when the next of them will finish.
+
+    Times are farm seconds, work is seconds alone on a builder of speed 1. Each call carries the
+    instant at which it happens; instants must not decrease, and an earlier one counts as the
+    latest seen. A job that is due must be stopped before later things are told (``pop_due`` does
+    that), because it weighs on the others until it is.
+
+    ``start`` and ``stop`` cost O(log slots). The clock is kept as an anchor (an instant and a
+    reading) that moves only when the rate changes and starts from zero on an empty builder, so
+    that rounding does not add up.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_heap",
+        "_last_at",
+        "_law",
+        "_load",
+        "_rates",
+        "_running",
+        "_serial",
+        "_speed",
+    )
+
+    def __init__(self, law: ContentionLaw = NO_CONTENTION, speed: float = 1.0) -> None:
+        self._law = law
+        self._speed = speed
+        self._running: dict[Token, _Running] = {}
+        #: (reading at which it ends, tie-breaker, token); entries of stopped jobs are void
+        self._heap: list[tuple[float, tuple[int, int], Token]] = []
+        self._serial = 0
+        self._last_at = -math.inf
+        self._load = Load()
+        self._rates: dict[Load, float] = {}
+        self._clock = _WorkClock(0.0, self._rate_under(self._load))
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @property
+    def load(self) -> Load:
+        """What runs now."""
+        return self._load
+
+    @property
+    def slowdown(self) -> float:
+        """The factor by which every job here is slowed now."""
+        return self._law.slowdown(self._load)
+
+    @property
+    def rate(self) -> float:
+        """Work done per second by every job here now: speed ÷ slowdown."""
+        return self._clock.rate
+
+    def start(
+        self,
+        at: float,
+        token: Token,
+        work: float,
+        *,
+        heavy: bool = False,
+        memory_heavy: bool = False,
+        threads: int = 1,
+        slot: int = 0,
+    ) -> None:
+        """Begin a job of ``work`` seconds; jobs that end together end in slot, then start order.
+
+        Raises InvariantError if the token runs already or the work is negative or not finite.
+        """
+        if token in self._running:
+            raise InvariantError(f"{token!r} is running on this builder already")
+        if not 0 <= work < math.inf:
+            raise InvariantError(
+                f"{token!r} has {work} seconds of work: must be finite, not negative"
+            )
+        at = self._seen(at)
+        if not self._running:
+            self._clock = _WorkClock(at, self._clock.rate)
+        self._serial += 1
+        threads = self._law.threads_of(threads, heavy=heavy)
+        job = _Running(
+            self._clock.read(at) + work, (slot, self._serial), heavy, memory_heavy, threads
+        )
+        self._running[token] = job
+        heapq.heappush(self._heap, (job.ends_at_work, job.order, token))
+        self._weigh(at, job, 1)
+
+    def stop(self, at: float, token: Token) -> float:
+        """Take a job off (finished, cancelled) and return the seconds of work that it still had.
+
+        Raises InvariantError if the token does not run here.
+        """
+        at = self._seen(at)
+        left = self.remaining(at, token)
+        job = self._running.pop(token)
+        self._drop_void_entries()
+        self._weigh(at, job, -1)
+        return left
+
+    def remaining(self, at: float, token: Token) -> float:
+        """Return the seconds of work that a running job still has; never negative."""
+        job = self._running.get(token)
+        if job is None:
+            raise InvariantError(f"{token!r} is not running on this builder")
+        return max(0.0, job.ends_at_work - self._clock.read(max(at, self._last_at)))
+
+    def next_finish(self) -> tuple[float, Token] | None:
+        """Return who ends next, and when if nothing changes before; None when nobody runs."""
+        if not self._heap:
+            return None
+        ends_at_work, _, token = self._heap[0]
+        return max(self._last_at, self._clock.when(ends_at_work)), token
+
+    def pop_due(self, at: float) -> tuple[float, Token] | None:
+        """Stop the next job that is due by ``at``, at its own instant; None when nobody is due.
+
+        Called until it gives None it yields the finishes in order, however late one asks.
+        """
+        finish = self.next_finish()
+        if finish is None or finish[0] > at:
+            return None
+        self.stop(*finish)
+        return finish
+
+    def _seen(self, at: float) -> float:
+        self._last_at = max(at, self._last_at)
+        return self._last_at
+
+    def _weigh(self, at: float, job: _Running, sign: int) -> None:
+        """Add the job's weight to the load, or take it away, and let the clock follow."""
+        load = self._load
+        self._load = Load(
+            load.jobs + sign,
+            load.heavy + sign * job.heavy,
+            load.memory_heavy + sign * job.memory_heavy,
+            load.threads + sign * job.threads,
+        )
+        rate = self._rate_under(self._load)
+        if rate != self._clock.rate:
+            self._clock = _WorkClock(at, rate, self._clock.read(at))
+
+    def _rate_under(self, load: Load) -> float:
+        rate = self._rates.get(load)
+        if rate is None:
+            rate = self._rates[load] = self._speed / self._law.slowdown(load)
+        return rate
+
+    def _drop_void_entries(self) -> None:
+        """Keep a running job at the heap's top, and the heap no larger than twice what runs."""
+        heap, running = self._heap, self._running
+        while heap and not self._is_running(heap[0]):
+            heapq.heappop(heap)
+        if len(heap) > 2 * len(running) + 8:
+            self._heap = [entry for entry in heap if self._is_running(entry)]
+            heapq.heapify(self._heap)
+
+    def _is_running(self, entry: tuple[float, tuple[int, int], Token]) -> bool:
+        job = self._running.get(entry[2])
+        return job is not None and job.order == entry[1]
+
+
+class _WorkClock:
+    """Work that each job on the builder has done since some instant, at the present rate."""
+
+    __slots__ = ("at", "rate", "work")
+
+    def __init__(self, at: float, rate: float, work: float = 0.0) -> None:
+        self.at = at
+        self.rate = rate
+        self.work = work
+
+    def read(self, at: float) -> float:
+        return self.work + (at - self.at) * self.rate
+
+    def when(self, work: float) -> float:
+        return self.at + (work - self.work) / self.rate

@@ -1,0 +1,251 @@
+"""Dispatching: which job goes to which slot.
+
+Two situations, each O(log n) in the waiting jobs and in the builders:
+
+* jobs arrived: the best waiting job that has a builder with room goes to the builder that the
+  balancer ranks first, until no job or no room is left;
+* a slot became free: it takes the best job of the lanes that its builder serves.
+
+Between two facts no job waits while a builder that may run it has room. Two balancers keep a job
+waiting on purpose, and are dispatchers of their own: ``heavy_light.py`` and ``fastest.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from farm.core.commands import Command, RetireBuilder, StartJob
+from farm.core.dispatching.between_lanes import goes_before
+from farm.core.dispatching.decisions import Decision, DecisionLog
+from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
+from farm.core.model import Job
+from farm.core.rules import SchedulingRules
+from farm.core.state import BuilderState, JobState, JobStatus, Slot
+
+_WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
+
+
+class Dispatcher:
+    """Binds waiting jobs to free slots and keeps the counts of busy ones."""
+
+    def __init__(self, rules: SchedulingRules) -> None:
+        self.rules = rules
+        self.matching = self._make_matching()
+        self.decisions = DecisionLog(rules.explain_last)
+        #: fair-share queues want to hear about slots; plain ones do not
+        self.watched = rules.path is not None
+        #: told of a builder that has nothing to do and no idle timer
+        self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
+
+    def _make_matching(self) -> Matching:
+        return Matching(self.rules.ranking, self.rules.make_queue)
+
+    def lane(self, job: Job, at: float) -> Lane:
+        """Return the lane of a job; a new one learns which slots are free."""
+        before = len(self.matching.lanes)
+        lane = self.matching.lane(job.platform, heavy=job.heavy)
+        if self.watched and len(self.matching.lanes) > before:
+            for slot in lane.open_slots():
+                if lane in slot.builder.lanes:
+                    lane.queue.slot_free(slot, at)
+        return lane
+
+    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
+        """Take in one job: straight to a free builder if nobody waits before it, else queue it."""
+        lane: Lane = state.lane
+        if not lane.waiting and (builder := lane.best_builder()) is not None:
+            slot = lane.queue.place(state, at) if self.watched else None
+            self._dispatch(state, slot or free_slot(builder), lane, at, orders)
+        else:
+            self.wait(state, lane, at)
+
+    def wait(self, state: JobState, lane: Lane, at: float) -> None:
+        """Let a job stand in its lane (a requeued one: at its old place)."""
+        state.status = _WAITING
+        state.slot = None
+        lane.queue.add(state, at)
+        lane.waiting += 1
+
+    def unwait(self, state: JobState, lane: Lane, at: float) -> None:
+        """Take a waiting job out of its lane."""
+        lane.queue.remove(state, at)
+        lane.waiting -= 1
+
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+        """Dispatch, best job first, until these lanes are empty or their builders full."""
+        live = list(lanes)
+        while True:
+            chosen: tuple[JobState, Slot, Lane] | None = None
+            for lane in live:
+                if not lane.waiting or (builder := lane.best_builder()) is None:
+                    continue
+                slot = free_slot(builder)
+                state = lane.queue.choose(slot, at)
+                if state is not None and (chosen is None or self._before(state, chosen[0])):
+                    chosen = (state, slot, lane)
+            if chosen is None:
+                return
+            state, slot, lane = chosen
+            if self.watched:
+                slot = lane.queue.place(state, at) or slot
+            self._dispatch(state, slot, lane, at, orders)
+
+    def _fill_slot(self, slot: Slot, at: float, orders: list[Command]) -> bool:
+        """Give a free slot the best job that its builder may run; say whether there was one."""
+        best: JobState | None = None
+        best_lane: Lane | None = None
+        for lane in slot.builder.lanes:
+            if lane.waiting:
+                state = lane.queue.choose(slot, at)
+                if state is not None and (best is None or self._before(state, best)):
+                    best, best_lane = state, lane
+        if best is None or best_lane is None:
+            return False
+        self._dispatch(best, slot, best_lane, at, orders)
+        return True
+
+    def _before(self, state: JobState, other: JobState) -> bool:
+        """Whether the head of one lane goes before the head of another."""
+        if self.watched:
+            return goes_before(state, other, self.matching.lanes)
+        return bool(state.key < other.key)
+
+    def _dispatch(
+        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+    ) -> None:
+        """Bind the job to the slot: a new attempt begins."""
+        if self.decisions.size:
+            self.decisions.add(Decision.of(state, slot, lane, at))
+        if state.status is _WAITING:
+            lane.waiting -= 1
+            lane.queue.dispatched(state, slot, at)
+        elif self.watched:
+            lane.queue.dispatched(state, slot, at)
+        builder = slot.builder
+        if self.watched:
+            for other in builder.group.lanes:
+                if other is not lane:
+                    other.queue.slot_unavailable(slot, at, gone=False)
+        state.status = _DISPATCHED
+        state.slot = slot
+        state.dispatched_at = at
+        state.started_at = None
+        state.attempts = attempts = state.attempts + 1
+        slot.running = state
+        pool = builder.pool
+        if builder.busy == 0:
+            pool.idle_builders -= 1
+        pool.busy_slots += 1
+        builder.busy = busy = builder.busy + 1
+        builder.active_at = at
+        if busy < len(builder.slots):
+            builder.group.free.offer(builder)
+        else:
+            builder.rank = None
+        orders.append(StartJob(state.job, attempts, builder.builder.id, slot.number))
+
+    def attempt_over(self, slot: Slot, at: float, orders: list[Command]) -> None:
+        """The slot's attempt ended: clean the slot if its builder does, else use it again."""
+        slot.running = None
+        builder = slot.builder
+        if builder.builder.cleans:
+            slot.cleaning = True
+        else:
+            self.slot_ready(slot, builder, at, orders)
+
+    def slot_ready(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
+        """A busy slot is free again."""
+        builder.busy = busy = builder.busy - 1
+        builder.active_at = at
+        pool = builder.pool
+        pool.busy_slots -= 1
+        if builder.accepts:
+            if not busy:
+                pool.idle_builders += 1
+            self.open_slot(slot, builder, at, orders)
+            if not (builder.timed or builder.busy):
+                self.on_idle(builder, orders)
+        else:
+            self.retire_if_empty(builder, orders)
+
+    def open_slot(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
+        """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
+        lanes: list[Lane] = builder.lanes
+        if self.watched:
+            for lane in lanes:
+                lane.queue.slot_free(slot, at)
+        for lane in lanes:
+            if lane.waiting:
+                if self._fill_slot(slot, at, orders):
+                    return
+                break
+        builder.group.free.offer(builder)
+
+    def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
+        """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
+        if builder.accepts:
+            builder.pool.opens(builder)
+            if builder.busy < len(builder.slots):
+                builder.group.free.offer(builder)
+
+    def take_no_more(self, builder: BuilderState, at: float) -> None:
+        """The builder goes on with what it runs, and its slots are not offered any more."""
+        if builder.accepts:
+            self.close(builder, at)
+            builder.pool.closes(builder)
+        builder.accepts = False
+
+    def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
+        """Withdraw a builder's slots from the queues (``gone``: for good)."""
+        group: BuilderGroup = builder.group
+        group.free.withdraw(builder, gone=gone)
+        if self.watched:
+            for lane in group.lanes:
+                for slot in builder.slots:
+                    if gone or (slot.running is None and not slot.cleaning):
+                        lane.queue.slot_unavailable(slot, at, gone=gone)
+
+    # --- what only some balancers care for ----------------------------------------------------
+
+    def look_again(self, at: float, orders: list[Command]) -> None:
+        """Something changed that may let a job go that was kept waiting on purpose."""
+
+    def load_reported(
+        self,
+        builder: BuilderState,
+        overloaded: bool,
+        at: float,  # noqa: ARG002 - for subclasses
+        orders: list[Command],  # noqa: ARG002 - for subclasses
+    ) -> None:
+        """A builder said whether it has room for heavy jobs."""
+        builder.overloaded = overloaded
+
+    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+        """An alarm that this dispatcher set has rung."""
+
+    @staticmethod
+    def retire_if_empty(builder: BuilderState, orders: list[Command]) -> None:
+        """Order a builder that is to go, and has nothing left to do, to go."""
+        if builder.retiring and not builder.busy and not builder.retired:
+            builder.retired = True
+            builder.accepts = False
+            builder.pool.stopping += 1
+            orders.append(RetireBuilder(builder.builder.id))
+
+
+def _no_timer(_: BuilderState, __: list[Command]) -> None:
+    """Leave an idle builder alone."""
+
+
+def free_slot(builder: BuilderState) -> Slot:
+    """Return the lowest free slot of a builder that has room."""
+    if not builder.busy:
+        return builder.slots[0]
+    for slot in builder.slots:
+        if slot.running is None and not slot.cleaning:
+            return slot
+    raise LookupError(builder.builder.id)

@@ -1,0 +1,327 @@
+"""Fastest: a job goes to the builder that is expected to end it first, free now or later.
+
+For builders of different speeds (the thesis, 6.4.2: "if that machine is busy, a decision has to
+be made about waiting for that machine or choosing another, slower machine"). The waiting jobs are
+looked at in their order. Each is expected to end, on a free builder, after its estimated run time
+there; on a busy one, that much after the builder's next slot is expected to be free. If waiting
+ends sooner the job waits, and *reserves* that slot: the next job counts on it only after this one.
+So a slow builder is used as soon as the queue for the fast ones is longer than they are faster.
+
+Nobody waits for ever. A job's patience ends when the time that it hoped to save by waiting has
+passed since it first waited; from then on it takes the first free builder, though the fast ones
+were late or hang. So by its own choice no job waits longer than its run on the slow builder would
+have taken. And at most ``LOOK_AHEAD`` jobs wait by choice at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from farm.core.commands import Command, SetAlarm
+from farm.core.dispatching.balancers import Ranking
+from farm.core.dispatching.dispatcher import Dispatcher, free_slot
+from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
+from farm.core.estimator import Estimator
+from farm.core.model import Builder
+from farm.core.queues.look_ahead import LookAheadQueue
+from farm.core.queues.plain import PlainQueue
+from farm.core.rules import SchedulingRules
+from farm.core.state import BuilderState, JobState, JobStatus, Slot
+
+LOOK_AHEAD = 32
+"""How many jobs may keep waiting by choice; those behind them take what is free."""
+
+End = tuple[float, int]
+"""When a busy slot is expected to be free (farm time, s), and the number of that dispatch."""
+
+
+class SpeedGroup(BuilderGroup):
+    """Builders of one kind and one speed, and when their busy slots are expected to be free."""
+
+    __slots__ = ("ends", "slots")
+
+    def __init__(self, sample: Builder, ranking: Ranking) -> None:
+        super().__init__(sample, ranking)
+        self.ends: list[End] = []
+        #: the slots that these dispatches keep busy
+        self.slots: dict[int, Slot] = {}
+
+
+class _SpeedMatching(Matching):
+    """Groups of one speed each."""
+
+    __slots__ = ()
+
+    def _new_group(self, sample: Builder) -> BuilderGroup:
+        return SpeedGroup(sample, self._ranking)
+
+    def _group_key(self, builder: Builder) -> tuple[object, ...]:
+        return (builder.processors, builder.virtualized, builder.speed)
+
+
+class Outlook:
+    """When slots will be free, less those that jobs further ahead have reserved."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self._groups: dict[SpeedGroup, tuple[Iterator[End], list[End]]] = {}
+
+    def next_free(self, group: SpeedGroup) -> tuple[float, Builder] | None:
+        """Return when the group's next unreserved slot is expected to be free, and its builder."""
+        heap = self._heap(group)
+        if not heap:
+            return None
+        free_at, number = heap[0]
+        return max(free_at, self.at), group.slots[number].builder.builder
+
+    def reserve(self, group: SpeedGroup, until: float) -> None:
+        """Give that slot away until then."""
+        rest, _ = self._groups[group]
+        heap = self._heap(group)
+        heapq.heapreplace(heap, (until, heap[0][1]))
+        self._take_one(rest, heap, group)
+
+    def _heap(self, group: SpeedGroup) -> list[End]:
+        """Return the slots looked at so far, of which the first is the next to be free."""
+        found = self._groups.get(group)
+        if found is None:
+            found = self._groups[group] = (iter(group.ends), [])
+            self._take_one(*found, group)
+        return found[1]
+
+    @staticmethod
+    def _take_one(rest: Iterator[End], heap: list[End], group: SpeedGroup) -> None:
+        for end in rest:
+            if group.slots[end[1]].builder.accepts:
+                heapq.heappush(heap, end)
+                return
+
+
+class FastestDispatcher(Dispatcher):
+    """Looks at the waiting jobs in order and binds each to the builder that will end it first."""
+
+    def __init__(self, rules: SchedulingRules, estimator: Estimator) -> None:
+        super().__init__(rules)
+        self._estimate = estimator.estimate
+        self._ends: dict[Slot, End] = {}
+        self._dispatches = 0
+        #: until when a job waits by choice, by serial
+        self._patience: dict[int, float] = {}
+        #: alarms that are set and have not rung
+        self._alarms: list[float] = []
+
+    def _make_matching(self) -> Matching:
+        make_queue = self.rules.make_queue
+        if make_queue is PlainQueue:
+            make_queue = LookAheadQueue
+        return _SpeedMatching(self.rules.ranking, make_queue)
+
+    # --- who is expected to end when --------------------------------------------------------
+
+    def _dispatch(
+        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+    ) -> None:
+        super()._dispatch(state, slot, lane, at, orders)
+        self._patience.pop(state.serial, None)
+        self._expect(slot, at)
+
+    def _expect(self, slot: Slot, at: float) -> None:
+        if slot.running is None:
+            return
+        builder = slot.builder
+        group: SpeedGroup = builder.group
+        self._dispatches += 1
+        expected = at + self._estimate(slot.running.job, builder.builder)
+        self._ends[slot] = end = (expected, self._dispatches)
+        group.slots[self._dispatches] = slot
+        insort(group.ends, end)
+
+    def _forget(self, slot: Slot) -> None:
+        end = self._ends.pop(slot, None)
+        if end is not None:
+            group: SpeedGroup = slot.builder.group
+            del group.ends[bisect_left(group.ends, end)]
+            del group.slots[end[1]]
+
+    def slot_ready(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
+        """A busy slot is free again (until now it counted as free at any moment)."""
+        self._forget(slot)
+        super().slot_ready(slot, builder, at, orders)
+
+    def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
+        """The builder takes no more jobs: nobody counts on it any more."""
+        super().close(builder, at, gone=gone)
+        if gone:
+            for slot in builder.slots:
+                self._forget(slot)
+
+    def reoffer(self, builder: BuilderState, at: float) -> None:
+        """Offer a builder whose state was restored."""
+        super().reoffer(builder, at)
+        for slot in builder.slots:
+            if slot.running is not None:
+                self._expect(slot, slot.running.dispatched_at or at)
+
+    # --- where the plain dispatcher decides -------------------------------------------------
+
+    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
+        """Take in one job."""
+        self.wait(state, state.lane, at)
+        self._decide([state.lane], at, orders)
+
+    def unwait(self, state: JobState, lane: Lane, at: float) -> None:
+        """Take a waiting job out of its lane."""
+        self._patience.pop(state.serial, None)
+        super().unwait(state, lane, at)
+
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+        """Dispatch what had better go now."""
+        self._decide(lanes, at, orders)
+
+    def open_slot(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
+        """Offer a free slot."""
+        if self.watched:
+            for lane in builder.lanes:
+                lane.queue.slot_free(slot, at)
+        builder.group.free.offer(builder)
+        self._decide(builder.lanes, at, orders)
+
+    def look_again(self, at: float, orders: list[Command]) -> None:
+        """A builder is gone, or a job has another place in the queue."""
+        self._decide(self.matching.lanes, at, orders)
+
+    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+        """Somebody's patience may be at its end."""
+        while self._alarms and self._alarms[0] <= at:
+            heapq.heappop(self._alarms)
+        self._decide(self.matching.lanes, at, orders)
+        later = [until for until in self._patience.values() if until > at]
+        if later:
+            self._set_alarm(min(later), at, orders)
+
+    # --- deciding ---------------------------------------------------------------------------
+
+    def _decide(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+        """Look at the waiting jobs of all lanes that share builders with these, in order."""
+        near = {id(other): other for lane in lanes for g in lane.groups for other in g.lanes}
+        count = 1
+        while True:
+            live = [lane for lane in near.values() if lane.waiting]
+            open_lanes = [lane for lane in live if lane.best_builder() is not None]
+            if not open_lanes:
+                return
+            states = self._first(live if count <= LOOK_AHEAD else open_lanes, count)
+            self._look_at(states, at, orders)
+            if len(states) < count:
+                return
+            count = LOOK_AHEAD + 1 if count == 1 else 4 * LOOK_AHEAD
+
+    def _first(self, lanes: list[Lane], count: int) -> list[JobState]:
+        """Return the first jobs of these lanes together, in their order."""
+        heads = [_first_of(lane, count) for lane in lanes]
+        if len(heads) == 1:
+            return heads[0]
+        found: list[JobState] = []
+        while len(found) < count:
+            best: list[JobState] | None = None
+            for states in heads:
+                if states and (best is None or self._before(states[0], best[0])):
+                    best = states
+            if best is None:
+                break
+            found.append(best.pop(0))
+        return found
+
+    def _look_at(self, states: list[JobState], at: float, orders: list[Command]) -> None:
+        outlook = Outlook(at)
+        sides: dict[int, _Sides] = {}
+        waiting = 0
+        for state in states:
+            lane: Lane = state.lane
+            free, full = sides.get(id(lane)) or sides.setdefault(id(lane), _sides(lane))
+            best = self._first_to_end(state, free)
+            if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook, orders):
+                waiting += 1
+            elif best is not None:
+                self._dispatch(state, free_slot(best[1]), lane, at, orders)
+                sides.clear()
+
+    def _first_to_end(
+        self, state: JobState, free: list[BuilderState]
+    ) -> tuple[float, BuilderState] | None:
+        """Return how long the job takes on the best free builder, and that builder."""
+        best: tuple[float, BuilderState] | None = None
+        for builder in free:
+            run_time = self._estimate(state.job, builder.builder)
+            if (
+                best is None
+                or run_time < best[0]
+                or (run_time == best[0] and by_rank(builder) < by_rank(best[1]))
+            ):
+                best = (run_time, builder)
+        return best
+
+    def _waits(
+        self,
+        state: JobState,
+        now: tuple[float, BuilderState] | None,
+        full: list[SpeedGroup],
+        outlook: Outlook,
+        orders: list[Command],
+    ) -> bool:
+        """Whether the job waits, by choice or because nothing is free; it reserves a slot then."""
+        at = outlook.at
+        ends_at = at + now[0] if now is not None else float("inf")
+        run_time, chosen = 0.0, None
+        for group in full:
+            if (free := outlook.next_free(group)) is not None:
+                takes = self._estimate(state.job, free[1])
+                if free[0] + takes < ends_at:
+                    ends_at, run_time, chosen = free[0] + takes, takes, group
+        if now is not None:
+            if chosen is None:
+                return False
+            patience = self._patience.setdefault(state.serial, at + now[0] - run_time)
+            if at >= patience:
+                return False
+            self._set_alarm(patience, at, orders)
+        if chosen is not None:
+            outlook.reserve(chosen, ends_at)
+        return True
+
+    def _set_alarm(self, rings_at: float, at: float, orders: list[Command]) -> None:
+        """Have somebody look again then, unless somebody will do so before."""
+        if rings_at > at and not (self._alarms and self._alarms[0] <= rings_at):
+            heapq.heappush(self._alarms, rings_at)
+            orders.append(SetAlarm(rings_at))
+
+
+_Sides = tuple[list[BuilderState], list[SpeedGroup]]
+
+
+def _sides(lane: Lane) -> _Sides:
+    """Return the best free builder of each group of a lane, and the groups without one."""
+    free: list[BuilderState] = []
+    full: list[SpeedGroup] = []
+    for group in lane.groups:
+        if (builder := group.free.best()) is not None:
+            free.append(builder)
+        elif isinstance(group, SpeedGroup):
+            full.append(group)
+    return free, full
+
+
+def _first_of(lane: Lane, count: int) -> list[JobState]:
+    """Return the first waiting jobs of a lane, in dispatch order."""
+    queue = lane.queue
+    if isinstance(queue, PlainQueue):
+        return queue.first(count)
+    states = islice(queue.in_order(), count)
+    return [state for state in states if state.status is JobStatus.WAITING]

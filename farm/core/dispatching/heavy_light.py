@@ -1,0 +1,295 @@
+"""Heavy-light: near overload a builder gets light jobs only, until it has room again.
+
+The dynamic load index of the thesis (7.1): heavy and light jobs wait in lanes of their own, and a
+builder that is near overload serves the light ones only. Heavy jobs go to the builder with the
+lowest load, light jobs where the ranking says. How load is known is the rule's ``measure``.
+
+Three things keep heavy jobs from waiting for ever: a builder that runs nothing always has room;
+between two thresholds a builder does not change its mind; and after ``hold_at_most`` without a
+dispatch from a lane of heavy jobs, one of them competes for the next free slot wherever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from farm.core.commands import Command, SetAlarm
+from farm.core.contention.laws import ContentionLaw, Load
+from farm.core.dispatching.balancers import Ranking
+from farm.core.dispatching.dispatcher import Dispatcher
+from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
+from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.queues.plain import PlatformQueue
+from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.state import BuilderState, JobState, JobStatus, Slot
+
+
+def heavy_share(builder: BuilderState) -> float:
+    """Return heavy jobs ÷ slots."""
+    return load_of(builder).heavy / len(builder.slots)
+
+
+def slowdown_by(laws: Mapping[str, ContentionLaw]) -> Callable[[BuilderState], float]:
+    """Return a measure of load: the contention factor, by the law of the builder's pool."""
+
+    def slowdown(builder: BuilderState) -> float:
+        law = laws.get(builder.builder.pool)
+        return 1.0 if law is None else law.slowdown(load_of(builder, law))
+
+    return slowdown
+
+
+def load_of(builder: BuilderState, law: ContentionLaw | None = None) -> Load:
+    """Count what runs on a builder: O(slots)."""
+    jobs = [slot.running.job for slot in builder.slots if slot.running is not None]
+    return Load(
+        len(jobs),
+        sum(job.heavy for job in jobs),
+        sum(job.memory_heavy for job in jobs),
+        0 if law is None else sum(law.threads_of(j.threads, heavy=j.heavy) for j in jobs),
+    )
+
+
+def _is_on_its_way(slot: Slot) -> bool:
+    """Whether a heavy job was sent to the slot and its builder has not confirmed it yet."""
+    state = slot.running
+    return state is not None and state.job.heavy and state.status is JobStatus.DISPATCHED
+
+
+class HeavyLane(Lane):
+    """The heavy jobs of one platform."""
+
+    __slots__ = ("since",)
+
+    def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
+        super().__init__(platform, queue)
+        self.heavy = True
+        #: when a job last left for a builder, or the first one came
+        self.since = 0.0
+
+    def best_builder(self) -> BuilderState | None:
+        """Return the builder with the lowest load that has room for a heavy job."""
+        heaps = [group.calm for group in self.groups if isinstance(group, WeighedGroup)]
+        found = [(heap.key(best), best) for heap in heaps if (best := heap.first()) is not None]
+        return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    def free_builders(self, count: int) -> list[BuilderState]:
+        """Return builders that have room for a heavy job, the best ``count`` of each group."""
+        heaps = [group.calm for group in self.groups if isinstance(group, WeighedGroup)]
+        return [builder for heap in heaps for builder in heap.ordered()[:count]]
+
+
+class WeighedGroup(BuilderGroup):
+    """Builders of one kind, and those of them that may take a heavy job now."""
+
+    __slots__ = ("calm", "light_lanes")
+
+    def __init__(self, sample: Builder, ranking: Ranking) -> None:
+        super().__init__(sample, ranking)
+        self.light_lanes: list[Lane] = []
+        #: builders with a free slot that are not overloaded, by load, rank and index
+        self.calm: UpdatableHeap[BuilderState] = UpdatableHeap()
+
+    @property
+    def heavy_lanes(self) -> list[HeavyLane]:
+        """The lanes of heavy jobs that these builders serve."""
+        return [lane for lane in self.lanes if isinstance(lane, HeavyLane)]
+
+
+class _WeighedMatching(Matching):
+    """Two lanes for each platform."""
+
+    __slots__ = ()
+
+    def __init__(self, ranking: Ranking, make_queue: Callable[[], PlatformQueue]) -> None:
+        super().__init__(ranking, make_queue)
+        self.by_weight = ({}, {})
+
+    def _new_lane(self, platform: Platform, *, heavy: bool) -> Lane:
+        return (HeavyLane if heavy else Lane)(platform, self._make_queue())
+
+    def _new_group(self, sample: Builder) -> BuilderGroup:
+        return WeighedGroup(sample, self._ranking)
+
+    def _connect(self, lane: Lane, group: BuilderGroup) -> None:
+        super()._connect(lane, group)
+        if isinstance(group, WeighedGroup) and not lane.heavy and group in lane.groups:
+            group.light_lanes.append(lane)
+
+
+class HeavyLightDispatcher(Dispatcher):
+    """Weighs a builder whenever what runs there changes, and lets it serve lanes accordingly."""
+
+    def __init__(self, rules: SchedulingRules, rule: HeavyLight) -> None:
+        super().__init__(rules)
+        self._limits: LoadLimits = rule.limits
+        #: None: builders report
+        self._measure = rule.measure
+        self._hold_at_most = rule.hold_at_most
+        self._rings_at: float | None = None
+
+    def _make_matching(self) -> Matching:
+        return _WeighedMatching(self.rules.ranking, self.rules.make_queue)
+
+    # --- load -------------------------------------------------------------------------------
+
+    def _weigh(self, builder: BuilderState, at: float) -> None:
+        """Look at a builder's load anew, and let heavy jobs in or keep them out."""
+        was = builder.overloaded
+        builder.overloaded = self._is_overloaded(builder)
+        if builder.overloaded != was:
+            self._switch(builder, at)
+        self._place(builder)
+
+    def _is_overloaded(self, builder: BuilderState) -> bool:
+        if all(slot.running is None for slot in builder.slots):
+            return False
+        if self._measure is None:
+            return builder.overloaded
+        return self._limits.overloaded(self._measure(builder), was=builder.overloaded)
+
+    def _switch(self, builder: BuilderState, at: float) -> None:
+        """Let the builder serve light lanes only, or all; trees hear of its free slots."""
+        group: WeighedGroup = builder.group
+        builder.lanes = group.light_lanes if builder.overloaded else group.lanes
+        if not self.watched or not builder.accepts:
+            return
+        for slot in builder.slots:
+            if slot.running is None and not slot.cleaning:
+                for lane in group.heavy_lanes:
+                    if builder.overloaded:
+                        lane.queue.slot_unavailable(slot, at, gone=False)
+                    else:
+                        lane.queue.slot_free(slot, at)
+
+    def _place(self, builder: BuilderState) -> None:
+        group: WeighedGroup = builder.group
+        if builder.rank is None or builder.overloaded:
+            group.calm.discard(builder)
+        else:
+            load = heavy_share(builder) if self._measure is None else self._measure(builder)
+            group.calm.put(builder, (load, builder.rank, builder.builder.index))
+
+    # --- what the plain dispatcher does, and a look at the load after it --------------------
+
+    def wait(self, state: JobState, lane: Lane, at: float) -> None:
+        """Let a job stand in its lane."""
+        if isinstance(lane, HeavyLane) and not lane.waiting:
+            lane.since = at
+        super().wait(state, lane, at)
+
+    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
+        """Take in one job."""
+        super().arrive(state, at, orders)
+        self._remember(state.lane, at, orders)
+
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+        """Dispatch, best job first, until these lanes are empty or closed to them."""
+        lanes = list(lanes)
+        super().fill_lanes(lanes, at, orders)
+        for lane in lanes:
+            self._remember(lane, at, orders)
+
+    def _dispatch(
+        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+    ) -> None:
+        super()._dispatch(state, slot, lane, at, orders)
+        builder = slot.builder
+        if isinstance(lane, HeavyLane):
+            lane.since = at
+            if self._measure is None and not builder.overloaded:
+                builder.overloaded = True  # until the builder says how it feels with this job
+                self._switch(builder, at)
+        self._weigh(builder, at)
+
+    def attempt_over(self, slot: Slot, at: float, orders: list[Command]) -> None:
+        """The slot's attempt ended: its builder may have room for heavy jobs again."""
+        builder = slot.builder
+        slot.running = None
+        slot.cleaning = builder.builder.cleans
+        self._weigh(builder, at)
+        super().attempt_over(slot, at, orders)
+        self._fill_heavy(builder.group, at, orders)
+
+    def open_slot(
+        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+    ) -> None:
+        """Offer a free slot."""
+        if builder.overloaded and any(self._overdue(lane, at) for lane in self._heavy(builder)):
+            self._relent(builder, at)
+        super().open_slot(slot, builder, at, orders)
+        self._weigh(builder, at)
+
+    def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
+        """The builder takes no more jobs."""
+        super().close(builder, at, gone=gone)
+        builder.group.calm.discard(builder)
+
+    def reoffer(self, builder: BuilderState, at: float) -> None:
+        """Offer a builder whose state was restored."""
+        super().reoffer(builder, at)
+        for lane in self._heavy(builder):
+            lane.since = max(lane.since, at)
+        if builder.overloaded:
+            builder.lanes = builder.group.light_lanes
+        self._place(builder)
+
+    # --- letting heavy jobs in --------------------------------------------------------------
+
+    def load_reported(
+        self, builder: BuilderState, overloaded: bool, at: float, orders: list[Command]
+    ) -> None:
+        """A builder said whether it has room for heavy jobs: heard if reports are the measure."""
+        if self._measure is not None or overloaded == builder.overloaded:
+            return
+        if not overloaded and any(_is_on_its_way(slot) for slot in builder.slots):
+            return  # it did not know yet what we sent it
+        builder.overloaded = overloaded
+        self._switch(builder, at)
+        self._weigh(builder, at)
+        self._fill_heavy(builder.group, at, orders)
+
+    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+        """Heavy jobs may have been held long enough."""
+        self._rings_at = None
+        for lane in self.matching.lanes:
+            if isinstance(lane, HeavyLane) and self._overdue(lane, at):
+                self._let_in(lane, at, orders)
+            self._remember(lane, at, orders)
+
+    def _let_in(self, lane: HeavyLane, at: float, orders: list[Command]) -> None:
+        """Send one heavy job to an overloaded builder, if one has a free slot."""
+        builder = Lane.best_builder(lane)
+        if builder is not None and lane.best_builder() is None:
+            self._relent(builder, at)
+            super().fill_lanes([lane], at, orders)
+            self._weigh(builder, at)
+
+    def _fill_heavy(self, group: WeighedGroup, at: float, orders: list[Command]) -> None:
+        lanes = [lane for lane in group.heavy_lanes if lane.waiting]
+        if lanes:
+            self.fill_lanes(lanes, at, orders)
+
+    def _relent(self, builder: BuilderState, at: float) -> None:
+        """Treat an overloaded builder as if it had room, until it is weighed again."""
+        builder.overloaded = False
+        self._switch(builder, at)
+        self._place(builder)
+
+    @staticmethod
+    def _heavy(builder: BuilderState) -> list[HeavyLane]:
+        group: WeighedGroup = builder.group
+        return group.heavy_lanes
+
+    def _overdue(self, lane: HeavyLane, at: float) -> bool:
+        return lane.waiting > 0 and at >= lane.since + self._hold_at_most
+
+    def _remember(self, lane: Lane, at: float, orders: list[Command]) -> None:
+        """Have an alarm set for when the jobs of this lane will have been held long enough."""
+        if isinstance(lane, HeavyLane) and lane.waiting and self._rings_at is None:
+            rings_at = lane.since + self._hold_at_most
+            if at < rings_at < float("inf"):
+                self._rings_at = rings_at
+                orders.append(SetAlarm(rings_at))

@@ -1,0 +1,1 @@
+"""Live jobs: taken in, cancelled, put back, ended."""

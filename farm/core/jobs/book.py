@@ -1,0 +1,159 @@
+"""The book of live jobs: who is in flight, for which matrix, and whose execution serves whom.
+
+A job enters with its sort key and leaves with exactly one ``EndJob`` that tells its whole story.
+"""
+
+from __future__ import annotations
+
+from farm.core.commands import Command, EndJob
+from farm.core.dispatching.dispatcher import Dispatcher
+from farm.core.dispatching.matching import Lane
+from farm.core.estimator import Estimator
+from farm.core.model import Job, Outcome
+from farm.core.rules import SchedulingRules
+from farm.core.state import JobState, JobStatus
+
+
+class JobBook:
+    """The live jobs; an ended one is forgotten."""
+
+    def __init__(
+        self, rules: SchedulingRules, estimator: Estimator, dispatcher: Dispatcher
+    ) -> None:
+        self.rules = rules
+        self.estimator = estimator
+        self.dispatcher = dispatcher
+        self.lanes = dispatcher.matching.by_weight
+        self.by_id: dict[str, JobState] = {}
+        #: jobs ever taken in
+        self.serial = 0
+        self._matrices: dict[str, dict[str, JobState]] = {}
+        #: the job that executes each action in flight, on its platform (dedup)
+        self._leaders: dict[tuple[str, Lane], JobState] = {}
+
+    def of_matrix(self, matrix: str) -> list[JobState]:
+        """Return the live jobs of a matrix, in the order of their submission."""
+        return list(self._matrices.get(matrix, {}).values())
+
+    def take_in(self, job: Job, at: float) -> JobState | None:
+        """Make a submitted job known; None if it is known already (handed in twice)."""
+        if job.id in self.by_id:
+            return None
+        rules = self.rules
+        self.serial = serial = self.serial + 1
+        estimate = self.estimator.estimate(job)
+        lane = self.lanes[job.heavy].get(job.platform) or self.dispatcher.lane(job, at)
+        leader = self._leader_for(job, lane) if rules.dedup else None
+        if leader is None:
+            own_key = rules.policy(job, estimate, at, serial)
+        else:  # what will run is the leader's, and so is its age; how urgent it is, the job's own
+            own_key = rules.policy(job, leader.estimated_time, leader.submitted_at, serial)
+        state = JobState(job, serial, (-job.level, own_key, serial), at, estimate, lane)
+        if rules.path is not None:
+            state.path = rules.path(job)
+        if leader is not None:
+            self._share(state, leader, at)
+        if job.matrix is None and job.action is None:
+            self.by_id[job.id] = state
+        else:
+            self.enter(state)
+        return state
+
+    def enter(self, state: JobState) -> None:
+        """Write a job into the book."""
+        job = state.job
+        self.by_id[job.id] = state
+        if job.matrix is not None and not state.abandoned:
+            self._matrices.setdefault(job.matrix, {})[job.id] = state
+        if self.rules.dedup and job.action is not None and state.leader is None:
+            self._leaders[job.action, state.lane] = state
+
+    def _leader_for(self, job: Job, lane: Lane) -> JobState | None:
+        """Return the job whose execution will serve this one; None: its action is not in flight."""
+        leader = self._leaders.get((job.action, lane)) if job.action is not None else None
+        return None if leader is None or leader.status is JobStatus.CANCELLING else leader
+
+    def _share(self, state: JobState, leader: JobState, at: float) -> None:
+        """Let a job whose action is in flight be served by that execution."""
+        state.leader = leader
+        leader.followers = (*leader.followers, state)
+        leader.lane.queue.joined(state, at)
+
+    def end_all(
+        self, state: JobState, at: float, outcome: Outcome, reason: str, orders: list[Command]
+    ) -> None:
+        """End a job and those that its execution served."""
+        if state.abandoned:
+            self.forget(state)
+        else:
+            orders.append(self.end(state, at, outcome, reason))
+        if state.followers:
+            orders.extend(self.end(f, at, outcome, reason, state) for f in state.followers)
+            state.followers = ()  # they know each other: no work for the cycle collector
+
+    def end(
+        self,
+        state: JobState,
+        at: float,
+        outcome: Outcome,
+        reason: str,
+        served_by: JobState | None = None,
+    ) -> EndJob:
+        """Tell the whole story of a job, once, and forget it."""
+        job = state.job
+        if job.matrix is None and job.action is None:
+            del self.by_id[job.id]
+        else:
+            self.forget(state)
+        source = served_by or state
+        slot = source.slot
+        return EndJob(
+            job,
+            outcome,
+            source.attempts,
+            state.submitted_at,
+            at,
+            source.dispatched_at,
+            source.started_at,
+            None if slot is None else slot.builder.builder.id,
+            None if slot is None else slot.number,
+            reason,
+            state.estimated_time,
+            None if served_by is None else served_by.job.id,
+        )
+
+    def forget(self, state: JobState) -> None:
+        """Take a job out of the book; whoever it was for has been told."""
+        job = state.job
+        self.by_id.pop(job.id, None)
+        if job.matrix is not None and (members := self._matrices.get(job.matrix)) is not None:
+            members.pop(job.id, None)
+            if not members:
+                del self._matrices[job.matrix]
+        if job.action is not None and self._leaders.get((job.action, state.lane)) is state:
+            del self._leaders[job.action, state.lane]
+
+    def leave(self, follower: JobState, leader: JobState, at: float) -> None:
+        """A follower no longer wants the execution that serves it."""
+        leader.lane.queue.left(follower, at)
+        leader.followers = tuple(f for f in leader.followers if f is not follower)
+
+    def hand_over(self, leader: JobState, at: float, reason: str, orders: list[Command]) -> None:
+        """Cancel a job whose execution serves others too: they keep the execution."""
+        if leader.slot is not None:
+            orders.append(self.end(leader, at, "cancelled", reason))
+            leader.lane.queue.left(leader, at)
+            leader.abandoned = True
+            self.enter(leader)  # its attempt still reports under this name, and others may join
+            return
+        lane = leader.lane
+        self.dispatcher.unwait(leader, lane, at)
+        heir, *rest = leader.followers
+        leader.followers = ()
+        orders.append(self.end(leader, at, "cancelled", reason))
+        heir.leader, heir.followers = None, tuple(rest)
+        for follower in rest:
+            follower.leader = heir
+        if heir.job.action is not None:
+            self._leaders[heir.job.action, lane] = heir
+        self.dispatcher.wait(heir, lane, at)

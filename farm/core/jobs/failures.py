@@ -1,0 +1,57 @@
+"""What becomes of a failed attempt: its job fails, or Launchpad's judgement finds the culprit.
+
+Under the judgement an attempt that failed (its job did, or its builder did not know it) raises
+the count of its job and of its builder. While they are equal the job is tried again; who is
+ahead is to blame: the job fails, or the builder is cleaned, and at its fifth failure taken out of
+service. A success sets the builder's count to nothing. A job that was being cancelled ends
+cancelled, whatever the judgement; its builder is judged all the same. Failed attempts leave
+nothing to go on with, so they are judged as Launchpad judges failures at dispatch.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.jobs.failure_judgement import judge_failure
+from farm.core.state import BuilderState, JobState, JobStatus
+
+
+class FailureRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How failed attempts are judged."""
+
+    #: a job is reset so often while nobody can tell who is to blame; then it fails. Launchpad has
+    #: no such bound: with one builder a broken job would be tried for ever.
+    max_resets: int = 3
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows from a failed attempt."""
+
+    #: the job waits again, at its old place; else it fails
+    job_is_reset: bool
+    #: the builder is taken out of service
+    builder_fails: bool
+    reason: str
+
+
+def judge(state: JobState, builder: BuilderState, rules: FailureRules, reason: str) -> Verdict:
+    """Raise both counts and say what follows."""
+    state.failures += 1
+    builder.failures += 1
+    judgement = judge_failure(
+        builder.failures,
+        state.failures,
+        retry=False,
+        cancelling=state.status is JobStatus.CANCELLING,
+        resets=state.resets,
+        max_resets=rules.max_resets,
+    )
+    counts = f"failures: job {state.failures}, builder {builder.failures}"
+    builder.failures = judgement.builder_failures_after
+    job_is_reset = judgement.job_action == "reset"
+    state.resets += job_is_reset
+    return Verdict(
+        job_is_reset=job_is_reset,
+        builder_fails=judgement.builder_action == "fail",
+        reason=f"{reason or 'the attempt failed'} ({counts})",
+    )

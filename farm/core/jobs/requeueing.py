@@ -1,0 +1,89 @@
+"""Attempts that came to nothing: the job goes back to its place or ends, and the slot goes on."""
+
+from __future__ import annotations
+
+from farm.core.commands import Command, RequeueJob
+from farm.core.dispatching.dispatcher import Dispatcher
+from farm.core.dispatching.matching import Lane
+from farm.core.jobs.book import JobBook
+from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.failures import FailureRules, judge
+from farm.core.state import JobState, JobStatus, Slot
+
+
+class Requeuer:
+    """Works on the book of live jobs and on the queues."""
+
+    def __init__(self, book: JobBook, dispatcher: Dispatcher, canceller: Canceller) -> None:
+        self.book = book
+        self.dispatcher = dispatcher
+        self.canceller = canceller
+        self.rules = book.rules
+
+    def void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
+        """An attempt came to nothing though its builder is there: the slot goes on."""
+        state = slot.running
+        if self.rules.failures and state:
+            self.judge(state, slot, self.rules.failures, at, reason, orders)
+            return
+        lane = self.give_back(slot, at, reason, orders)
+        self.canceller.fail_fast(at, orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        if lane is not None:
+            self.dispatcher.fill_lanes([lane], at, orders)
+
+    def judge(
+        self,
+        state: JobState,
+        slot: Slot,
+        rules: FailureRules,
+        at: float,
+        reason: str,
+        orders: list[Command],
+    ) -> None:
+        """Find out who is to blame for a failed attempt; the other one goes on."""
+        verdict = judge(state, slot.builder, rules, reason)
+        if verdict.builder_fails:
+            self.dispatcher.take_no_more(slot.builder, at)
+            slot.builder.failed = True
+        lane = self.give_back(slot, at, verdict.reason, orders, verdict.job_is_reset)
+        self.canceller.fail_fast(at, orders)
+        if lane is not None:
+            # before its old slot is free again: another builder is the better test
+            self.dispatcher.fill_lanes([lane], at, orders)
+        self.dispatcher.attempt_over(slot, at, orders)
+        if verdict.builder_fails:
+            self.dispatcher.look_again(at, orders)
+
+    def give_back(
+        self,
+        slot: Slot,
+        at: float,
+        reason: str,
+        orders: list[Command],
+        again: bool | None = None,
+    ) -> Lane | None:
+        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
+
+        ``again``: whether it is tried again; None: as long as the rules' retries last.
+        """
+        state = slot.running
+        if state is None:
+            return None
+        lane: Lane = state.lane
+        if self.dispatcher.watched:
+            lane.queue.ended(state, slot, at, completed=False)
+        if state.status is JobStatus.CANCELLING:
+            self.book.end_all(state, at, "cancelled", state.reason, orders)
+            return None
+        if again is None:
+            state.losses += 1
+            again = state.losses <= self.rules.retries
+            if not again:
+                reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
+        if not again:
+            self.book.end_all(state, at, "failed", reason, orders)
+            return None
+        orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
+        self.dispatcher.wait(state, lane, at)
+        return lane

@@ -1,0 +1,83 @@
+"""What a provisioning algorithm is told of a pool, taken from the scheduler."""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.dispatching.matching import Lane
+from farm.core.model import Builder
+from farm.core.pools.algorithm import PoolSnapshot
+from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
+
+
+class PoolObserver:
+    """Takes a pool's snapshots again and again.
+
+    Counts cost O(lanes). The estimates of work and time (``waiting_work``, ``next_slot_time``,
+    ``oldest_wait_time``) look at every waiting and running job, so they are only taken when
+    ``closely`` is asked for.
+    """
+
+    def __init__(self, scheduler: Scheduler, spec: PoolSpec, *, closely: bool = False) -> None:
+        self._scheduler = scheduler
+        self._spec = spec
+        self._closely = closely
+        self._sample: Builder = spec.builder(1, 0)
+
+    def look(self, at: float) -> PoolSnapshot:
+        """Return the pool as it is at this instant (farm time, s)."""
+        scheduler, spec = self._scheduler, self._spec
+        pool = scheduler.pool(spec.name)
+        lanes = [
+            lane
+            for lane in scheduler.dispatcher.matching.lanes
+            if self._sample.can_run(lane.platform)
+        ]
+        broken = pool.builders - pool.accepting
+        draining = 0
+        draining_jobs = 0
+        if broken:  # rare: look which of them drain (or failed: they take nothing more either)
+            for state in scheduler.builders.values():
+                leaving = (state.draining or state.failed) and not state.retired
+                if state.builder.pool == spec.name and leaving:
+                    draining += 1
+                    draining_jobs += state.busy
+        never_taking = broken - draining - pool.stopping
+        snapshot = PoolSnapshot(
+            pool=spec.name,
+            at=at,
+            slots=spec.slots,
+            idle=pool.idle_builders + never_taking,
+            busy=pool.accepting - pool.idle_builders,
+            booting=len(pool.requested),
+            draining=draining,
+            stopping=pool.stopping,
+            waiting_jobs=sum(lane.waiting for lane in lanes),
+            running_jobs=pool.busy_slots - draining_jobs,
+            draining_jobs=draining_jobs,
+        )
+        return self._closer(snapshot, lanes, at) if self._closely else snapshot
+
+    def _closer(self, snapshot: PoolSnapshot, lanes: list[Lane], at: float) -> PoolSnapshot:
+        """Add the estimates: O(waiting + running jobs)."""
+        scheduler, sample, ours = self._scheduler, self._sample, frozenset(lanes)
+        work, oldest_at = 0.0, at
+        next_slot_time: float | None = 0.0 if snapshot.free_slots else None
+        for state in scheduler.jobs.values():
+            slot = state.slot
+            if slot is None:
+                if state.leader is None and state.lane in ours:
+                    work += scheduler.estimator.estimate(state.job, sample)
+                    oldest_at = min(oldest_at, state.submitted_at)
+            elif slot.builder.builder.pool == self._spec.name and next_slot_time != 0.0:
+                began = state.started_at if state.started_at is not None else state.dispatched_at
+                expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
+                left = max(0.0, (began or at) + expected - at)
+                next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
+        return msgspec.structs.replace(
+            snapshot,
+            waiting_work=work,
+            oldest_wait_time=at - oldest_at,
+            next_slot_time=next_slot_time,
+        )

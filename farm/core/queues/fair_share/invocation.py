@@ -1,0 +1,296 @@
+"""A node of the fair-share tree: an invocation, to whom waiting and running jobs are charged.
+
+Counts named without "own" are over the node's whole subtree. A slot plays the part that a
+worker plays in Buildbarn: "executing" counts slots, not builders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import cmp_to_key, lru_cache
+from typing import Any
+
+import msgspec
+
+from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.state import JobState, Slot
+
+Instant = tuple[float, int]
+"""A time and a running number: what happens at the same time is ordered by what came first."""
+
+_BASE = 2**0.01
+#: b^100 is 2 in the mathematician's world; in binary64 it is a little more, and that decides
+#: "two slots at priority 0" against "one at priority 100" (the more urgent one wins)
+_PER_HUNDRED = _BASE**100 / 2
+
+
+class Operation(msgspec.Struct, eq=False):
+    """One execution's place in one node: what somebody there waits for."""
+
+    node: Invocation
+    execution: Execution
+    #: orders the node's own queue
+    key: tuple[Any, ...]
+    level: int
+    priority: int
+    #: who waits for it: jobs of this node with the same action, the oldest first
+    states: list[JobState]
+
+    def rekeyed(self, state: JobState) -> Operation:
+        """Let another operation take its place, with the key and urgency of this job.
+
+        This one stays as it was: who keeps an order (``Replay``) may still need it.
+        """
+        job, places = state.job, self.execution.operations
+        moved = Operation(
+            self.node, self.execution, state.key, job.level, job.priority, self.states
+        )
+        places[places.index(self)] = moved
+        return moved
+
+
+class Execution(msgspec.Struct, eq=False):
+    """What one slot will run once, on behalf of one operation per node that wants it."""
+
+    operations: list[Operation] = []
+    #: where it runs; None while it waits
+    slot: Slot | None = None
+
+    @property
+    def leader(self) -> JobState:
+        """The job in whose name it is dispatched."""
+        state = self.operations[0].states[0]
+        return state if state.leader is None else state.leader
+
+
+def _weight(priority: int) -> tuple[int, float]:
+    """Return b^priority as (n, x): 2^n · x, with x near 1, so that no priority overflows."""
+    hundreds, rest = divmod(priority, 100)
+    return hundreds, float(_BASE**rest * _PER_HUNDRED**hundreds)
+
+
+@lru_cache(maxsize=65536)
+def score(executing: int, priority: int) -> tuple[int, float]:
+    """Return (executing + 1) · 2^(priority/100) as a pair that compares like the number.
+
+    ``priority`` is any int32; smaller is more urgent. Equal priorities with equal counts are
+    exactly equal. The smaller score goes first.
+    """
+    hundreds, factor = _weight(priority)
+    mantissa, exponent = math.frexp((executing + 1) * factor)
+    return hundreds + exponent, mantissa
+
+
+def urgency(
+    level: int, priority: int, executing: int, started: Instant, created: int
+) -> tuple[Any, ...]:
+    """Return the key that orders siblings with waiting jobs, the next one first.
+
+    Static level, then score, then least recently started, then oldest node.
+    """
+    return (-level, *score(executing, priority), started, created)
+
+
+#: the first so many items of an urgency are what fairness says; the rest takes turns
+TIE = 3
+
+
+class FreeSlots:
+    """The free slots of one node, in the order in which they will be taken.
+
+    Beyond them come those of its children, of the least used child first.
+    """
+
+    __slots__ = ("_slots",)
+
+    def __init__(self) -> None:
+        self._slots: OrderedDict[Slot, None] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self._slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def append(self, slot: Slot) -> None:
+        """The slot became free just now."""
+        self._slots[slot] = None
+
+    def remove(self, slot: Slot) -> None:
+        """The slot is taken or gone."""
+        del self._slots[slot]
+
+    def least_used(self, children: UpdatableHeap[Invocation]) -> Invocation | None:
+        """Return which of the children with free slots gives one."""
+        return children.first()
+
+
+class SwappingFreeSlots(FreeSlots):
+    """Upstream's order: taking one moves the last into its place (three are taken 0, 2, 1).
+
+    And upstream's choice of a child, by what its subtree executes and the free slots of the child
+    *itself*: children whose free slots all lie deeper tie, and the one that ended first gives.
+    """
+
+    __slots__ = ("_at", "_list")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._list: list[Slot] = []
+        self._at: dict[Slot, int] = {}
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self._list)
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def append(self, slot: Slot) -> None:
+        """The slot became free just now."""
+        self._at[slot] = len(self._list)
+        self._list.append(slot)
+
+    def remove(self, slot: Slot) -> None:
+        """The slot is taken or gone."""
+        hole = self._at.pop(slot)
+        last = self._list.pop()
+        if last is not slot:
+            self._list[hole] = last
+            self._at[last] = hole
+
+    def least_used(self, children: UpdatableHeap[Invocation]) -> Invocation | None:
+        """Return which of the children with free slots gives one."""
+        return min(children, key=cmp_to_key(_own_utilization), default=None)
+
+
+def _own_utilization(one: Invocation, other: Invocation) -> int:
+    ours, theirs = len(one.executing), len(other.executing)
+    difference = ours * len(other.own_free) - theirs * len(one.own_free)
+    if difference:
+        return difference
+    return -1 if (one.completed, one.created) < (other.completed, other.created) else 1
+
+
+class Invocation:
+    """A node: its own queue, its children, and what runs and idles below it."""
+
+    __slots__ = (
+        "active",
+        "children",
+        "completed",
+        "created",
+        "executing",
+        "free",
+        "free_children",
+        "idle",
+        "level",
+        "own_free",
+        "parent",
+        "path",
+        "priority",
+        "queue",
+        "started",
+        "waiting",
+        "waiting_children",
+    )
+
+    def __init__(
+        self,
+        path: tuple[str, ...],
+        parent: Invocation | None,
+        created: Instant,
+        own_free: FreeSlots,
+    ) -> None:
+        self.path = path
+        self.parent = parent
+        self.children: dict[str, Invocation] = {}
+        #: running number of its creation
+        self.created = created[1]
+        #: latest start and latest end of an execution; a new node starts with its creation
+        self.started = created
+        self.completed = created
+        self.queue: UpdatableHeap[Operation] = UpdatableHeap()
+        #: children with waiting operations, by urgency
+        self.waiting_children: UpdatableHeap[Invocation] = UpdatableHeap()
+        #: waiting operations
+        self.waiting = 0
+        #: level and priority of the operation that would go next (meaningless if none waits)
+        self.level = 0
+        self.priority = 0
+        #: slots that execute something here, with how many operations each serves
+        self.executing: dict[Slot, int] = {}
+        #: slots whose last invocation is here and that run nothing of this tree
+        self.idle = 0
+        #: those of them that wait for a job
+        self.free = 0
+        self.own_free = own_free
+        #: children with free slots, least used first
+        self.free_children: UpdatableHeap[Invocation] = UpdatableHeap()
+        #: whether anything waits or executes here
+        self.active = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing and nobody needs this node."""
+        return not (self.waiting or self.executing or self.idle or self.children)
+
+    def lineage(self) -> Iterator[Invocation]:
+        """Yield the node, its parent, …, the root."""
+        node: Invocation | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def first(self) -> Operation | Invocation | None:
+        """Return the own operation or the child that goes first; None if nothing waits.
+
+        What is queued directly in a node precedes its children, whatever the priorities. Only a
+        higher static level below beats it.
+        """
+        own = self.queue.first()
+        child = self.waiting_children.first()
+        if own is None:
+            return child
+        return own if child is None or own.level >= child.level else child
+
+    def refresh(self) -> None:
+        """Bring the node to its right place among its siblings, after any change of its own."""
+        first = self.first()
+        if first is not None:
+            self.level, self.priority = first.level, first.priority
+        parent = self.parent
+        if parent is None:
+            return
+        if first is None:
+            parent.waiting_children.discard(self)
+        else:
+            parent.waiting_children.put(self, self.urgency())
+        if self.free:
+            utilization = len(self.executing) / self.free  # orders like e ÷ (e + f)
+            parent.free_children.put(self, (utilization, self.completed, self.created))
+        else:
+            parent.free_children.discard(self)
+
+    def urgency(self) -> tuple[Any, ...]:
+        """Return the key by which the node competes with its siblings for the next slot."""
+        return urgency(self.level, self.priority, len(self.executing), self.started, self.created)
+
+    def free_slot(self) -> Slot | None:
+        """Return the free slot to take here: own ones first, then the least used child's."""
+        node = self
+        while not node.own_free:
+            child = node.own_free.least_used(node.free_children)
+            if child is None:
+                return None
+            node = child
+        return next(iter(node.own_free))
+
+    def subtree(self) -> Iterator[Invocation]:
+        """Yield the node and everything below it, parents before children."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children.values()))

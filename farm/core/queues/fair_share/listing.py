@@ -1,0 +1,146 @@
+"""Looking at a fair-share tree: children and queues, never disturbing it.
+
+Every listing is a sorted copy, cut into pages by ``limit`` and ``after``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import nsmallest
+from typing import Any, Literal
+
+import msgspec
+
+from farm.core.queues.fair_share.invocation import Execution, Invocation
+from farm.core.queues.fair_share.tree import InvocationTree
+from farm.core.state import JobState, Slot
+
+Filter = Literal["all", "active", "queued"]
+
+
+class InvocationView(msgspec.Struct, frozen=True):
+    """A child of a node, as listed. Counts are over its whole subtree unless named ``own``."""
+
+    path: tuple[str, ...]
+    #: waiting operations (a job shared by two nodes counts in both)
+    waiting: int
+    own_waiting: int
+    #: slots that execute something here
+    executing: int
+    #: slots whose last invocation is here and that run nothing
+    idle: int
+    #: those of them that wait for a job
+    free: int
+    own_free: int
+    children: int
+    waiting_children: int
+    active_children: int
+    #: of the job that would go next here; None if nothing waits
+    priority: int | None
+    started_at: float
+    completed_at: float
+    #: where it stands in this listing; give the last row's to get the next page
+    place: tuple[Any, ...]
+
+
+class TreeListing:
+    """What can be read off one tree."""
+
+    def __init__(self, tree: InvocationTree, running: Mapping[Slot, Execution]) -> None:
+        self._tree = tree
+        self._running = running
+
+    def children(
+        self,
+        path: tuple[str, ...] = (),
+        show: Filter = "all",
+        *,
+        limit: int | None = None,
+        after: tuple[Any, ...] | None = None,
+    ) -> list[InvocationView]:
+        """List a node's children; none if there is no such node.
+
+        ``queued``: those in which something waits, the one that gets the next slot first.
+        ``active``: those in which something waits or executes, and ``all``: both by key,
+        ascending. ``after``: the ``place`` of the last row seen, which need not exist any more.
+        """
+        node = self._tree.find(path)
+        if node is None:
+            return []
+        if show == "queued":
+            placed = [(child.urgency(), child) for child in node.waiting_children]
+        else:
+            placed = [
+                ((key,), child)
+                for key, child in node.children.items()
+                if show == "all" or child.active
+            ]
+        rows = [row for row in placed if after is None or row[0] > after]
+        return [_view(child, place) for place, child in _page(rows, limit)]
+
+    def queue(
+        self, path: tuple[str, ...] = (), *, limit: int | None = None, after: JobState | None = None
+    ) -> list[JobState]:
+        """List the jobs queued directly in a node in the order in which they will leave it.
+
+        ``after``: the last job of the page before, which need not wait any more.
+        """
+        node = self._tree.find(path)
+        if node is None:
+            return []
+        rows = [
+            (operation.key, operation)
+            for operation in node.queue
+            if after is None or operation.key > after.key
+        ]
+        return [operation.states[0] for _, operation in _page(rows, limit)]
+
+    def waiting_in(self, path: tuple[str, ...] = ()) -> list[JobState]:
+        """List the waiting jobs of a node and below, in order of submission."""
+        top = self._tree.find(path)
+        states = [
+            state
+            for node in (() if top is None else top.subtree())
+            for operation in node.queue
+            for state in operation.states
+        ]
+        return sorted(states, key=lambda state: state.serial)
+
+    def running_in(self, path: tuple[str, ...] = ()) -> list[JobState]:
+        """List the jobs of a node and below that are being executed, in order of submission."""
+        top = self._tree.find(path)
+        states = [
+            state
+            for slot in (() if top is None else top.executing)
+            for operation in self._running[slot].operations
+            if operation.node.path[: len(path)] == path
+            for state in operation.states
+        ]
+        return sorted(states, key=lambda state: state.serial)
+
+
+def _page(rows: list[tuple[Any, Any]], limit: int | None) -> list[tuple[Any, Any]]:
+    """Return the first rows in order of their places (which are unique)."""
+    if limit is not None and limit < len(rows) // 8:
+        return nsmallest(limit, rows, key=lambda row: row[0])
+    rows.sort(key=lambda row: row[0])
+    return rows[:limit]
+
+
+def _view(node: Invocation, place: tuple[Any, ...]) -> InvocationView:
+    return InvocationView(
+        path=node.path,
+        waiting=node.waiting,
+        own_waiting=len(node.queue),
+        executing=len(node.executing),
+        idle=node.idle,
+        free=node.free,
+        own_free=len(node.own_free),
+        children=len(node.children),
+        waiting_children=len(node.waiting_children),
+        active_children=sum(child.active for child in node.children.values()),
+        priority=node.priority if node.waiting else None,
+        started_at=node.started[0],
+        completed_at=node.completed[0],
+        place=place,
+    )

@@ -1,0 +1,397 @@
+"""The waiting jobs of one platform, shared fairly among invocations of any depth.
+
+The tree is a heap of heaps. A free slot descends from the root: jobs queued directly in a node
+come first, in the policy's order; otherwise the child with the smallest
+(executing slots + 1) · 2^(priority/100) does, the least recently started one on a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from farm.core.errors import InvariantError
+from farm.core.queues.fair_share.invocation import (
+    TIE,
+    Execution,
+    FreeSlots,
+    Invocation,
+    Operation,
+    SwappingFreeSlots,
+)
+from farm.core.queues.fair_share.listing import TreeListing
+from farm.core.queues.fair_share.replay import Replay, kept_order
+from farm.core.queues.fair_share.slots import SlotBook, SlotRecord, Stickiness
+from farm.core.queues.fair_share.tree import (
+    InvocationTree,
+    TreeCounters,
+    common_ancestor,
+    shared_prefix,
+)
+from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
+from farm.core.queues.plain import Entry, Key
+from farm.core.state import JobState, Slot
+
+
+class FairShareQueue:
+    """A ``PlatformQueue`` in which invocations, not jobs, take turns.
+
+    ``stickiness``: seconds per level, outermost first, during which a slot that could serve
+    several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
+    three of upstream's habits: every level's limit counts from the switch at the outermost level,
+    the free slots of one node are taken in swap-removal order, and of its children without free
+    slots of their own the one that ended first gives one, however much runs below it.
+
+    Jobs with the same action share an execution: a leader, added, and its followers, which come
+    with it or join later. Each waits in its own node with its own key; those of one node share
+    one entry, made with the key of the first. When any of them is chosen, all leave.
+    """
+
+    def __init__(
+        self,
+        stickiness: Sequence[float] = (),
+        *,
+        compatibility: Literal["buildbarn"] | None = None,
+    ) -> None:
+        upstream = compatibility == "buildbarn"
+        self._tree = InvocationTree(SwappingFreeSlots if upstream else FreeSlots)
+        self._stickiness = Stickiness(stickiness, first_level_only=upstream)
+        self._slots = SlotBook(self._tree, len(self._stickiness.limits))
+        #: where each waiting or running job stands, by its serial
+        self._operations: dict[int, Operation] = {}
+        self._running: dict[Slot, Execution] = {}
+        self._waiting = 0
+        #: children, queues and running jobs of any node, for looking at
+        self.listing = TreeListing(self._tree, self._running)
+
+    # --- what waits ---------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Count the executions that wait for a slot (jobs that share one count once)."""
+        return self._waiting
+
+    def add(self, state: JobState, at: float) -> None:
+        """Let the job wait (again: at its old place), and with it the jobs that it leads.
+
+        A job that stands here already, because its former leader did, stays where it is.
+        """
+        for member in (state, *state.followers):
+            if member.serial not in self._operations and not member.abandoned:
+                self._admit(member, at)
+
+    def joined(self, follower: JobState, at: float) -> None:
+        """The follower is served by its leader's execution, waiting or running.
+
+        A leader that is not here yet brings its followers along when it comes.
+        """
+        if self._execution_of(follower) is not None:
+            self._admit(follower, at)
+
+    def remove(self, state: JobState, at: float) -> None:
+        """Take one job out: it waits, or it shares a running execution with others.
+
+        Jobs that share its execution stay. Nothing started or ended, so the nodes' times stay,
+        unless the job leaves a running execution: then its node is done with it now.
+        """
+        operation = self._operations.pop(state.serial, None)
+        if operation is None and state.abandoned:
+            return  # it left before; those whom its execution served have left too
+        if operation is None:
+            raise InvariantError(f"job {state.job.id} is not in this queue")
+        self._tree.before_sharing(operation.execution)
+        operation.states.remove(state)
+        if operation.states:
+            return
+        execution = operation.execution
+        if execution.slot is None:
+            self._tree.dequeue(operation)
+            self._waiting -= len(execution.operations) == 1
+        elif len(execution.operations) > 1:
+            self._tree.stop(operation, execution.slot, self._tree.instant(at))
+        else:
+            return  # nobody wants it any more, but it occupies its slot until it has ended
+        execution.operations.remove(operation)
+        self._tree.settle((operation.node,))
+
+    def left(self, follower: JobState, at: float) -> None:
+        """One of several jobs (the leader too) no longer wants the execution that they share."""
+        if follower.serial in self._operations:
+            self.remove(follower, at)
+
+    def rekeyed(self, state: JobState, before: Key, at: float) -> None:  # noqa: ARG002
+        """A waiting job's key, level or priority was changed: it takes its new place."""
+        operation = self._operations.get(state.serial)
+        if operation is None or operation.execution.slot is not None:
+            raise InvariantError(f"job {state.job.id} does not wait in this queue")
+        self._tree.before_sharing(operation.execution, before if state.leader is None else None)
+        self._tree.dequeue(operation)
+        moved = operation.rekeyed(state)
+        self._operations.update((member.serial, moved) for member in moved.states)
+        self._tree.enqueue(moved)
+        self._tree.settle((moved.node,))
+
+    # --- who goes next ------------------------------------------------------------------------
+
+    def choose(self, slot: Slot, at: float) -> JobState | None:
+        """Say which job this free slot would get next, changing nothing."""
+        operation, _ = self._descend(self._slots.get(slot), at)
+        return None if operation is None else operation.execution.leader
+
+    def place(self, state: JobState, at: float) -> Slot | None:  # noqa: ARG002
+        """Say which free slot an arriving job prefers; None if no slot is free.
+
+        Nearest first: its own node, then what shares its parent, and so on up to the root, for
+        all nodes of a shared job in step. Within the found node: a slot of its own, the longest
+        free first; else in the child with the lowest executing ÷ (executing + free), the least
+        recently completed on a tie.
+        """
+        if not self._tree.root.free:
+            return None
+        paths = [member.path for member in (state, *state.followers)]
+        for lift in range(max(map(len, paths)) + 1):
+            for path in paths:
+                node = self._tree.find(path[: max(len(path) - lift, 0)])
+                if node is not None and node.free:
+                    return node.free_slot()
+        return None
+
+    def _descend(self, record: SlotRecord | None, at: float) -> tuple[Operation | None, int]:
+        """Return the operation that goes next and the levels at which the slot stays."""
+        home = () if record is None or record.last is None else record.last.path
+        levels = min(len(home), len(self._stickiness.limits))
+        node, depth, retained = self._tree.root, 0, 0
+        while isinstance(first := node.first(), Invocation):
+            if record is not None and retained == depth < levels:
+                if self._stays(record, node.children.get(home[depth]), first, depth, at):
+                    first = node.children[home[depth]]
+                retained += first.path[depth] == home[depth]
+            node, depth = first, depth + 1
+        return first, retained
+
+    def _stays(
+        self, record: SlotRecord, sticky: Invocation | None, best: Invocation, level: int, at: float
+    ) -> bool:
+        return (
+            sticky is not None
+            and sticky.waiting > 0
+            # level and score, not the times: stickiness only breaks exact ties
+            and sticky.urgency()[:TIE] == best.urgency()[:TIE]
+            and self._stickiness.lasts(record, level, at)
+        )
+
+    # --- what runs ----------------------------------------------------------------------------
+
+    def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
+        """The job (waiting here, or arriving now) goes to the slot.
+
+        A job that waited keeps the slot's stickiness at the levels that do not change; a job
+        placed on arrival resets it at every level.
+        """
+        if slot in self._running:
+            raise InvariantError(f"slot {slot.builder.builder.id}/{slot.number} is taken")
+        record = self._slots.known(slot)
+        execution, retained = self._execution_of(state), 0
+        if execution is None:
+            self._tree.counters.placed += 1
+            execution = self._arrival(state, at)
+        else:
+            if execution.slot is not None:
+                raise InvariantError(f"job {state.job.id} is running already")
+            retained = self._retained(execution, record, at)
+            self._tree.counters.retained[retained] += 1
+            self._waiting -= 1
+            for operation in execution.operations:
+                self._tree.dequeue(operation)
+        touched = [operation.node for operation in execution.operations]
+        home = self._slots.release(slot, record)
+        if home is not None:
+            touched.append(home)
+        self._stickiness.switched(record, retained, at)
+        execution.slot = slot
+        self._running[slot] = execution
+        instant = self._tree.instant(at)
+        for operation in execution.operations:
+            self._tree.start(operation, slot, instant)
+        self._tree.settle(touched)
+
+    def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
+        """The slot's attempt is over; ``completed`` is False when it was lost or cancelled.
+
+        After a completion the slot belongs to the lowest common ancestor of all that it served
+        just then, otherwise to the root: nothing worth staying for is left on it.
+        """
+        execution = self._running.pop(slot, None)
+        if execution is None:
+            raise InvariantError(f"job {state.job.id} ends on a slot that runs nothing")
+        touched = [operation.node for operation in execution.operations]
+        record = self._slots.get(slot)
+        if record is not None:
+            home = self._tree.make(common_ancestor(execution) if completed else (), at)
+            self._slots.associate(record, home)
+            touched.append(home)
+        instant = self._tree.instant(at)
+        for operation in execution.operations:
+            self._tree.stop(operation, slot, instant)
+            for member in operation.states:
+                del self._operations[member.serial]
+        execution.operations.clear()  # they know each other: no work for the cycle collector
+        self._tree.settle(touched)
+
+    def slot_free(self, slot: Slot, at: float) -> None:  # noqa: ARG002
+        """The slot can take a job and waits for one; a new slot belongs to the root."""
+        record = self._slots.known(slot)
+        if record.last is None:
+            raise InvariantError(f"slot {slot.builder.builder.id}/{slot.number} runs a job")
+        self._slots.offer(slot, record)
+        self._tree.settle((record.last,))
+
+    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:  # noqa: ARG002
+        """The slot no longer waits for a job; ``gone``: it is forgotten."""
+        record = self._slots.get(slot)
+        if record is None or not (gone or record.free):
+            return
+        self._slots.withdraw(slot, record)
+        home = self._slots.forget(slot) if gone else record.last
+        if home is not None:
+            self._tree.settle((home,))
+
+    def _retained(self, execution: Execution, record: SlotRecord, at: float) -> int:
+        """Count the levels at which the slot stays if it takes this execution now."""
+        if len(execution.operations) > 1:
+            operation, retained = self._descend(record, at)
+            if operation is not None and operation.execution is execution:
+                return retained
+        home = () if record.last is None else record.last.path
+        shared = shared_prefix(home, execution.operations[0].node.path)
+        return min(len(shared), len(self._stickiness.limits))
+
+    def _arrival(self, state: JobState, at: float) -> Execution:
+        """Make the execution of a job, and of those that it leads, without letting it wait."""
+        wanted = [m for m in (state, *state.followers) if not m.abandoned]
+        first, *others = wanted or [state]
+        execution = self._attach(first, at).execution
+        for member in others:
+            self._attach(member, at)
+        return execution
+
+    def _admit(self, state: JobState, at: float) -> None:
+        """Let one job wait, or count it as running if its execution runs."""
+        operation = self._attach(state, at)
+        execution = operation.execution
+        if len(operation.states) > 1:
+            return
+        if execution.slot is not None:
+            self._tree.start(operation, execution.slot, self._tree.instant(at))
+        else:
+            self._tree.enqueue(operation)
+            self._waiting += len(execution.operations) == 1
+        self._tree.settle((operation.node,))
+
+    def _attach(self, state: JobState, at: float) -> Operation:
+        """Give the job its operation: its own, or the one of its execution in its node."""
+        if state.serial in self._operations:
+            raise InvariantError(f"job {state.job.id} is in this queue already")
+        node = self._tree.make(state.path, at)
+        execution = self._execution_of(state)
+        if execution is None:
+            execution = Execution()
+        else:
+            self._tree.before_sharing(execution)
+        for operation in execution.operations:
+            if operation.node is node:
+                operation.states.append(state)
+                break
+        else:
+            level, priority = state.job.level, state.job.priority
+            operation = Operation(node, execution, state.key, level, priority, [state])
+            execution.operations.append(operation)
+        self._operations[state.serial] = operation
+        return operation
+
+    def _execution_of(self, state: JobState) -> Execution | None:
+        """Return the execution of those with whom the job shares one, if any is here."""
+        leader = state.leader or state
+        for other in (leader, *leader.followers):
+            operation = self._operations.get(other.serial)
+            if operation is not None:
+                return operation.execution
+        return None
+
+    # --- looking on ---------------------------------------------------------------------------
+
+    def executing_in(self, path: tuple[str, ...]) -> int:
+        """Count the slots that execute something of this node and below."""
+        node = self._tree.find(path)
+        return 0 if node is None else len(node.executing)
+
+    @property
+    def counters(self) -> TreeCounters:
+        """What has happened to the tree so far, for metrics."""
+        return self._tree.counters
+
+    def in_order(self) -> Iterator[JobState]:
+        """Yield the jobs as they would be dispatched, one by one to new slots, none ending.
+
+        Of jobs that share an execution the leader is named. The queue must not change meanwhile.
+        """
+        for _, state in Replay(self._tree.root).run():
+            yield state
+
+    def order_kept(self) -> Iterator[list[Entry]]:
+        """Yield the jobs as ``in_order`` would now, however the queue changes meanwhile."""
+        return kept_order(self._tree.root, self._tree.onlookers)
+
+    # --- surviving a restart ------------------------------------------------------------------
+
+    def memory(self) -> TreeMemory:
+        """Return what cannot be derived from the jobs and slots themselves, as plain values."""
+        nodes = list(self._tree.root.subtree())
+        free = [slot for node in nodes for slot in node.own_free]
+        others = [slot for slot, record in self._slots if not record.free]
+        return TreeMemory(
+            self._tree.instants,
+            tuple(
+                NodeMemory(node.path, node.created, node.started, node.completed) for node in nodes
+            ),
+            tuple(self._slots.known(slot).remembered(slot) for slot in (*free, *others)),
+        )
+
+    def restore(
+        self,
+        memory: TreeMemory,
+        slots: Iterable[Slot],
+        waiting: Iterable[JobState],
+        running: Iterable[JobState],
+    ) -> None:
+        """Rebuild an empty queue as it was when ``memory`` was taken.
+
+        ``slots``: those still there; one that the memory does not know belongs to the root.
+        ``waiting``: jobs, leaders and followers. ``running``: leaders with their ``slot``, their
+        followers with them. Counters start anew.
+        """
+        known = {(slot.builder.builder.id, slot.number): slot for slot in slots}
+        nodes = [(self._tree.make(node.path, 0.0), node) for node in memory.nodes]
+        for remembered in memory.slots:
+            slot = known.get((remembered.builder, remembered.number))
+            if slot is not None:
+                self._slots.restore(slot, remembered)
+        for state in running:
+            self._resume(state)
+        for state in waiting:
+            self.add(state, 0.0)
+        for node, was in nodes:
+            node.created, node.started, node.completed = was.created, was.started, was.completed
+        self._tree.skip_instants(memory.instants)
+        self._tree.settle(node for node, _ in nodes)
+
+    def _resume(self, state: JobState) -> None:
+        """Count a job as running on its slot, which goes on as it was."""
+        if state.slot is None:
+            raise InvariantError(f"job {state.job.id} is said to run, but nowhere")
+        execution = self._arrival(state, 0.0)
+        self._slots.release(state.slot, self._slots.known(state.slot))
+        execution.slot = state.slot
+        self._running[state.slot] = execution
+        for operation in execution.operations:
+            self._tree.start(operation, state.slot, self._tree.instant(0.0))
+        self._tree.settle([operation.node for operation in execution.operations])

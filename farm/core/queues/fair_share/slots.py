@@ -1,0 +1,132 @@
+"""What a fair-share tree remembers of each slot: where it belongs and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from farm.core.queues.fair_share.invocation import Invocation
+from farm.core.queues.fair_share.tree import InvocationTree
+from farm.core.queues.fair_share.tree_snapshot import SlotMemory
+from farm.core.state import Slot
+
+NEVER = float("-inf")
+
+
+class SlotRecord(msgspec.Struct, eq=False):
+    """One slot as this tree sees it."""
+
+    #: its last invocation; None while it runs a job of this tree
+    last: Invocation | None
+    #: per level of stickiness: since when it has been serving its node of that level
+    since: list[float]
+    #: it waits for a job
+    free: bool = False
+
+    def remembered(self, slot: Slot) -> SlotMemory:
+        """Return the record as plain values."""
+        return SlotMemory(
+            slot.builder.builder.id,
+            slot.number,
+            None if self.last is None else self.last.path,
+            tuple(None if since == NEVER else since for since in self.since),
+            self.free,
+        )
+
+
+class SlotBook:
+    """The slots that may serve one tree, each associated with a node while it idles."""
+
+    def __init__(self, tree: InvocationTree, levels: int) -> None:
+        self._tree = tree
+        self._levels = levels
+        self._records: dict[Slot, SlotRecord] = {}
+
+    def __iter__(self) -> Iterator[tuple[Slot, SlotRecord]]:
+        return iter(self._records.items())
+
+    def get(self, slot: Slot) -> SlotRecord | None:
+        """Return the slot's record if it is known."""
+        return self._records.get(slot)
+
+    def known(self, slot: Slot) -> SlotRecord:
+        """Return the slot's record; a new slot belongs to the root."""
+        record = self._records.get(slot)
+        if record is None:
+            record = self._records[slot] = SlotRecord(None, [NEVER] * self._levels)
+            self.associate(record, self._tree.root)
+        return record
+
+    def restore(self, slot: Slot, memory: SlotMemory) -> None:
+        """Put the slot where it was; one that ran a job belongs to the root until it does again."""
+        since = [NEVER if since is None else since for since in memory.since[: self._levels]]
+        since += [NEVER] * (self._levels - len(since))
+        record = self._records[slot] = SlotRecord(None, since)
+        home = self._tree.find(memory.last or ())
+        self.associate(record, self._tree.root if home is None else home)
+        if memory.free:
+            self.offer(slot, record)
+
+    def associate(self, record: SlotRecord, node: Invocation) -> None:
+        """The slot idles and belongs to this node."""
+        record.last = node
+        for above in node.lineage():
+            above.idle += 1
+
+    def release(self, slot: Slot, record: SlotRecord) -> Invocation | None:
+        """The slot belongs nowhere any more; return the node that it leaves."""
+        node = record.last
+        if node is None:
+            return None
+        self.withdraw(slot, record)
+        record.last = None
+        for above in node.lineage():
+            above.idle -= 1
+        return node
+
+    def offer(self, slot: Slot, record: SlotRecord) -> None:
+        """The slot waits for a job, in the node to which it belongs."""
+        if record.free or record.last is None:
+            return
+        record.free = True
+        record.last.own_free.append(slot)
+        for above in record.last.lineage():
+            above.free += 1
+
+    def withdraw(self, slot: Slot, record: SlotRecord) -> None:
+        """The slot no longer waits for a job, if it did."""
+        if not record.free or record.last is None:
+            return
+        record.free = False
+        record.last.own_free.remove(slot)
+        for above in record.last.lineage():
+            above.free -= 1
+
+    def forget(self, slot: Slot) -> Invocation | None:
+        """The slot is gone for good; return the node to which it belonged."""
+        record = self._records.pop(slot, None)
+        return None if record is None else self.release(slot, record)
+
+
+class Stickiness:
+    """Whether a slot may stay with its last invocation where the score alone does not decide.
+
+    ``limits`` has one span in seconds per level, outermost first; a level without one has none.
+    A limit counts from the moment at which the slot switched at that level. With
+    ``first_level_only`` it counts from the switch at the outermost level, as upstream does.
+    """
+
+    def __init__(self, limits: Sequence[float], *, first_level_only: bool) -> None:
+        self.limits = tuple(limits)
+        self._first_level_only = first_level_only
+
+    def lasts(self, record: SlotRecord, level: int, at: float) -> bool:
+        """Whether the slot's time at this level is not over yet (at the limit itself it is)."""
+        since = record.since[0 if self._first_level_only else level]
+        return since + self.limits[level] > at
+
+    def switched(self, record: SlotRecord, retained: int, at: float) -> None:
+        """The slot starts a job that keeps it where it was at ``retained`` levels only."""
+        for level in range(retained, len(self.limits)):
+            record.since[level] = at

@@ -1,0 +1,164 @@
+"""The tree of invocations: nodes made on demand, dropped when nobody needs them, and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from farm.core.queues.fair_share.invocation import (
+    Execution,
+    FreeSlots,
+    Instant,
+    Invocation,
+    Operation,
+)
+from farm.core.queues.fair_share.replay import Replay
+from farm.core.queues.plain import Key
+from farm.core.state import Slot
+
+
+class TreeCounters(msgspec.Struct, eq=False):
+    """What has happened so far; the first four by depth (0 is the root), all only ever grow."""
+
+    created: Counter[int] = msgspec.field(default_factory=Counter)
+    removed: Counter[int] = msgspec.field(default_factory=Counter)
+    #: nodes in which something began to wait or run, and in which nothing does any more
+    activated: Counter[int] = msgspec.field(default_factory=Counter)
+    deactivated: Counter[int] = msgspec.field(default_factory=Counter)
+    #: dispatches of waiting jobs by the number of levels at which the slot did not switch
+    retained: Counter[int] = msgspec.field(default_factory=Counter)
+    #: dispatches of arriving jobs, straight to a free slot
+    placed: int = 0
+
+
+class InvocationTree:
+    """The nodes of one platform queue and their counts.
+
+    Every method that changes counts leaves the nodes' places among their siblings alone until
+    ``settle`` is called for the nodes it touched.
+    """
+
+    def __init__(self, free_slots: Callable[[], FreeSlots]) -> None:
+        self.counters = TreeCounters()
+        self._free_slots = free_slots
+        self._instants = 0
+        #: replays of an order that is to stay as it was
+        self.onlookers: list[Replay] = []
+        self.root = Invocation((), None, self.instant(0.0), free_slots())
+        self.counters.created[0] += 1
+
+    def instant(self, at: float) -> Instant:
+        """Return ``at`` with the next running number."""
+        self._instants += 1
+        return at, self._instants
+
+    @property
+    def instants(self) -> int:
+        """The last running number given out."""
+        return self._instants
+
+    def skip_instants(self, to: int) -> None:
+        """Continue numbering after ``to`` (when a tree is restored)."""
+        self._instants = max(self._instants, to)
+
+    def find(self, path: tuple[str, ...]) -> Invocation | None:
+        """Return the node of this path if there is one."""
+        node: Invocation | None = self.root
+        for key in path:
+            if node is None:
+                return None
+            node = node.children.get(key)
+        return node
+
+    def make(self, path: tuple[str, ...], at: float) -> Invocation:
+        """Return the node of this path, made now if it does not exist."""
+        node = self.root
+        for key in path:
+            child = node.children.get(key)
+            if child is None:
+                child = Invocation((*node.path, key), node, self.instant(at), self._free_slots())
+                node.children[key] = child
+                self.counters.created[len(child.path)] += 1
+            node = child
+        return node
+
+    def enqueue(self, operation: Operation) -> None:
+        """Let the operation wait in its node."""
+        self._tell(operation.node)
+        operation.node.queue.put(operation, operation.key)
+        for node in operation.node.lineage():
+            node.waiting += 1
+
+    def dequeue(self, operation: Operation) -> None:
+        """Take the operation out of its node's queue."""
+        self.before_sharing(operation.execution)
+        self._tell(operation.node)
+        operation.node.queue.discard(operation)
+        for node in operation.node.lineage():
+            node.waiting -= 1
+
+    def start(self, operation: Operation, slot: Slot, instant: Instant) -> None:
+        """Count the slot as executing for the operation; others of its execution share it."""
+        self._tell(operation.node)
+        for node in operation.node.lineage():
+            node.executing[slot] = node.executing.get(slot, 0) + 1
+            node.started = instant
+
+    def stop(self, operation: Operation, slot: Slot, instant: Instant) -> None:
+        """Undo ``start``; a slot counts in a node until its last operation there is over."""
+        self._tell(operation.node)
+        for node in operation.node.lineage():
+            left = node.executing[slot] - 1
+            if left:
+                node.executing[slot] = left
+            else:
+                del node.executing[slot]
+            node.completed = instant
+
+    def before_sharing(self, execution: Execution, key: Key | None = None) -> None:
+        """Call it before an execution's members change; ``dequeue`` does.
+
+        ``key``: its leader's, if that has just been changed.
+        """
+        for onlooker in self.onlookers:
+            onlooker.before_sharing(execution, key)
+
+    def _tell(self, node: Invocation) -> None:
+        for onlooker in self.onlookers:
+            onlooker.before_change(node)
+
+    def settle(self, nodes: Iterable[Invocation]) -> None:
+        """Bring the nodes and their ancestors to their places; drop those nobody needs."""
+        for start in nodes:
+            for node in start.lineage():
+                node.refresh()
+                self._watch_activity(node)
+                parent = node.parent
+                if parent is not None and node.empty and parent.children.get(node.path[-1]) is node:
+                    del parent.children[node.path[-1]]
+                    self.counters.removed[len(node.path)] += 1
+
+    def _watch_activity(self, node: Invocation) -> None:
+        active = bool(node.waiting or node.executing)
+        if active != node.active:
+            node.active = active
+            counter = self.counters.activated if active else self.counters.deactivated
+            counter[len(node.path)] += 1
+
+
+def common_ancestor(execution: Execution) -> tuple[str, ...]:
+    """Return the path of the lowest node above all that the execution served."""
+    shared, *others = [operation.node.path for operation in execution.operations]
+    for path in others:
+        shared = shared_prefix(shared, path)
+    return shared
+
+
+def shared_prefix(path: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys, outermost first, in which the two paths agree."""
+    depth = 0
+    while path[depth : depth + 1] == other[depth : depth + 1] != ():
+        depth += 1
+    return path[:depth]

@@ -1,0 +1,52 @@
+"""A plain queue whose first jobs can be looked at again and again, and taken out of order."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Iterable
+from itertools import chain
+
+from farm.core.queues.plain import Entry, PlainQueue
+from farm.core.state import JobState, JobStatus, Slot
+
+
+class LookAheadQueue(PlainQueue):
+    """A short sorted front before the heap: looking at ``k`` jobs costs O(k), not O(k log n).
+
+    Jobs that are kept waiting stand in the front; whoever leaves from the middle of it is dropped
+    at the next look, so that void entries never pile up where everybody looks.
+    """
+
+    __slots__ = ("_front",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: the first entries in order; none in the heap is smaller, once ``first`` has looked
+        self._front: list[Entry] = []
+
+    def first(self, count: int) -> list[JobState]:
+        """Return the first ``count`` waiting jobs."""
+        heap = self._heap
+        front = self._front = [entry for entry in self._front if self._counts(entry)]
+        while heap and (len(front) < count or heap[0][0] < front[-1][0]):
+            entry = heapq.heappop(heap)
+            if self._counts(entry):
+                insort(front, entry)
+        return [state for _, state in front[:count]]
+
+    def choose(self, slot: Slot, at: float) -> JobState | None:  # noqa: ARG002 - as all queues
+        """Return the first waiting job, whoever asks."""
+        found = self.first(1)
+        return found[0] if found else None
+
+    def dispatched(self, state: JobState, slot: Slot, at: float) -> None:  # noqa: ARG002
+        """Take the job off the queue if it waits here, wherever it stands."""
+        if state.status is JobStatus.WAITING:
+            self._waiting -= 1
+            self._tell(state, state.key)
+            state.key = (*state.key,)  # its entry counts no more, not even if it waits again
+
+    def _entries(self) -> Iterable[Entry]:
+        """Return all entries, void ones too, in no particular order."""
+        return chain(self._front, self._heap)

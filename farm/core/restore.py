@@ -1,0 +1,153 @@
+"""From a snapshot back to a scheduler: after a restart, or to fork the farm into a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from farm.core.dispatching.matching import Lane
+from farm.core.estimator import Estimator
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import BuilderView, FarmSnapshot, JobView
+from farm.core.state import JobState, JobStatus
+
+
+def restored(
+    snapshot: FarmSnapshot,
+    rules: SchedulingRules,
+    estimator: Estimator,
+    *,
+    pools: Iterable[PoolSpec] = (),
+    rekey: bool = False,
+) -> Scheduler:
+    """Return a scheduler that goes on from the snapshot: the same facts give the same orders.
+
+    ``rekey``: the rules differ from those that the snapshot was taken under, so the jobs are
+    ordered and charged anew, in the order of their submission (a what-if on a running farm).
+    """
+    scheduler = Scheduler(rules, estimator, pools)
+    restore(scheduler, snapshot, rekey=rekey)
+    return scheduler
+
+
+def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False) -> None:
+    """Let a scheduler that knows nothing yet go on from the snapshot; see ``restored``."""
+    rules = scheduler.rules
+    scheduler.book.serial = snapshot.serial
+    scheduler.keeper.made = snapshot.made
+    for known in snapshot.pools:
+        pool = scheduler.pool(known.name)
+        pool.made = known.made
+        pool.requested.update(known.requested)
+    for builder in snapshot.builders:
+        _put_builder(scheduler, builder)
+    for platform, heavy, _ in snapshot.trees:
+        scheduler.dispatcher.matching.lane(platform, heavy=heavy)
+    views = (*snapshot.running, *snapshot.waiting)
+    keys = {view.serial: _plain(view.key) for view in views}
+    named = {view.job.id: view for view in views}
+    for view in sorted(views, key=lambda view: view.serial):
+        job, serial = view.job, view.serial
+        # asked also where the old keys stand: a policy may remember matrices that it has seen
+        runs = view if view.leader is None else named[view.leader]
+        key = rules.policy(job, runs.estimated_time, runs.submitted_at, serial)
+        if rekey:
+            keys[serial] = (-job.level, key, serial)
+    states = [_put_job(scheduler, view, keys[view.serial], rekey=rekey) for view in views]
+    scheduler.jobs.clear()
+    for state in sorted(states, key=lambda state: state.serial):
+        scheduler.book.enter(state)  # whoever cancels many does so in the order of submission
+    _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
+
+
+def _plain(key: Any) -> Any:
+    """Return a key as it was before it went through JSON: lists are tuples."""
+    return tuple(_plain(part) for part in key) if isinstance(key, list | tuple) else key
+
+
+def _put_builder(scheduler: Scheduler, view: BuilderView) -> None:
+    state = scheduler.add_builder(view.builder, view.joined_at)
+    state.active_at = view.active_at
+    state.draining, state.retiring = view.draining, view.retiring
+    state.retired, state.overloaded = view.retired, view.overloaded
+    state.failures, state.failed = view.failures, view.failed
+    closed = view.draining or view.retired or view.failed
+    state.accepts = view.builder.takes_jobs and not closed
+    for number in view.cleaning:
+        state.slots[number].cleaning = True
+    state.pool.stopping += view.retired
+    state.busy = len(view.cleaning)
+    state.pool.busy_slots += len(view.cleaning)
+
+
+def _put_job(scheduler: Scheduler, view: JobView, key: Any, *, rekey: bool) -> JobState:
+    job, rules = view.job, scheduler.rules
+    path = view.path
+    if rekey:
+        path = () if rules.path is None else rules.path(job)
+    state = JobState(
+        job,
+        view.serial,
+        key,
+        view.submitted_at,
+        view.estimated_time,
+        scheduler.dispatcher.matching.lane(job.platform, heavy=job.heavy),
+        path=path,
+        attempts=view.attempts,
+        dispatched_at=view.dispatched_at,
+        started_at=view.started_at,
+        abandoned=view.abandoned,
+        reason=view.reason,
+        failures=view.failures,
+        resets=view.resets,
+        losses=view.losses,
+    )
+    if view.leader is not None:
+        leader = scheduler.jobs[view.leader]
+        state.leader = leader
+        leader.followers = (*leader.followers, state)
+    elif view.builder is not None and view.slot is not None:
+        state.status = JobStatus(view.status)
+        slot = scheduler.builders[view.builder].slots[view.slot]
+        state.slot, slot.running = slot, state
+        slot.builder.busy += 1
+        slot.builder.pool.busy_slots += 1
+    else:
+        state.status = JobStatus.WAITING
+    scheduler.jobs[job.id] = state
+    return state
+
+
+def _fill_lanes(scheduler: Scheduler, snapshot: FarmSnapshot, waiting: list[JobState]) -> None:
+    """Put the waiting jobs into their lanes and offer the builders that have room."""
+    memories = {(platform, heavy): memory for platform, heavy, memory in snapshot.trees}
+    for lane in scheduler.dispatcher.matching.lanes:
+        states = [state for state in waiting if state.lane is lane]
+        leaders = [state for state in states if state.leader is None]
+        lane.waiting = len(leaders)
+        queue, memory = lane.queue, memories.get((lane.platform, lane.heavy))
+        if isinstance(queue, FairShareQueue) and memory is not None:
+            slots = [slot for group in lane.groups for slot in group.all_slots()]
+            running = [s.running for s in slots if s.running and s.running.lane is lane]
+            queue.restore(memory, slots, states, running)
+        else:
+            _fill_afresh(lane, leaders, snapshot.at)
+    for builder in scheduler.builders.values():
+        scheduler.dispatcher.reoffer(builder, snapshot.at)
+
+
+def _fill_afresh(lane: Lane, waiting: list[JobState], at: float) -> None:
+    """Fill a queue that remembers nothing (plain, or a tree that the snapshot does not have)."""
+    for group in lane.groups:
+        for slot in group.all_slots():
+            if slot.running is not None and slot.running.lane is lane:
+                slot.running.status, was = JobStatus.ARRIVING, slot.running.status
+                lane.queue.dispatched(slot.running, slot, at)
+                slot.running.status = was
+            elif slot.builder.accepts and not slot.cleaning and slot.running is None:
+                lane.queue.slot_free(slot, at)
+    for state in waiting:
+        lane.queue.add(state, at)

@@ -1,0 +1,1 @@
+"""How long a job will run, and when it will be dispatched."""

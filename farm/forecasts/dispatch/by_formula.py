@@ -1,0 +1,78 @@
+"""Gives submitted jobs the dispatch estimate of Launchpad's formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from farm.core.scheduler import Scheduler
+from farm.core.state import JobState
+from farm.forecasts.dispatch.at_submission import Given, executing
+from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.rules import Rules
+from farm.forecasts.runtime import RuntimeEstimator
+
+
+class FormulaGiver:
+    """Launchpad's formula under one rule set.
+
+    The queue is swept anew for each submission while it is short (``swept_at_most`` jobs) and at
+    most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is
+    that of a new job behind all that waited at the last sweep, which costs a few microseconds (and
+    is too late for a job that the policy puts further ahead).
+    ``estimator``: whose run times; None: what the scheduler ordered by, and for jobs on a builder
+    what the scheduler's estimator says of them there.
+    """
+
+    in_steps = True
+
+    def __init__(
+        self,
+        rules: Rules,
+        run_times: str,
+        estimator: RuntimeEstimator | None = None,
+        *,
+        refresh: float = 5.0,
+        swept_at_most: int = 1000,
+    ) -> None:
+        self.rules = rules.name
+        self.run_times = run_times
+        self._rules = rules
+        self._estimator = estimator
+        self._refresh = refresh
+        self._swept_at_most = swept_at_most
+        self._sweep: QueueSweep | None = None
+
+    @property
+    def swept_at(self) -> float:
+        """When the queue was swept last, farm time."""
+        return -float("inf") if self._sweep is None else self._sweep.at
+
+    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
+        """Sweep the queue if it is time to: as it stands now, in the steps of the iterator."""
+        lanes = scheduler.dispatcher.matching.lanes
+        depth = sum(lane.waiting for lane in lanes)
+        if depth > self._swept_at_most and at < self.swept_at + self._refresh:
+            return iter(())
+        builders = scheduler.builders.values()
+        return self._sweeping(
+            QueueSweep(lanes, builders, at, self._rules, self._run_times_of(scheduler))
+        )
+
+    def _sweeping(self, sweep: QueueSweep) -> Iterator[None]:
+        while sweep.step():
+            yield
+        self._sweep = sweep
+
+    def _run_times_of(self, scheduler: Scheduler) -> RunTimes:
+        other = self._estimator
+        if other is None:
+            return RunTimes(held=scheduler.estimator.estimate)
+        estimate = other.estimate
+        return RunTimes(waiting=lambda state: estimate(state.job), held=estimate)
+
+    def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:  # noqa: ARG002 - as all givers
+        """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
+        if self._sweep is None:
+            raise RuntimeError("estimates are asked for before a sweep")
+        estimates = (self._sweep.estimate_of(executing(state)) for state in jobs)
+        return [Given(None if found is None else at + found) for found in estimates]

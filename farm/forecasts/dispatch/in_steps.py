@@ -1,0 +1,178 @@
+"""The estimates of a whole queue, worked out in small steps while the farm goes on.
+
+A long queue takes longer to go through than a dispatch may wait. A sweep notes at once what is
+cheap to note (who is on which builder) and lets the queues keep their order; the rest is done step
+by step, whenever there is time, and its result is that of the moment at which it began.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from operator import attrgetter
+
+import msgspec
+import numpy as np
+
+from farm.core.dispatching.matching import Lane
+from farm.core.model import Builder, Job, Platform
+from farm.core.queues.plain import Entry
+from farm.core.state import BuilderState, JobState
+from farm.forecasts.dispatch.capacity import Capacity
+from farm.forecasts.dispatch.rules import FARM, Rules
+from farm.forecasts.dispatch.sweep import QueueEstimates, WaitingColumns
+from farm.forecasts.dispatch.view import JobView
+from farm.forecasts.dispatch.working_state import builder_view, job_view
+
+#: jobs of several queues, or on builders, looked at in one step: less than a millisecond
+STEP = 50
+
+
+class RunTimes(msgspec.Struct, frozen=True):
+    """Whose run times go into a sweep, seconds; an estimator that learns is asked as it goes."""
+
+    #: of a waiting job
+    waiting: Callable[[JobState], float] = attrgetter("estimated_time")
+    #: of a job on its builder; None: what it was ordered by, as in ``working_state``
+    held: Callable[[Job, Builder], float] | None = None
+
+
+class QueueSweep:
+    """Estimates the dispatch of every waiting job, as things are when it is made.
+
+    Args:
+        lanes: the scheduler's queues.
+        builders: the builders that are there.
+        at: now, farm time.
+        rules: how to read the formula.
+        run_times: see there.
+        look: told of each waiting job, in dispatch order.
+    """
+
+    def __init__(
+        self,
+        lanes: Iterable[Lane],
+        builders: Iterable[BuilderState],
+        at: float,
+        rules: Rules = FARM,
+        run_times: RunTimes | None = None,
+        *,
+        look: Callable[[JobState], None] | None = None,
+    ) -> None:
+        self.at = at
+        self._rules = rules
+        self._run_times = run_times or RunTimes()
+        self._look = look
+        #: places in dispatch order by serial, of the jobs gone through so far
+        self.places: dict[int, int] = {}
+        self._orders = [lane.queue.order_kept() for lane in lanes if lane.waiting]
+        builders = list(builders)
+        self._builders = [builder_view(state) for state in builders]
+        self._held = [
+            (job_view(slot.running, at), slot.running.job, state.builder)
+            for state in builders
+            for slot in state.slots
+            if slot.running is not None
+        ]
+        self._estimates: QueueEstimates | None = None
+        self._work = self._steps()
+
+    def step(self) -> bool:
+        """Work for less than a millisecond or two; return whether there is more to do."""
+        next(self._work, None)
+        return self._estimates is None
+
+    def finish(self) -> QueueEstimates:
+        """Do what is left at once, and return the estimates."""
+        for _ in self._work:
+            pass
+        return self.estimates
+
+    @property
+    def estimates(self) -> QueueEstimates:
+        """What came out; raises RuntimeError before the end."""
+        if self._estimates is None:
+            raise RuntimeError("the sweep is not over yet")
+        return self._estimates
+
+    def estimate_of(self, state: JobState) -> float | None:
+        """Return the seconds from ``at`` to a job's dispatch; None: no builder could run it.
+
+        One that did not wait when the sweep began is taken to stand behind all.
+        """
+        return self.estimates.new_job(state.job.platform, self.places.get(state.serial))
+
+    def _steps(self) -> Iterator[None]:
+        platforms: dict[Platform, int] = {}
+        codes, durations, look = array("i"), array("d"), self._look
+        run_time, places = self._run_times.waiting, self.places
+        for states in _merged(self._orders):
+            codes.extend([platforms.setdefault(s.job.platform, len(platforms)) for s in states])
+            durations.extend(map(run_time, states))
+            places.update(zip([s.serial for s in states], count(len(places))))
+            if look is not None:
+                for state in states:
+                    look(state)
+            yield
+        held: list[JobView] = []
+        for view, job, builder in self._held:
+            held.append(self._with_duration(view, job, builder))
+            if len(held) % STEP == 0:
+                yield
+        yield
+        columns = WaitingColumns(
+            tuple(platforms), np.array(codes, np.int32), np.array(durations, np.float64)
+        )
+        capacity = Capacity(self._builders, held, self._rules)
+        self._estimates = QueueEstimates(columns, capacity, self._rules)
+
+    def _with_duration(self, view: JobView, job: Job, builder: Builder) -> JobView:
+        expected = self._run_times.held
+        if expected is None:
+            return view
+        return msgspec.structs.replace(view, duration_s=expected(job, builder))
+
+
+def _merged(orders: Sequence[Iterator[list[Entry]]]) -> Iterator[list[JobState]]:
+    """Yield the jobs of all queues, always the best head next, some at a time (or none).
+
+    No step asks more than one queue for its next portion.
+    """
+    if len(orders) == 1:
+        for portion in orders[0]:
+            yield [state for _, state in portion]
+        return
+    portions: list[Iterator[Entry]] = [iter(()) for _ in orders]
+    heads: list[tuple[Entry, int]] = []
+    for place, order in enumerate(orders):
+        yield from _look_up(heads, portions, place, order)
+    states: list[JobState] = []
+    while heads:
+        (_, state), place = heapq.heappop(heads)
+        states.append(state)
+        entry = next(portions[place], None)
+        if entry is not None:
+            heapq.heappush(heads, (entry, place))
+            if len(states) < STEP:
+                continue
+        yield states
+        states = []
+        if entry is None:
+            yield from _look_up(heads, portions, place, orders[place])
+
+
+def _look_up(
+    heads: list[tuple[Entry, int]],
+    portions: list[Iterator[Entry]],
+    place: int,
+    order: Iterator[list[Entry]],
+) -> Iterator[list[JobState]]:
+    """Get a queue's next portion, and put its first entry among the heads."""
+    for portion in order:
+        yield []
+        if portion:
+            portions[place] = iter(portion)
+            heapq.heappush(heads, (next(portions[place]), place))
+            return

@@ -1,0 +1,55 @@
+"""Runtime estimators: how long will a job take? One estimator a file, the registry here.
+
+The scheduler asks for the kind-level estimate while a job waits and for the builder-level one when
+it is dispatched, and hands every ended attempt back (``learn``). Estimators are pure: no clock,
+no dice, no I/O; their statistics leave and return as plain JSON values (``dump``, ``load``).
+
+To add one: a file here with a class that has ``name`` and answers ``RuntimeEstimator``, and one
+line in ``ESTIMATORS``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from farm.core.errors import InputError
+from farm.forecasts.runtime.boinc import Boinc
+from farm.forecasts.runtime.boinc_2010 import Boinc2010
+from farm.forecasts.runtime.declared import Declared
+from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
+from farm.forecasts.runtime.last_three import LastThree
+from farm.forecasts.runtime.launchpad import Launchpad
+from farm.forecasts.runtime.oracle import Oracle
+from farm.forecasts.runtime.past_runs import Learner, learn_from
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
+
+__all__ = [
+    "ESTIMATORS",
+    "EstimatorOptions",
+    "Learner",
+    "RuntimeDistribution",
+    "RuntimeEstimator",
+    "learn_from",
+    "make_estimator",
+]
+
+ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
+    "boinc": Boinc,
+    "boinc-2010": Boinc2010,
+    "declared": Declared,
+    "last-3": LastThree,
+    "launchpad": Launchpad,
+    "oracle": Oracle,
+}
+
+
+def make_estimator(name: str, options: EstimatorOptions | None = None) -> RuntimeEstimator:
+    """Return a new estimator without history; InputError names the nearest known ones."""
+    factory = ESTIMATORS.get(name)
+    if factory is None:
+        near = difflib.get_close_matches(name, ESTIMATORS, n=2, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        known = ", ".join(sorted(ESTIMATORS))
+        raise InputError(f"runtime_estimates: no estimator {name!r} (known: {known}){hint}")
+    return factory(options or EstimatorOptions())

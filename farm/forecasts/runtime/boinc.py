@@ -1,0 +1,177 @@
+"""BOINC's way: what this builder needed for this kind, else what the kind needed, else the plan.
+
+How BOINC's words are read in a build farm:
+
+=================  ==========================================================================
+host               a builder (or, with ``host: pool``, the builders of a pool together)
+app version        a job kind; ``app@version`` spells app and version apart
+size (fpops)       ``Job.size`` ÷ ``size_rate``, else the declared time, else the default:
+                   always seconds on a builder of speed 1, so that all figures stay near 1
+peak flops         the builder's speed
+plan class figure  size ÷ declared time x speed
+valid result       a success; failures move quota and streak only, cancellations nothing
+on/active share    the builder's label ``availability``, from 0.1 to 1
+anonymous          a builder labelled ``anonymous: true``: its speed is its own claim
+resource           the job's attribute ``resource``: cpu (default) or gpu
+=================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import math
+
+from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.boinc_history import DAILY_QUOTA, History
+from farm.forecasts.runtime.interface import (
+    EstimatorOptions,
+    JsonValues,
+    check_owner,
+    is_time,
+    said_time,
+    speed_of,
+)
+from farm.upstream.boinc.anonymous import AnonymousSpeed, anonymous_speed
+from farm.upstream.boinc.claims import Result
+from farm.upstream.boinc.durations import (
+    clamped_fraction,
+    running_total,
+    wall_time,
+)
+from farm.upstream.boinc.flops import Candidate, LadderRules, Usage, choose
+from farm.upstream.boinc.reliability import is_reliable
+
+#: sizes and times are kept within these, so that no quotient of two of them overflows
+SMALLEST, LARGEST = 1e-3, 1e12
+
+
+def _bounded(value: float) -> float:
+    return min(max(value, SMALLEST), LARGEST)
+
+
+class Boinc:
+    """Runtime estimation as BOINC's server does it today."""
+
+    name = "boinc"
+    learns = True
+
+    def __init__(self, options: EstimatorOptions | None = None) -> None:
+        self.options = options or EstimatorOptions()
+        self.history = History()
+        self._rules = LadderRules(
+            host_samples=self.options.host_samples, version_samples=self.options.kind_samples
+        )
+
+    def host(self, builder: Builder) -> str:
+        """Return whose history a builder's jobs are."""
+        return builder.pool if self.options.host == "pool" else builder.id
+
+    def size(self, job: Job) -> float:
+        """Return the job's size in nominal seconds on a builder of speed 1."""
+        if job.size is not None and 0.0 < job.size < math.inf:
+            return _bounded(job.size / self.options.size_rate)
+        return _bounded(said_time(job, self.options.default_time))
+
+    @staticmethod
+    def peak(builder: Builder) -> float:
+        """Return the builder's speed, kept within what the arithmetic can bear."""
+        return min(max(speed_of(builder), 1e-6), 1e6)
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the expected wall-clock time in seconds."""
+        size = self.size(job)
+        plan = size / _bounded(said_time(job, size))  # nominal speed: 1 unless both are given
+        share = 1.0 if builder is None else _available(builder)
+        time = wall_time(size, self._speed(job, builder, plan), share)
+        return time if is_time(time) else _bounded(said_time(job, size))
+
+    def _speed(self, job: Job, builder: Builder | None, plan: float) -> float:
+        """Return the speed that is believed; ``plan`` is what the submitter's figures imply."""
+        if builder is not None and is_anonymous(builder):
+            return self.anonymous(job, builder).flops
+        peak = 1.0 if builder is None else self.peak(builder)
+        record = None if builder is None else self.history.host_record(self.host(builder), job.kind)
+        candidate = Candidate(
+            usage=Usage(peak_flops=peak, projected_flops=plan * peak),
+            host=record,
+            version=self.history.version(job.kind),
+        )
+        chosen = choose([candidate], plan * peak, self._rules)
+        return plan * peak if chosen is None else chosen[1].flops
+
+    def anonymous(self, job: Job, builder: Builder) -> AnonymousSpeed:
+        """Return the speed of a builder that keeps its own figure, and how to scale sizes for it.
+
+        What is told to it is ``size_scale`` x the job's size: then it foresees what we do.
+        """
+        record = self.history.host_record(self.host(builder), generalised(job))
+        et = None if record is None else record.et
+        peak = self.peak(builder)
+        return anonymous_speed(peak, peak, et, self.options.host_samples)
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Take a success into the averages, a failure into quota and streak."""
+        anonymous = is_anonymous(builder)
+        kind = generalised(job) if anonymous else job.kind
+        host = self.host(builder)
+        if outcome == "failed":
+            self.history.failed(host, kind)
+        elif outcome == "succeeded" and is_time(elapsed):
+            computing = min(elapsed * _available(builder), LARGEST)
+            result = Result(
+                elapsed=computing,
+                flops=self.peak(builder),
+                size=self.size(job),
+                turnaround=min(elapsed, LARGEST),
+                anonymous=anonymous,
+            )
+            resource = "gpu" if job.attributes.get("resource") == "gpu" else "cpu"
+            check = self.options.host_scale_check
+            self.history.succeeded(host, kind, resource, result, scale_check=check)
+
+    def remaining(
+        self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
+    ) -> float:
+        """Return the expected rest of a running job in seconds, as BOINC's client does.
+
+        Without progress it is guessed that the part done nears 1 exponentially, so a job that has
+        outrun its estimate is given less and less; with progress, that counts more and more.
+        """
+        if not is_time(elapsed):
+            elapsed = 0.0
+        told = fraction_done if fraction_done is not None and 0 <= fraction_done <= 1 else 0.0
+        rest = running_total(elapsed, self.estimate(job, builder), told) - elapsed
+        return max(rest, 0.0) if rest < math.inf else self.options.overdue_time
+
+    def reliable(self, job: Job, builder: Builder, turnaround_limit: float) -> bool:
+        """Whether the builder has a streak of successes with the kind, and is quick enough."""
+        record = self.history.host_record(self.host(builder), job.kind)
+        return record is not None and is_reliable(record, DAILY_QUOTA, turnaround_limit)
+
+    def dump(self) -> JsonValues:
+        """Return all records as plain JSON values."""
+        return {"estimator": self.name, **self.history.dump()}
+
+    def load(self, state: JsonValues) -> None:
+        """Replace all records by dumped ones; StateError if they are not such a dump."""
+        check_owner(state, self.name)
+        self.history.load({key: value for key, value in state.items() if key != "estimator"})
+
+
+def _available(builder: Builder) -> float:
+    said = builder.labels.get("availability", "1") if builder.labels else "1"
+    try:
+        share = float(said)
+    except ValueError:
+        return 1.0
+    return clamped_fraction(share) if math.isfinite(share) else 1.0
+
+
+def is_anonymous(builder: Builder) -> bool:
+    """Whether the builder keeps its own figure of its speed."""
+    return bool(builder.labels) and builder.labels.get("anonymous") == "true"
+
+
+def generalised(job: Job) -> str:
+    """Return under what an anonymous host's history is kept: the app and the resource."""
+    resource = "gpu" if job.attributes.get("resource") == "gpu" else "cpu"
+    return f"anonymous:{job.kind.partition('@')[0]}:{resource}"

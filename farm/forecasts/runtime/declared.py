@@ -1,0 +1,22 @@
+"""What the submitter said."""
+
+from __future__ import annotations
+
+import math
+
+from farm.core.model import Builder, Job
+from farm.forecasts.runtime.interface import Stateless, on_builder, said_time
+
+
+class Declared(Stateless):
+    """The job's declared time ÷ the builder's speed; a default when nothing was declared."""
+
+    name = "declared"
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the declared time on this builder, in seconds."""
+        said = job.declared_time
+        if builder is None and said is not None and 0.0 <= said < math.inf:
+            return said  # the scheduler's question for every job: answered without detours
+        default = self.options.default_time
+        return on_builder(said_time(job, default), builder, default)

@@ -1,0 +1,63 @@
+"""The mean of the last three successful runs of the kind, as Jenkins estimates."""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.errors import StateError
+from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.interface import (
+    EstimatorOptions,
+    JsonValues,
+    Stateless,
+    check_owner,
+    is_time,
+    on_builder,
+    said_time,
+    speed_of,
+)
+
+_KEPT = 3
+
+
+class LastThree(Stateless):
+    """Per kind: the mean of the last three successes, each brought to a builder of speed 1.
+
+    Without a history: the declared time, else the default. Failed and cancelled attempts end
+    early or late for reasons of their own and are not counted.
+    """
+
+    name = "last-3"
+    learns = True
+
+    def __init__(self, options: EstimatorOptions | None = None) -> None:
+        super().__init__(options)
+        self._runs: dict[str, list[float]] = {}
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the mean of the kind's last runs on this builder, in seconds."""
+        default = self.options.default_time
+        runs = self._runs.get(job.kind)
+        work = sum(runs) / len(runs) if runs else said_time(job, default)
+        return on_builder(work, builder, default)
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Remember a success, forget the fourth last."""
+        work = elapsed * speed_of(builder)
+        if outcome == "succeeded" and is_time(work):
+            runs = self._runs.setdefault(job.kind, [])
+            runs.append(work)
+            del runs[:-_KEPT]
+
+    def dump(self) -> JsonValues:
+        """Return the last runs of each kind, oldest first."""
+        return {"estimator": self.name, "runs": {kind: list(r) for kind, r in self._runs.items()}}
+
+    def load(self, state: JsonValues) -> None:
+        """Take the runs back; StateError if they are not such a dump."""
+        check_owner(state, self.name)
+        try:
+            runs = msgspec.convert(state.get("runs", {}), dict[str, list[float]])
+        except msgspec.ValidationError as error:
+            raise StateError(f"runs: {error}") from None
+        self._runs = {kind: [r for r in kept if is_time(r)][-_KEPT:] for kind, kept in runs.items()}

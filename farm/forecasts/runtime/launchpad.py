@@ -1,0 +1,85 @@
+"""Launchpad's way: the most recent success, or the median of the last nine, by family of kinds."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from farm.core.errors import StateError
+from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.interface import (
+    EstimatorOptions,
+    JsonValues,
+    Stateless,
+    check_owner,
+    is_time,
+    on_builder,
+    speed_of,
+)
+from farm.upstream.launchpad.duration import DEFAULTS_S, HISTORY, estimate_duration
+
+_FAMILIES = {*DEFAULTS_S, "translationtemplates"}
+
+
+class Launchpad(Stateless):
+    """Per kind and processor: the newest success, or the median of nine.
+
+    A kind's family is what stands before its colon (``snap:firefox``); a kind of no known family
+    is treated as a binary package whose size is ``Job.size`` in KB. Recipes share their history
+    over all processors. Times are brought to a builder of speed 1.
+    """
+
+    name = "launchpad"
+    learns = True
+
+    def __init__(self, options: EstimatorOptions | None = None) -> None:
+        super().__init__(options)
+        self._runs: dict[str, dict[str, list[float]]] = {}  # kind -> processor -> oldest first
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the estimate on this builder, in seconds."""
+        runs = self._runs.get(job.kind, {}).get(_processor(job), [])
+        size = job.size if job.size is not None and 0 < job.size < math.inf else None
+        work = estimate_duration(_family(job.kind), runs[::-1], size)
+        return on_builder(work, builder, self.options.default_time)
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Remember a success; only the last nine are ever asked for."""
+        work = elapsed * speed_of(builder)
+        if outcome == "succeeded" and is_time(work):
+            runs = self._runs.setdefault(job.kind, {}).setdefault(_processor(job), [])
+            runs.append(work)
+            del runs[:-HISTORY]
+
+    def dump(self) -> JsonValues:
+        """Return the last successes by kind and processor, oldest first."""
+        runs = {
+            kind: {processor: list(kept) for processor, kept in by_processor.items()}
+            for kind, by_processor in self._runs.items()
+        }
+        return {"estimator": self.name, "runs": runs}
+
+    def load(self, state: JsonValues) -> None:
+        """Take the successes back; StateError if they are not such a dump."""
+        check_owner(state, self.name)
+        try:
+            found = msgspec.convert(state.get("runs", {}), dict[str, dict[str, list[float]]])
+        except msgspec.ValidationError as error:
+            raise StateError(f"runs: {error}") from None
+        self._runs = {
+            kind: {
+                processor: [run for run in kept if is_time(run)][-HISTORY:]
+                for processor, kept in by_processor.items()
+            }
+            for kind, by_processor in found.items()
+        }
+
+
+def _family(kind: str) -> str:
+    family = kind.partition(":")[0]
+    return family if family in _FAMILIES else "binary"
+
+
+def _processor(job: Job) -> str:
+    return "" if _family(job.kind) == "recipe" else job.platform.processor or ""

@@ -1,0 +1,16 @@
+"""The truth: what the job will really take."""
+
+from __future__ import annotations
+
+from farm.core.model import Builder, Job
+from farm.forecasts.runtime.interface import Stateless, on_builder
+
+
+class Oracle(Stateless):
+    """The job's own service time ÷ the builder's speed (contention is not foreseen)."""
+
+    name = "oracle"
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the service time on this builder, in seconds."""
+        return on_builder(job.service_time, builder, self.options.default_time)

@@ -1,0 +1,280 @@
+"""How far estimates are off, as a distribution: run times to draw for rollouts.
+
+Beside an estimator this keeps, per kind, what the last attempts took and what the estimator had
+said before them. A draw is what an estimate like the present one means, times a quantile of the
+factors that were seen around that, so any estimator becomes a distribution: the oracle's is
+certain, the declared times' shows how well submitters know their jobs. Dice stay outside: the
+caller brings the uniform number.
+
+The quantile at u is piecewise linear over the sorted sample: its least value at u = 0, its largest
+at u = 1 (Hyndman and Fan's type 7, numpy's default).
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+
+import msgspec
+
+from farm.core.errors import StateError
+from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.interface import (
+    JsonValues,
+    RuntimeEstimator,
+    check_owner,
+    is_time,
+    speed_of,
+)
+
+#: ratios are kept within these: beyond, an estimate was no estimate
+SMALLEST, LARGEST = 1e-6, 1e6
+#: and work within this, seconds
+LONGEST = 1e12
+
+
+class Quantiles:
+    """The last ``keep`` values of a stream, with their quantile function."""
+
+    __slots__ = ("_keep", "_newest", "_sorted")
+
+    def __init__(self, keep: int, values: list[float] | None = None) -> None:
+        self._keep = keep
+        self._newest: list[float] = list(values or [])[-keep:]  # oldest first
+        self._sorted = sorted(self._newest)
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def add(self, value: float) -> None:
+        """Take a value in and, when full, forget the oldest."""
+        self._newest.append(value)
+        bisect.insort(self._sorted, value)
+        if len(self._newest) > self._keep:
+            oldest = self._newest.pop(0)
+            del self._sorted[bisect.bisect_left(self._sorted, oldest)]
+
+    def values(self) -> list[float]:
+        """Return the values kept, oldest first."""
+        return list(self._newest)
+
+    def in_order(self) -> list[float]:
+        """Return the values kept, smallest first (the list is not a copy: leave it alone)."""
+        return self._sorted
+
+    def oldest_first(self) -> list[float]:
+        """Return the values kept in the order in which they came (the list is not a copy)."""
+        return self._newest
+
+    def at(self, u: float) -> float:
+        """Return the quantile at u (0 to 1; outside, the nearer end). There must be values."""
+        kept = self._sorted
+        place = min(max(u, 0.0), 1.0) * (len(kept) - 1)
+        below = int(place)
+        low, high = kept[below], kept[min(below + 1, len(kept) - 1)]
+        # kept within the two: rounding must not make a quantile function fall
+        return min(max(low + (high - low) * (place - below), low), high)
+
+    def share_up_to(self, value: float) -> float:
+        """Return the u at which the quantile is the value: the inverse of ``at``."""
+        kept = self._sorted
+        if value < kept[0]:
+            return 0.0
+        if value >= kept[-1]:
+            return 1.0
+        above = bisect.bisect_right(kept, value)
+        low, high = kept[above - 1], kept[above]
+        return (above - 1 + (value - low) / (high - low)) / (len(kept) - 1)
+
+
+class _History:
+    """What attempts took, beside what had been estimated: pairs of ratio and work.
+
+    A straight line through the logarithms (least squares) says how far estimates are to be
+    trusted: run time = e^a · estimate^b · a factor that was seen. An estimate that is right but
+    for a scale has b = 1; one that knows no more than the kind has b = 0, and the factors are then
+    the kind's run times themselves. Ratios alone would count an estimate's own error twice: a
+    large estimate is more often too large.
+    """
+
+    __slots__ = ("_factors", "_line", "ratios", "work")
+
+    def __init__(
+        self, keep: int, ratios: list[float] | None = None, work: list[float] | None = None
+    ) -> None:
+        self.ratios = Quantiles(keep, ratios)
+        #: seconds at speed 1, in the same order
+        self.work = Quantiles(keep, work)
+        self._line: tuple[float, float] | None = None
+        self._factors = Quantiles(1)
+
+    def add(self, ratio: float, work: float) -> None:
+        self.ratios.add(ratio)
+        self.work.add(work)
+        self._line = None
+
+    def spread(self, estimate: float) -> tuple[float, Quantiles]:
+        """Return a time and the factors of it, for a job with this estimate (at speed 1)."""
+        if self._line is None:
+            self._line = self._fit()
+        scale, exponent = self._line
+        estimate = min(estimate, LONGEST)
+        if exponent == 1.0:
+            return estimate * scale, self._factors
+        return scale * max(estimate, SMALLEST) ** exponent, self._factors
+
+    def _fit(self) -> tuple[float, float]:
+        """Lay the line, keep the factors around it; return e^a and b."""
+        ratios, work = self.ratios.values(), self.work.values()
+        kept = self.ratios.in_order()
+        if len(ratios) != len(work) or kept[-1] - kept[0] <= 1e-9 * kept[-1]:
+            self._factors = self.ratios  # certain, or dumped without the work
+            return 1.0, 1.0
+        # next to nothing is nothing: one job of no length must not turn the line
+        least = max(statistics.median(work) / 100, SMALLEST)
+        y = [math.log(max(value, least)) for value in work]
+        x = [math.log(max(w / r, least)) for w, r in zip(work, ratios, strict=True)]
+        middle_x, middle_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
+        across = math.fsum((value - middle_x) ** 2 for value in x)
+        along = math.fsum((u - middle_x) * (v - middle_y) for u, v in zip(x, y, strict=True))
+        b = along / across if across > 1e-12 else 1.0
+        b = min(max(b, 0.0), 1.5)
+        a = middle_y - b * middle_x
+        factors = [math.exp(v - a - b * u) for u, v in zip(x, y, strict=True)]
+        self._factors = Quantiles(len(factors), factors)
+        return math.exp(a), b
+
+
+class RuntimeDistribution:
+    """A runtime estimator together with the distribution of what its jobs really take.
+
+    It is a runtime estimator itself: put in the place of the one that it wraps it learns both.
+    A draw is what jobs with such an estimate took, by a line through the logarithms of both,
+    times a factor that was seen. A kind with fewer than ``enough`` attempts is drawn from those
+    of all kinds; without ``enough`` of these either, the estimate is taken as certain.
+    """
+
+    learns = True
+
+    def __init__(self, estimator: RuntimeEstimator, *, keep: int = 200, enough: int = 5) -> None:
+        self.estimator = estimator
+        self.name = estimator.name
+        self._keep, self._enough = keep, enough
+        self._all = _History(keep)
+        self._kinds: dict[str, _History] = {}
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the wrapped estimate in seconds."""
+        return self.estimator.estimate(job, builder)
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Note how far the estimate for this builder was off; then let the estimator learn."""
+        if outcome == "succeeded" and is_time(elapsed):
+            said = self.estimator.estimate(job, builder)
+            if said > 0:
+                ratio = min(max(elapsed / said, SMALLEST), LARGEST)
+                work = min(elapsed * speed_of(builder), LONGEST)
+                self._all.add(ratio, work)
+                if job.kind not in self._kinds:
+                    self._kinds[job.kind] = _History(self._keep)
+                self._kinds[job.kind].add(ratio, work)
+        self.estimator.learn(job, builder, elapsed, outcome)
+
+    def remaining(
+        self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
+    ) -> float:
+        """Return the wrapped estimate of a running job's rest in seconds."""
+        return self.estimator.remaining(job, builder, elapsed, fraction_done)
+
+    def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
+        """Return a time and the factors of it that are to be drawn; None: the estimate is sure."""
+        history = self._kinds.get(job.kind)
+        if history is None or len(history.ratios) < self._enough:
+            history = self._all
+        if len(history.ratios) < self._enough:
+            return None
+        speed = speed_of(builder)
+        unit, factors = history.spread(self.estimator.estimate(job, builder) * speed)
+        time = unit / speed
+        return (time, factors) if is_time(time) else None
+
+    def spread(self, job: Job) -> tuple[float, list[float] | None]:
+        """Return what ``draw`` draws from without a builder: a time, and factors of it as seen.
+
+        The factors are in the order in which they were seen, the oldest first. None instead of
+        them: the time, the estimate, is taken as certain.
+        """
+        found = self._spread(job, None)
+        if found is None:
+            return self.estimator.estimate(job), None
+        return found[0], found[1].oldest_first()
+
+    def draw(self, job: Job, u: float, builder: Builder | None = None) -> float:
+        """Return the run time in seconds that is not exceeded with probability u (0 to 1)."""
+        found = self._spread(job, builder)
+        if found is None:
+            return self.estimator.estimate(job, builder)
+        return _finite(found[0] * found[1].at(u), found[0])
+
+    def draw_remaining(self, job: Job, u: float, builder: Builder, elapsed: float) -> float:
+        """Return the same for the rest of a job that has run ``elapsed`` seconds and is not done.
+
+        Only run times longer than that are left to draw from; when it has outrun them all, the
+        rest is the estimator's.
+        """
+        found = self._spread(job, builder)
+        if not is_time(elapsed):
+            elapsed = 0.0
+        if found is None or found[0] <= 0:
+            return self.estimator.remaining(job, builder, elapsed)
+        unit, factors = found
+        gone = factors.share_up_to(elapsed / unit)
+        if gone >= 1.0:
+            return self.estimator.remaining(job, builder, elapsed)
+        u = min(max(u, 0.0), 1.0)
+        total = unit * factors.at(gone + (1.0 - gone) * u)
+        return _finite(max(total - elapsed, 0.0), unit)
+
+    def dump(self) -> JsonValues:
+        """Return the estimator's statistics and the history, oldest first, as plain JSON values."""
+        return {
+            "estimator": self.name,
+            "statistics": self.estimator.dump(),
+            "ratios": self._all.ratios.values(),
+            "ratios_by_kind": {kind: kept.ratios.values() for kind, kept in self._kinds.items()},
+            "work": self._all.work.values(),
+            "work_by_kind": {kind: kept.work.values() for kind, kept in self._kinds.items()},
+        }
+
+    def load(self, state: JsonValues) -> None:
+        """Take both back; StateError if they are not such a dump.
+
+        A dump of the wrapped estimator alone will do: then no history is known.
+        """
+        check_owner(state, self.name)
+        try:
+            every = msgspec.convert(state.get("ratios", []), list[float])
+            by_kind = msgspec.convert(state.get("ratios_by_kind", {}), dict[str, list[float]])
+            all_work = msgspec.convert(state.get("work", []), list[float])
+            work = msgspec.convert(state.get("work_by_kind", {}), dict[str, list[float]])
+        except msgspec.ValidationError as error:
+            raise StateError(f"ratios: {error}") from None
+        self.estimator.load(state.get("statistics", state))
+        self._all = _History(self._keep, _usable(every), _usable_work(all_work))
+        self._kinds = {
+            kind: _History(self._keep, _usable(kept), _usable_work(work.get(kind, [])))
+            for kind, kept in by_kind.items()
+        }
+
+
+def _usable(ratios: list[float]) -> list[float]:
+    return [ratio for ratio in ratios if SMALLEST <= ratio <= LARGEST]
+
+
+def _usable_work(work: list[float]) -> list[float]:
+    return [value for value in work if 0.0 <= value <= LONGEST]
+
+
+def _finite(value: float, otherwise: float) -> float:
+    return value if value < math.inf else otherwise

@@ -1,0 +1,1 @@
+"""Builder hosts: who is there, what each plays, and what it reports."""

@@ -1,0 +1,314 @@
+"""Who is out there: builder hosts, what they should play, and the orders they must have.
+
+Pure bookkeeping in real seconds (``now`` is given): it sees what hosts report and says what has
+to be sent again and who must be given up for lost.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.live.store.saved import SavedFarm
+from farm.live.wire.messages import (
+    VERSION,
+    Beat,
+    CancelAttempt,
+    HostUp,
+    Order,
+    Play,
+    Reset,
+    Retire,
+    StartAttempt,
+)
+
+Token = tuple[str, int]
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long the scheduler waits before it does something about silence (real seconds)."""
+
+    #: a host that says nothing for so long is lost
+    silence: float = 5.0
+    #: an order that should show in heartbeats by now
+    grace: float = 2.0
+    #: a host that beats but leaves its orders untouched for so long is lost
+    stuck: float = 20.0
+    #: an attempt is sent so many times before it is given up
+    sendings: int = 4
+
+
+class Dispatch(msgspec.Struct):
+    """A start order under way: sent, and perhaps confirmed."""
+
+    order: StartAttempt
+    sent_at: float
+    sendings: int = 1
+    confirmed: bool = False
+    #: heartbeats in a row that should have named it and did not
+    missed: int = 0
+    cancel: CancelAttempt | None = None
+    cancel_sent_at: float = 0.0
+
+
+class HostState(msgspec.Struct):
+    """A builder host and what it ought to be doing."""
+
+    name: str
+    life: str
+    heard_at: float
+    #: builders that it ought to play
+    plays: dict[str, Play] = {}
+    #: builders that have joined
+    joined: set[str] = set()
+    #: builders that were told to retire
+    retiring: set[str] = set()
+    #: when each play or retire order was last sent
+    sent_at: dict[str, float] = {}
+    dispatches: dict[Token, Dispatch] = {}
+    #: attempts that it said to have begun after its last heartbeat, which cannot name them
+    begun_since_beat: set[Token] = set()
+    lost: bool = False
+    #: it plays a builder of its own and must not be given others
+    own: bool = False
+    #: builders that it plays at most (0: any number), and of which pool only (empty: any)
+    room: int = 0
+    pool: str = ""
+    #: it was told to go, and takes nothing more
+    leaving: bool = False
+    reset_sent_at: float = float("-inf")
+
+    def takes(self, pool: str) -> bool:
+        """Whether it may be given one more builder of this pool."""
+        if self.lost or self.own or self.leaving or self.pool not in ("", pool):
+            return False
+        return not self.room or len(self.plays) < self.room
+
+
+class Roster:
+    """The hosts by name, and which of them plays which builder."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.patience = patience
+        self.hosts: dict[str, HostState] = {}
+        self.host_of: dict[str, HostState] = {}
+        #: hosts of which a successor of this scheduler must know something new
+        self.changed: set[str] = set()
+
+    def go_on(self, saved: SavedFarm, now: float) -> None:
+        """Know the hosts and their orders as an earlier scheduler did.
+
+        What was on its way when that one died is found missing by heartbeats, and sent again.
+        """
+        for life in saved.lives.values():
+            host = self.hosts[life.name] = HostState(
+                life.name,
+                life.life,
+                now,
+                own=life.own,
+                room=life.room,
+                pool=life.pool,
+                leaving=life.leaving,
+            )
+            for play in life.plays.values():
+                self.assign(host, play, now)
+            host.joined.update(life.joined)
+            host.retiring.update(life.retiring)
+        self.changed.clear()
+        for attempt in saved.attempts.values():
+            holder, job = self.host_of.get(attempt.builder), saved.jobs.get(attempt.job)
+            if holder is None or job is None:
+                continue
+            order = StartAttempt(
+                v=VERSION,
+                job=job,
+                attempt=attempt.attempt,
+                builder=attempt.builder,
+                slot=attempt.slot,
+            )
+            token = (attempt.job, attempt.attempt)
+            dispatch = Dispatch(order, now, confirmed=attempt.started_at is not None)
+            holder.dispatches[token] = dispatch
+            if attempt.cancelling:
+                dispatch.cancel_sent_at = now
+                dispatch.cancel = CancelAttempt(
+                    v=VERSION, job=attempt.job, attempt=attempt.attempt, builder=attempt.builder
+                )
+
+    def arrive(self, name: str, life: str, now: float, up: HostUp | None = None) -> HostState:
+        """A host is up: a new one, or a new life of one whose old life is over."""
+        up = up or HostUp()
+        host = HostState(name, life, now, own=up.own, room=up.room, pool=up.pool)
+        self.hosts[name] = host
+        self.changed.add(name)
+        return host
+
+    def host_for(self, pool: str) -> HostState | None:
+        """Return who is to play one more builder of the pool; None if no host has room.
+
+        The pool's own hosts come before any pool's, then who plays fewest.
+        """
+        free = (host for host in self.hosts.values() if host.takes(pool))
+        return min(free, key=lambda host: (host.pool != pool, len(host.plays)), default=None)
+
+    def elsewhere(self, pool: str) -> int:
+        """Return how many of the pool's builders are on hosts of their own, or that leave."""
+        hosts = (host for host in self.hosts.values() if host.own or host.leaving)
+        return sum(play.builder.pool == pool for host in hosts for play in host.plays.values())
+
+    def leaves(self, host: HostState) -> list[str]:
+        """The host was told to go; return the builders that go with it (empty if told before)."""
+        if host.leaving:
+            return []
+        host.leaving = True
+        self.changed.add(host.name)
+        return sorted(host.joined)
+
+    def assign(self, host: HostState, play: Play, now: float) -> Play:
+        """Let the host play this builder; return the order to send."""
+        builder = play.builder.id
+        host.plays[builder] = play
+        host.sent_at[builder] = now
+        self.host_of[builder] = host
+        self.changed.add(host.name)
+        return play
+
+    def joined(self, host: HostState, builder: str) -> None:
+        """The builder is up."""
+        host.joined.add(builder)
+        self.changed.add(host.name)
+
+    def dispatch(self, host: HostState, order: StartAttempt, now: float) -> None:
+        """Remember a start order that is being sent."""
+        host.dispatches[order.job.id, order.attempt] = Dispatch(order, now)
+
+    def cancel(self, host: HostState, order: CancelAttempt, now: float) -> None:
+        """Remember a cancel order that is being sent."""
+        dispatch = host.dispatches.get((order.job, order.attempt))
+        if dispatch is not None:
+            dispatch.cancel = order
+            dispatch.cancel_sent_at = now
+
+    def retire(self, host: HostState, builder: str, now: float) -> Retire:
+        """Return the order that shuts a builder down, and remember it."""
+        host.retiring.add(builder)
+        self.changed.add(host.name)
+        host.sent_at[builder] = now
+        return Retire(v=VERSION, builder=builder)
+
+    def confirm(self, host: HostState, token: Token) -> None:
+        """The host began this attempt."""
+        if (dispatch := host.dispatches.get(token)) is not None:
+            dispatch.confirmed = True
+            host.begun_since_beat.add(token)
+
+    def hear_beat(self, host: HostState) -> None:
+        """A heartbeat was taken in: it speaks of all that was reported before it."""
+        host.begun_since_beat.clear()
+
+    def over(self, host: HostState, token: Token) -> None:
+        """The attempt is over."""
+        host.dispatches.pop(token, None)
+
+    def gone(self, builder: str) -> None:
+        """The builder is not played any more."""
+        host = self.host_of.pop(builder, None)
+        if host is not None:
+            host.plays.pop(builder, None)
+            host.joined.discard(builder)
+            host.retiring.discard(builder)
+            host.sent_at.pop(builder, None)
+            self.changed.add(host.name)
+
+    def give_up(self, host: HostState) -> list[str]:
+        """The host is lost: forget what it held and return the builders lost with it."""
+        host.lost = True
+        self.changed.add(host.name)
+        builders = list(host.plays)
+        host.dispatches.clear()
+        for builder in builders:
+            self.gone(builder)
+        return builders
+
+    def shift(self, seconds: float) -> None:
+        """We ourselves could not hear for so long: nobody is to blame for that silence."""
+        for host in self.hosts.values():
+            host.heard_at += seconds
+
+    def silent(self, now: float) -> list[HostState]:
+        """Return the hosts that have said nothing for too long."""
+        latest = now - self.patience.silence
+        return [h for h in self.hosts.values() if not h.lost and h.heard_at < latest]
+
+    def reset(self, host: HostState, life: str, now: float) -> Reset | None:
+        """Return the order for a life that was given up and speaks again; None: just sent."""
+        if now - host.reset_sent_at < self.patience.grace:
+            return None
+        host.reset_sent_at = now
+        return Reset(v=VERSION, life=life)
+
+    def check(
+        self, host: HostState, beat: Beat, now: float, queued: int
+    ) -> tuple[list[Order], list[Dispatch], bool]:
+        """Compare a heartbeat with what the host ought to hold.
+
+        Returns the orders to send again, the attempts that the host has lost, and whether it is
+        stuck (it beats but does not take its ``queued`` orders). An unconfirmed attempt counts as
+        missing only if no order is on its way any more; a confirmed one that is not held, and
+        whose end has not come before this heartbeat, is lost. A host that leaves takes no orders.
+        """
+        old = now - self.patience.grace
+        again: list[Order] = []
+        lost: list[Dispatch] = []
+        held = set(beat.held)
+        for token, dispatch in list(host.dispatches.items()):
+            if token in held:
+                dispatch.missed = 0
+                if dispatch.cancel is not None and dispatch.cancel_sent_at < old and not queued:
+                    dispatch.cancel_sent_at = now
+                    again.append(dispatch.cancel)
+            elif dispatch.confirmed:
+                if token not in host.begun_since_beat:
+                    lost.append(dispatch)
+            elif beat.leaving:  # it takes no more orders: this one will never be obeyed
+                lost.append(dispatch)
+            elif dispatch.sent_at < old and not queued:
+                self._missing(dispatch, now, again, lost)
+        if beat.leaving:
+            return again, lost, False
+        if not queued:
+            again.extend(self._missing_builders(host, beat, now))
+        stuck = queued > 0 and self._oldest_order(host) < now - self.patience.stuck
+        return again, lost, stuck
+
+    def _missing(
+        self, dispatch: Dispatch, now: float, again: list[Order], lost: list[Dispatch]
+    ) -> None:
+        dispatch.missed += 1
+        if dispatch.missed < 2:  # the order may be in the host's hands at this moment
+            return
+        if dispatch.cancel is not None or dispatch.sendings >= self.patience.sendings:
+            lost.append(dispatch)
+            return
+        dispatch.missed = 0
+        dispatch.sendings += 1
+        dispatch.sent_at = now
+        again.append(dispatch.order)
+
+    def _missing_builders(self, host: HostState, beat: Beat, now: float) -> list[Order]:
+        old = now - self.patience.grace
+        played, retiring = set(beat.builders), set(beat.retiring)
+        again: list[Order] = []
+        for builder, play in host.plays.items():
+            if host.sent_at[builder] >= old:
+                continue
+            if builder not in played and builder not in host.joined:
+                host.sent_at[builder] = now
+                again.append(play)
+            elif builder in host.retiring and builder not in retiring:
+                again.append(self.retire(host, builder, now))
+        return again
+
+    @staticmethod
+    def _oldest_order(host: HostState) -> float:
+        waiting = (d.sent_at for d in host.dispatches.values() if not d.confirmed)
+        return min(waiting, default=float("inf"))

@@ -1,0 +1,65 @@
+"""Requested builders: how each is to be played, and which of them no host plays yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from farm.core.commands import RequestBuilder
+from farm.core.pools.spec import PoolSpec
+from farm.live.store.saved import SavedFarm
+from farm.live.wire.messages import VERSION, Play
+
+
+class Fleet:
+    """Writes the orders to play the builders that the scheduler requests."""
+
+    def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
+        self.pools = {pool.name: pool for pool in pools}
+        self._speed = speed
+        #: requested builders that no host plays yet
+        self.wanted: deque[Play] = deque()
+        #: requested builders that hosts of their own are to play, not yet joined
+        self.outside: dict[str, Play] = {}
+        #: requested and not yet joined, by builder id, with their pools
+        self.booting: dict[str, str] = {}
+
+    def request(self, command: RequestBuilder) -> None:
+        """A builder is requested; a host is found for it when there is one with room."""
+        builder, outside = command.builder, command.outside
+        pool = self.pools[builder.pool]
+        play = Play(
+            v=VERSION,
+            builder=builder,
+            speed=self._speed,
+            # a container takes the time that it takes
+            boot_time=0.0 if outside else pool.boot_time,
+            inter_job_time=pool.inter_job_time,
+            shutdown_time=pool.shutdown_time,
+            contention=pool.contention or {},
+            load_limits=pool.load_limits,
+        )
+        if outside:
+            self.outside[builder.id] = play
+        else:
+            self.wanted.append(play)
+        self.booting[builder.id] = pool.name
+
+    def not_booting(self, builder: str) -> None:
+        """A builder is there, or will not come."""
+        self.booting.pop(builder, None)
+        self.outside.pop(builder, None)
+
+    @property
+    def booting_at_once(self) -> bool:
+        """Whether a builder is missing whose pool has no boot time."""
+        return any(not self.pools[pool].boot_time for pool in self.booting.values())
+
+    def go_on(self, saved: SavedFarm) -> None:
+        """Know which builders an earlier scheduler had requested."""
+        self.outside = {n: play for n, play in saved.requested.items() if n not in saved.builders}
+        self.booting = saved.booting
+
+    def outside_of(self, pool: str) -> int:
+        """Return how many builders of the pool are to come with hosts of their own."""
+        return sum(play.builder.pool == pool for play in self.outside.values())

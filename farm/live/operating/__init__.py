@@ -1,0 +1,1 @@
+"""What operators and provisioners ask of a live farm."""

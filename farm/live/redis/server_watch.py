@@ -1,0 +1,97 @@
+"""How the farm's Redis server is doing: asked now and then, by a thread of its own, for metrics.
+
+The scheduler never waits for it, and a scrape only reads what the last answer was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+
+from farm.live.redis.connection import Connection, connect
+from farm.live.redis.keys import Keys
+from farm.metrics.series import Readings
+
+#: real seconds between two questions; one costs the server well under a millisecond
+INTERVAL = 5.0
+
+
+def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
+    """Return the metrics of a server that answered INFO so, and has so many keys and reports."""
+    last_writes = (
+        ("aof_last_write_status", "aof_last_bgrewrite_status")
+        if info.get("aof_enabled")
+        else ("rdb_last_bgsave_status",)
+    )
+    values = {
+        "farm_redis_up": 1,
+        "farm_redis_memory_bytes": info["used_memory"],
+        "farm_redis_memory_limit_bytes": info["maxmemory"] or info["total_system_memory"],
+        "farm_redis_clients": info["connected_clients"],
+        "farm_redis_commands_total": info["total_commands_processed"],
+        "farm_redis_aof_bytes": info.get("aof_current_size", 0),
+        "farm_redis_persistence_ok": all(info.get(key, "ok") == "ok" for key in last_writes),
+        "farm_redis_keys": keys,
+        "farm_redis_inbox_length": inbox,
+    }
+    return {name: {(): float(value)} for name, value in values.items()}
+
+
+class ServerWatch:
+    """Asks the server while its ``with`` block lasts.
+
+    Args:
+        url: the server.
+        prefix: first part of the farm's keys.
+        interval: real seconds between two questions.
+    """
+
+    def __init__(self, url: str, prefix: str, interval: float = INTERVAL) -> None:
+        self._client: Connection = connect(url, "farm-watch")
+        self._inbox = Keys(prefix).inbox
+        self._interval = interval
+        self._readings: Readings = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="farm-watch", daemon=True)
+
+    def readings(self) -> Readings:
+        """Return what was heard last: nothing yet, all, or only that it does not answer."""
+        return self._readings
+
+    def __enter__(self) -> Self:
+        """Begin to ask."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop asking."""
+        self._stop.set()
+        self._thread.join(1.0)  # a server that hangs must not keep us
+        self._client.close()
+
+    def look(self) -> None:
+        """Ask once."""
+        try:
+            pipe = self._client.pipeline(transaction=False)
+            pipe.info().dbsize().xlen(self._inbox)
+            self._readings = readings_of(*pipe.execute())
+        except redis.RedisError:
+            with contextlib.suppress(redis.RedisError):
+                self._client.close()
+            self._readings = {"farm_redis_up": {(): 0.0}}
+
+    def _watch(self) -> None:
+        while True:
+            self.look()
+            if self._stop.wait(self._interval):
+                return

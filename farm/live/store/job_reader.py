@@ -1,0 +1,195 @@
+"""A farm's keys read from outside: its jobs one by one, in groups, or in order of submission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+
+from farm.core.commands import EndJob
+from farm.core.errors import InputError, ServerError
+from farm.core.model import Job
+from farm.live.redis.connection import Connection, redacted
+from farm.live.redis.keys import Keys
+from farm.live.redis.sort_keys import job_of_member
+from farm.live.store.saved import Attempt, Try
+
+T = TypeVar("T")
+
+#: rows read from the server at once
+AT_ONCE = 500
+
+Group = Literal["waiting", "running", "ended"]
+
+
+class LiveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as a listing knows it; times are farm seconds."""
+
+    job: Job
+    #: waiting, dispatched, running, cancelling, or how it ended
+    state: str
+    attempt: Attempt | None = None
+    end: EndJob | None = None
+
+
+class JobReader:
+    """Reads the jobs of one farm. Calls raise redis.RedisError when the server is away."""
+
+    def __init__(self, client: Connection, keys: Keys, url: str) -> None:
+        self.url = url
+        self.keys = keys
+        self._client = client
+
+    def known(self, job_ids: Sequence[str]) -> dict[str, bool]:
+        """Return which of these ids belong to a job, and whether it has ended."""
+        found: dict[str, bool] = {}
+        for first in range(0, len(job_ids), AT_ONCE):
+            names = job_ids[first : first + AT_ONCE]
+            pipe = self._client.pipeline(transaction=True)
+            pipe.hmget(self.keys.jobs, names)
+            pipe.hmget(self.keys.results, names)
+            live, ended = pipe.execute()
+            found |= {n: bool(b) for n, a, b in zip(names, live, ended, strict=True) if a or b}
+        return found
+
+    def job(self, job_id: str) -> LiveJob | None:
+        """Return one job, live or ended; None: nobody knows it."""
+        pipe = self._client.pipeline(transaction=True)
+        for key in (self.keys.jobs, self.keys.attempts, self.keys.results):
+            pipe.hget(key, job_id)
+        return self._live_job(*pipe.execute())
+
+    def jobs_of(self, job_ids: Sequence[str]) -> Iterator[LiveJob]:
+        """Yield those of these jobs that are known, live or ended."""
+        for first in range(0, len(job_ids), AT_ONCE):
+            yield from self._of_ids(job_ids[first : first + AT_ONCE])
+
+    def tries(self, job_id: str) -> list[Try]:
+        """Return the attempts of a job that came to nothing, the first one first."""
+        values = self._client.lrange(self.keys.tries(job_id), 0, -1)
+        found = [self._decoded(value, Try) for value in values]
+        return list({one.attempt: one for one in found}.values())
+
+    def count_running(self) -> int:
+        """Return how many jobs are on builders."""
+        return int(self._client.hlen(self.keys.attempts))
+
+    def jobs(self, group: Group) -> Iterator[LiveJob]:
+        """Yield the jobs of a group, read from the server as they are asked for.
+
+        Waiting ones platform by platform in policy order (at last those that another job's
+        execution serves), running ones by dispatch, ended ones
+        the last one first. A job that goes on meanwhile may be met again in a later group.
+        """
+        return {"waiting": self._waiting, "running": self._running, "ended": self._ended}[group]()
+
+    def submitted(self, offset: int = 0, after: str | None = None) -> Iterator[LiveJob]:
+        """Yield all jobs, live and ended, in the order of their submission.
+
+        That order never changes: whatever the farm does meanwhile, each job is met exactly once
+        (in its state at that moment), also by one page after another. ``after``: begin behind this
+        job. Raises InputError if it is not known.
+        """
+        key, score = self.keys.submitted, None
+        if after is not None:
+            rank = self._client.zrank(key, after)
+            if rank is None:
+                raise InputError(f"job {after!r} is not known to the farm")
+            offset += rank + 1
+        pairs = self._client.zrange(key, offset, offset + AT_ONCE - 1, withscores=True)
+        while pairs:
+            yield from self._of_ids([name for name, _ in pairs])
+            score = pairs[-1][1]
+            met = {name for name, other in pairs if other == score}
+            # by score: ranks change when the oldest jobs are forgotten
+            following = self._client.zrange(
+                key, score, "+inf", byscore=True, offset=0, num=AT_ONCE + len(met), withscores=True
+            )
+            pairs = [pair for pair in following if pair[0] not in met]
+
+    def _of_ids(self, names: Sequence[str | bytes]) -> Iterator[LiveJob]:
+        pipe = self._client.pipeline(transaction=True)
+        for key in (self.keys.jobs, self.keys.attempts, self.keys.results):
+            pipe.hmget(key, names)
+        for found in zip(*pipe.execute(), strict=True):
+            if (job := self._live_job(*found)) is not None:
+                yield job
+
+    def _live_job(
+        self, job: bytes | None, attempt: bytes | None, end: bytes | None
+    ) -> LiveJob | None:
+        if end is not None:
+            return _ended(self._decoded(end, EndJob))
+        if job is None:
+            return None
+        on = None if attempt is None else self._decoded(attempt, Attempt)
+        return LiveJob(job=self._decoded(job, Job), state=_state(on), attempt=on)
+
+    def _waiting(self) -> Iterator[LiveJob]:
+        seen: set[str] = set()
+        for platform in sorted(p.decode() for p in self._client.smembers(self.keys.platforms)):
+            key = self.keys.pending(platform)
+            first = b"-"
+            # by place, not by number: jobs that leave meanwhile move the others
+            while members := self._client.zrangebylex(key, first, b"+", 0, AT_ONCE):
+                first = b"(" + members[-1]
+                names = [job_of_member(member.decode()) for member in members]
+                seen.update(names)
+                for value in self._client.hmget(self.keys.jobs, names):
+                    if value is not None:
+                        yield LiveJob(job=self._decoded(value, Job), state="waiting")
+        # those that another job's execution serves have no place in a queue
+        live = [name.decode() for name in self._client.hkeys(self.keys.jobs)]
+        others = self.jobs_of([name for name in live if name not in seen])
+        yield from (job for job in others if job.state == "waiting")
+
+    def _running(self) -> Iterator[LiveJob]:
+        attempts = self._hash(self.keys.attempts, Attempt)
+        order = sorted(attempts.values(), key=lambda a: (a.dispatched_at, a.job))
+        for first in range(0, len(order), AT_ONCE):
+            some = order[first : first + AT_ONCE]
+            values = self._client.hmget(self.keys.jobs, [attempt.job for attempt in some])
+            for attempt, value in zip(some, values, strict=True):
+                if value is not None:
+                    job = self._decoded(value, Job)
+                    yield LiveJob(job=job, state=_state(attempt), attempt=attempt)
+
+    def _ended(self) -> Iterator[LiveJob]:
+        seen: set[bytes] = set()
+        last = -1
+        while names := self._client.lrange(self.keys.ended, last - AT_ONCE + 1, last):
+            last -= AT_ONCE
+            fresh = [name for name in reversed(names) if name not in seen]
+            seen.update(fresh)
+            if fresh:
+                for value in self._client.hmget(self.keys.results, fresh):
+                    if value is not None:
+                        yield _ended(self._decoded(value, EndJob))
+
+    def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
+        return self._values(self._client.hgetall(key), kind)
+
+    def _values(self, pairs: dict[bytes, bytes], kind: type[T]) -> dict[str, T]:
+        return {name.decode(): self._decoded(value, kind) for name, value in pairs.items()}
+
+    def _decoded(self, value: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(value, type=kind)
+        except msgspec.DecodeError as error:
+            raise ServerError(
+                f"the farm at {redacted(self.url)} writes what this side cannot read ({error}): "
+                "run the same release of the farm on all sides"
+            ) from None
+
+
+def _state(attempt: Attempt | None) -> str:
+    if attempt is None:
+        return "waiting"
+    if attempt.cancelling:
+        return "cancelling"
+    return "dispatched" if attempt.started_at is None else "running"
+
+
+def _ended(end: EndJob) -> LiveJob:
+    return LiveJob(job=end.job, state=end.outcome, end=end)

@@ -1,0 +1,79 @@
+"""Writes what others read of a live farm: pool reports, hosts, status, answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import msgspec
+import redis
+
+from farm.live.redis.connection import Connection
+from farm.live.redis.keys import Keys
+from farm.live.wire.messages import Play
+from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
+
+#: real seconds that an answer waits to be fetched
+REPLY_TIME = 60
+#: ended jobs that are forgotten at once: a bounded pause
+FORGET_AT_ONCE = 1000
+
+
+class Notices:
+    """Each notice is written once; a server that is away misses it (the next one comes soon)."""
+
+    def __init__(self, client: Connection, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._json = msgspec.json.Encoder().encode
+
+    def publish(
+        self,
+        pools: Mapping[str, PoolReport],
+        requested: Mapping[str, Play],
+        hosts: Mapping[str, HostRecord],
+        status: FarmStatus,
+    ) -> None:
+        """Replace what was said before, all in one transaction."""
+        keys, json = self._keys, self._json
+        pipe = self._client.pipeline(transaction=True)
+        for key, values in (
+            (keys.pools, pools),
+            (keys.requested, requested),
+            (keys.hosts, hosts),
+        ):
+            pipe.delete(key)
+            if values:
+                pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
+        pipe.set(keys.status, json(status))
+        with contextlib.suppress(redis.RedisError):
+            pipe.execute()
+
+    def reply(self, reply_to: str, answer: object) -> None:
+        """Push the answer to a question where the asker waits for it."""
+        key = self._keys.reply(reply_to)
+        pipe = self._client.pipeline(transaction=True)
+        pipe.rpush(key, self._json(answer))
+        pipe.expire(key, REPLY_TIME)
+        with contextlib.suppress(redis.RedisError):
+            pipe.execute()
+
+    def keep_statistics(self, statistics: object) -> None:
+        """Save what the runtime estimator has learned, for the farm's next scheduler."""
+        with contextlib.suppress(redis.RedisError):
+            self._client.set(self._keys.statistics, self._json(statistics))
+
+    def forget_ended(self, keep: int) -> None:
+        """Forget the stories of the jobs that ended longest ago, beyond so many."""
+        keys = self._keys
+        with contextlib.suppress(redis.RedisError):
+            surplus = self._client.llen(keys.ended) - keep
+            if surplus > 0:
+                count = min(surplus, FORGET_AT_ONCE)
+                oldest = self._client.lrange(keys.ended, 0, count - 1)
+                pipe = self._client.pipeline(transaction=True)
+                pipe.ltrim(keys.ended, count, -1)
+                pipe.hdel(keys.results, *oldest)
+                pipe.zrem(keys.submitted, *oldest)
+                pipe.unlink(*(keys.tries(name.decode()) for name in oldest))
+                pipe.execute()

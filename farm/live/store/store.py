@@ -1,0 +1,284 @@
+"""What the farm keeps in Redis: written in one transaction per batch of decisions.
+
+The scheduler's memory decides; this is its mirror, so that anybody can ask Redis (queue depth
+is one ZCARD) and so that a scheduler that starts again finds what it needs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from farm.core.commands import EndJob
+from farm.core.errors import ServerError
+from farm.core.model import Job
+from farm.core.snapshot import BuilderView
+from farm.live.redis.connection import Connection
+from farm.live.redis.keys import Keys, platform_name
+from farm.live.redis.sort_keys import job_of_member
+from farm.live.store.published import Notices
+from farm.live.store.saved import Attempt, Counts, HostLife, SavedFarm, Standing, Try
+from farm.live.wire.messages import VERSION, Play
+
+__all__ = ["Attempt", "Batch", "Store"]
+
+T = TypeVar("T")
+
+
+class Batch:
+    """Changes that are committed together. Later changes to the same thing win."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
+        self.not_waiting: dict[str, list[str]] = defaultdict(list)
+        self.jobs: dict[str, Job] = {}
+        #: serials by job id: the order of their submission
+        self.submitted: dict[str, float] = {}
+        self.tries: dict[str, list[Try]] = defaultdict(list)
+        self.standings: dict[str, Standing] = {}
+        self.lives: dict[str, HostLife] = {}
+        self.gone_hosts: list[str] = []
+        self.counts: Counts | None = None
+        self.attempts: dict[str, Attempt] = {}
+        self.no_attempts: list[str] = []
+        self.ended: dict[str, EndJob] = {}
+        self.builders: dict[str, BuilderView] = {}
+        self.gone_builders: list[str] = []
+        #: Celery messages by host, in order
+        self.messages: dict[str, list[bytes]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed."""
+        return not (
+            self.waiting
+            or self.not_waiting
+            or self.jobs
+            or self.submitted
+            or self.tries
+            or self.standings
+            or self.lives
+            or self.gone_hosts
+            or self.counts
+            or self.attempts
+            or self.no_attempts
+            or self.ended
+            or self.builders
+            or self.gone_builders
+            or self.messages
+        )
+
+    def waits(self, job: Job, member: str) -> None:
+        """The job waits, at the place that the member says."""
+        self.waiting[platform_name(job.platform)][member] = 0.0
+
+    def waits_no_more(self, job: Job, member: str) -> None:
+        """The job is not at that place any more."""
+        self.not_waiting[platform_name(job.platform)].append(member)
+
+
+class Store:
+    """Reads and writes one farm's keys. Calls raise redis.RedisError when the server is away."""
+
+    def __init__(self, client: Connection, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._json = msgspec.json.Encoder().encode
+        self.notices = Notices(client, keys)
+
+    # --- writing: the scheduler only --------------------------------------------------------
+
+    def commit(self, batch: Batch, cursor: str, at: float) -> None:
+        """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
+
+        Doing it twice does no harm except that messages are sent twice, which hosts ignore.
+        """
+        keys, json = self._keys, self._json
+        pipe = self._client.pipeline(transaction=True)
+        for platform, members in batch.not_waiting.items():
+            pipe.zrem(keys.pending(platform), *members)
+        for platform, places in batch.waiting.items():
+            pipe.sadd(keys.platforms, platform)
+            pipe.zadd(keys.pending(platform), places)
+        if batch.jobs:
+            pipe.hset(keys.jobs, mapping={name: json(job) for name, job in batch.jobs.items()})
+        if batch.submitted:
+            pipe.zadd(keys.submitted, batch.submitted)
+        for name, tries in batch.tries.items():
+            pipe.rpush(keys.tries(name), *map(json, tries))
+        if batch.no_attempts:
+            pipe.hdel(keys.attempts, *batch.no_attempts)
+        if batch.attempts:
+            pipe.hset(keys.attempts, mapping={n: json(a) for n, a in batch.attempts.items()})
+        if batch.ended:
+            pipe.hset(keys.results, mapping={n: json(e) for n, e in batch.ended.items()})
+            pipe.hdel(keys.jobs, *batch.ended)
+            pipe.rpush(keys.ended, *batch.ended)
+        if batch.gone_builders:
+            pipe.hdel(keys.builders, *batch.gone_builders)
+        if batch.builders:
+            pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
+        self._save(pipe, batch)
+        for host, messages in batch.messages.items():
+            pipe.lpush(keys.host_list(host), *messages)
+        pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
+        pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
+        pipe.execute()
+
+    def _save(self, pipe: Connection, batch: Batch) -> None:
+        """Write what only a successor reads; a host that is gone needs no orders any more."""
+        keys, json = self._keys, self._json
+        if batch.standings:
+            pipe.hset(keys.standings, mapping={n: json(s) for n, s in batch.standings.items()})
+        if batch.ended:
+            pipe.hdel(keys.standings, *batch.ended)
+        if batch.gone_hosts:
+            pipe.hdel(keys.lives, *batch.gone_hosts)
+            pipe.unlink(*map(keys.host_list, batch.gone_hosts))
+        if batch.lives:
+            pipe.hset(keys.lives, mapping={n: json(life) for n, life in batch.lives.items()})
+        if batch.counts is not None:
+            pipe.hset(keys.meta, "counts", json(batch.counts))
+
+    def take_over(self, rules: str) -> None:
+        """Let a successor write anew what follows from the rest, under its rules."""
+        names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
+        pipe = self._client.pipeline(transaction=True)
+        pipe.unlink(self._keys.attempts, *map(self._keys.pending, names))
+        pipe.hset(self._keys.meta, "rules", rules)
+        pipe.execute()
+
+    def open(self, speed: float) -> None:
+        """Begin a fresh farm: forget what an earlier one of this prefix left."""
+        self.clear()
+        self._client.hset(self._keys.meta, mapping={"version": VERSION, "speed": repr(speed)})
+
+    def clear(self) -> None:
+        """Delete every key of this farm but its lease."""
+        ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
+        lease = self._keys.lease.encode()
+        for names in _portions(name for name in ours if name != lease):
+            self._client.unlink(*names)
+
+    # --- reading: anybody -------------------------------------------------------------------
+
+    def depths(self) -> dict[str, int]:
+        """Return how many jobs wait, by platform name."""
+        names = sorted(name.decode() for name in self._client.smembers(self._keys.platforms))
+        pipe = self._client.pipeline(transaction=False)
+        for name in names:
+            pipe.zcard(self._keys.pending(name))
+        return dict(zip(names, pipe.execute(), strict=True))
+
+    def waiting(self, platform: str, first: int = 0, count: int = 100) -> list[str]:
+        """Return a page of the ids of the jobs that wait for a platform, in policy order."""
+        members = self._client.zrange(self._keys.pending(platform), first, first + count - 1)
+        return [job_of_member(member.decode()) for member in members]
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job that has not ended."""
+        value = self._client.hget(self._keys.jobs, job_id)
+        return None if value is None else msgspec.json.decode(value, type=Job)
+
+    def known(self, job_ids: Sequence[str]) -> set[str]:
+        """Return which of these ids belong to a job, live or ended (of those still kept)."""
+        if not job_ids:
+            return set()
+        pipe = self._client.pipeline(transaction=False)
+        for key in (self._keys.jobs, self._keys.results):
+            pipe.hmget(key, job_ids)
+        live, ended = pipe.execute()
+        return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
+
+    def attempts(self) -> dict[str, Attempt]:
+        """Return what is on builders, by job id."""
+        return self._hash(self._keys.attempts, Attempt)
+
+    def builders(self) -> dict[str, BuilderView]:
+        """Return the builders that are there, by id."""
+        return self._hash(self._keys.builders, BuilderView)
+
+    def result(self, job_id: str) -> EndJob | None:
+        """Return the story of an ended job."""
+        value = self._client.hget(self._keys.results, job_id)
+        return None if value is None else msgspec.json.decode(value, type=EndJob)
+
+    def count_results(self) -> int:
+        """Return how many jobs have ended."""
+        return int(self._client.hlen(self._keys.results))
+
+    def cursor(self) -> str:
+        """Return up to where the inbox has been taken in; ``0-0`` for a fresh farm."""
+        value = self._client.hget(self._keys.meta, "cursor")
+        return "0-0" if value is None else value.decode()
+
+    def saved(self) -> SavedFarm | None:
+        """Return the farm that a scheduler left here; None: there is none to go on with.
+
+        Raises ServerError for a farm of another version.
+        """
+        keys = self._keys
+        meta = {name.decode(): value for name, value in self._client.hgetall(keys.meta).items()}
+        if "cursor" not in meta or "counts" not in meta:
+            return None
+        version = meta.get("version", b"").decode()
+        if version != str(VERSION):
+            raise ServerError(
+                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+            )
+        seconds, micros = self._client.time()
+        cursor = meta["cursor"].decode()
+        taken_at = int(cursor.partition("-")[0]) / 1000
+        age = max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
+        return SavedFarm(
+            at=float(meta["at"]),
+            speed=float(meta["speed"]),
+            cursor=cursor,
+            age=age,
+            rules=meta.get("rules", b"").decode(),
+            counts=msgspec.json.decode(meta["counts"], type=Counts),
+            jobs=self._hash(keys.jobs, Job),
+            standings=self._hash(keys.standings, Standing),
+            attempts=self.attempts(),
+            builders=self.builders(),
+            lives=self._hash(keys.lives, HostLife),
+            requested=self._hash(keys.requested, Play),
+        )
+
+    def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
+        pairs = self._client.hgetall(key).items()
+        return {name.decode(): msgspec.json.decode(text, type=kind) for name, text in pairs}
+
+    def queued_messages(self, hosts: Iterable[str]) -> dict[str, int]:
+        """Return how many orders each host has not taken off its list yet."""
+        names = list(hosts)
+        pipe = self._client.pipeline(transaction=False)
+        for name in names:
+            pipe.llen(self._keys.host_list(name))
+        return dict(zip(names, pipe.execute(), strict=True))
+
+
+def _after(cursor: str) -> str:
+    """Return the smallest stream id that is greater."""
+    time, _, serial = cursor.partition("-")
+    return f"{time}-{int(serial or 0) + 1}"
+
+
+def _literal(text: str) -> str:
+    """Return a pattern that matches just this text."""
+    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)
+
+
+def _portions(names: Iterator[bytes], size: int = 500) -> Iterator[list[bytes]]:
+    portion: list[bytes] = []
+    for name in names:
+        portion.append(name)
+        if len(portion) == size:
+            yield portion
+            portion = []
+    if portion:
+        yield portion

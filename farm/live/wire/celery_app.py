@@ -1,0 +1,63 @@
+"""How Celery is set up, for the scheduler (which writes messages) and the hosts (which consume).
+
+Every job is dispatched by one Celery message to the queue of the host that plays its builder;
+the queue holds only what that host's free slots take at once. The farm keeps its own books of
+attempts and sends again what got lost, so messages need no acknowledgement (``no_ack``), no
+visibility time-out and no result backend.
+"""
+
+from __future__ import annotations
+
+from celery import Celery
+from kombu import Exchange, Queue
+
+from farm.live.redis.keys import Keys, queue_name
+
+
+def celery_app(url: str, keys: Keys, host: str | None = None) -> Celery:
+    """Return the farm's Celery app; with a host, set up to consume that host's queue."""
+    app = Celery("farm", set_as_current=False)
+    app.conf.update(
+        broker_url=url,
+        result_backend=None,
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        task_send_sent_event=False,
+        worker_send_task_events=False,
+        worker_enable_remote_control=False,
+        worker_prefetch_multiplier=1,
+        worker_pool="solo",
+        worker_concurrency=1,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_consumer="workers.consumer:HostConsumer",
+        # no task of ours is ever acknowledged late: said only so that Celery does not ask
+        worker_cancel_long_running_tasks_on_connection_loss=True,
+        broker_connection_retry=True,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_connection_timeout=3,
+        broker_transport_options={
+            "global_keyprefix": keys.celery,
+            "client_name": "farm-celery",
+            "socket_connect_timeout": 3,
+            "socket_keepalive": True,
+            # how long one BRPOP waits, and so how long a host takes to leave
+            "polling_interval": 0.25,
+            "visibility_timeout": 24 * 3600,
+            "priority_steps": [0],
+        },
+        task_create_missing_queues=False,
+    )
+    if host is not None:
+        name = queue_name(host)
+        app.conf.task_queues = [host_queue(host)]
+        app.conf.task_default_queue = name
+    return app
+
+
+def host_queue(host: str) -> Queue:
+    """Return the queue that only this host consumes."""
+    name = queue_name(host)
+    return Queue(name, Exchange("", type="direct"), routing_key=name, no_ack=True)

@@ -1,0 +1,86 @@
+"""What the scheduler's process tells provisioners and operators of its pools, hosts and itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.pools.algorithm import PoolSnapshot
+
+
+class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool at one instant, and who is asked for and there; times are farm seconds."""
+
+    snapshot: PoolSnapshot
+    #: token of the last Watch, and serial of the last Plan after it, that were taken in
+    watcher: str = ""
+    heard: int = 0
+    #: builders asked for and not there yet, and when they were asked for
+    requested: dict[str, float] = {}
+    #: builders that are there, whatever they do
+    joined: tuple[str, ...] = ()
+    #: how many of both need no room on a host: they have one of their own, or theirs is leaving
+    elsewhere: int = 0
+    #: builders by what they are doing (booting ones too)
+    states: dict[str, int] = {}
+    #: the snapshot has the estimates of work and time
+    closely: bool = False
+    #: see Watch
+    outside: bool = False
+    #: an algorithm sizes the pool
+    provisioned: bool = False
+    processors: tuple[str, ...] = ()
+    virtualized: bool = True
+    boot_time: float = 0.0
+    #: farm seconds per real second
+    speed: float = 1.0
+    #: builders that the pool may have at most; None: nobody says
+    most: int | None = None
+    #: requested builders that no host plays yet
+    unplaced: int = 0
+    #: who looks after the pool last planned it, and why
+    desired: int | None = None
+    why: str = ""
+
+
+class HostRecord(msgspec.Struct, frozen=True):
+    """A builder host."""
+
+    host: str
+    builders: int
+    #: it plays a builder of its own
+    own: bool = False
+    #: it was told to go, and takes nobody more
+    leaving: bool = False
+
+
+class LostBuilder(msgspec.Struct, frozen=True):
+    """A builder that is gone without notice."""
+
+    builder: str
+    at: float
+    reason: str
+    pool: str = ""
+
+
+class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The farm at a glance; times are farm seconds."""
+
+    at: float
+    #: real time (Unix) of this status: an old one means that no scheduler is at work
+    written_at: float
+    speed: float
+    submitted: int
+    waiting: int
+    running: int
+    ended: dict[str, int]
+    #: by what they do; lost ones are those of the last minutes
+    builders: dict[str, int]
+    hosts: int
+    stopping: bool
+    #: waiting jobs by platform
+    queues: dict[str, int] = {}
+    #: jobs that ended in the last real minute
+    ended_last_minute: int = 0
+    #: the last builders that were lost, the newest last
+    lost: tuple[LostBuilder, ...] = ()
+    worst_delay: float = 0.0

@@ -1,0 +1,135 @@
+"""Sends reports to the scheduler's inbox: in order, none lost while this process lives."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections import deque
+
+import redis
+
+from farm.live.redis.connection import LOST_CONNECTION, Connection, connect
+from farm.live.redis.keys import Keys
+from farm.live.wire.messages import VERSION, Beat, Envelope, MessageError, Report, Submit, encode
+
+#: reports in one envelope
+AT_ONCE = 500
+
+
+class Reporter:
+    """One thread that writes what ``put`` is given, trying again while the server is away.
+
+    A heartbeat is an ordinary report at its place in the order, so what it says about the
+    attempts held agrees exactly with the reports before it; of several unsent ones one is kept.
+    """
+
+    def __init__(self, url: str, keys: Keys, sender: str) -> None:
+        self._client: Connection = connect(url, f"farm-{sender}")
+        self._key = keys.inbox
+        self.sender = sender
+        #: names this life of the sender; see Envelope
+        self.life = uuid.uuid4().hex[:12]
+        #: the first report that could not be sent at all (too large)
+        self.refused: MessageError | None = None
+        self._seq = 0
+        self._queue: deque[Report] = deque()
+        self._beat_queued = False
+        self._changed = threading.Condition()
+        #: reports in the envelope that is being sent
+        self._sending = 0
+        #: tries to send that failed, and were made again
+        self.failures = 0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="farm-reporter", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def put(self, report: Report) -> None:
+        """Queue one report."""
+        with self._changed:
+            if isinstance(report, Beat):
+                # the one that says good-bye is never left out: it says what others cannot
+                if self._beat_queued and not report.leaving:
+                    return
+                self._beat_queued = True
+            self._queue.append(report)
+            self._changed.notify_all()
+
+    def new_life(self) -> None:
+        """Throw away what is queued and speak as another life from now on."""
+        with self._changed:
+            self._queue.clear()
+            self._beat_queued = False
+            self.life = uuid.uuid4().hex[:12]
+            self._seq = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many reports are not in the inbox yet."""
+        with self._changed:
+            return len(self._queue) + self._sending
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything queued is in the inbox; False if it is not in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queue and not self._sending, timeout)
+
+    def close(self, timeout: float) -> bool:
+        """Flush, then stop; False if something could not be sent in time."""
+        done = self.flush(timeout) if self._thread.is_alive() else not self._queue
+        with self._changed:
+            self._closing.set()
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        self._client.close()
+        return done
+
+    def _run(self) -> None:
+        with contextlib.suppress(redis.RedisError):
+            self._client.ping()  # connect now: the first report must not wait for it
+        while (envelope := self._next_envelope()) is not None:
+            try:
+                self._add(encode(envelope))
+            except MessageError as error:
+                self.refused = self.refused or error
+            with self._changed:
+                self._sending = 0
+                self._changed.notify_all()
+
+    def _next_envelope(self) -> Envelope | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._closing.is_set())
+            if not self._queue:
+                return None
+            reports: list[Report] = []
+            while self._queue and len(reports) < AT_ONCE:
+                if reports and isinstance(self._queue[0], Submit):
+                    break  # submissions are large: one an envelope
+                reports.append(self._queue.popleft())
+                if isinstance(reports[-1], Submit):
+                    break
+                if isinstance(reports[-1], Beat):
+                    self._beat_queued = False
+            self._sending = len(reports)
+            self._seq += 1
+            return Envelope(VERSION, self.sender, self.life, self._seq, tuple(reports))
+
+    def _add(self, data: bytes) -> None:
+        pause = 0.02
+        while True:
+            try:
+                self._client.xadd(self._key, {"m": data})
+            except (*LOST_CONNECTION, redis.ResponseError):
+                # a server out of memory answers with an error; it too may recover
+                self.failures += 1
+                if self._closing.wait(pause):
+                    return
+                pause = min(2 * pause, 0.25)
+                with contextlib.suppress(redis.RedisError):
+                    self._client.connection_pool.disconnect()
+            else:
+                return

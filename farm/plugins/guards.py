@@ -1,0 +1,117 @@
+"""The user's own policies and balancers, guarded: an error in one is a message, not a crash.
+
+A policy that fails for a job leaves it without a key: it then goes before all that have one (of
+its static level), first in, first out among its like, so that no job is lost to a broken policy.
+A ranking that fails puts the builder behind all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+from farm.core.dispatching.balancers import Ranking
+from farm.core.model import Job
+from farm.core.policies import KeyFunction
+from farm.core.state import BuilderState
+
+
+class _Guard:
+    """Counts the failures of a function and remembers the first."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.calls = 0
+        self.failures = 0
+        self.first = ""
+
+    def _failed(self, of: str, error: Exception) -> None:
+        self.failures += 1
+        kind = "" if isinstance(error, _UnusableError) else f"{type(error).__name__}: "
+        self.first = self.first or f"{of}: {kind}{error}"
+
+
+class GuardedPolicy(_Guard):
+    """A policy whose keys are checked: a number or a tuple of numbers, alike for all jobs.
+
+    NaN is no key. The first key that is good says whether keys are numbers or tuples, and of
+    which length.
+    """
+
+    def __init__(self, function: KeyFunction, name: str) -> None:
+        super().__init__(name)
+        self._function = function
+        #: numbers in a key; 0: plain numbers; None: no good key was seen yet
+        self._length: int | None = None
+
+    def __call__(self, job: Job, estimate: float, at: float, serial: int) -> Any:
+        """Return the job's key, or the one of a job without."""
+        self.calls += 1
+        try:
+            found = self._function(job, estimate, at, serial)
+            return self._checked(found)
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            self._failed(f"job {job.id}", error)
+            return (-math.inf,) * self._length if self._length else -math.inf
+
+    def _checked(self, found: Any) -> Any:
+        is_tuple = isinstance(found, tuple)
+        parts = found if is_tuple else (found,)
+        if not parts or not all(isinstance(part, Real) for part in parts):
+            raise _UnusableError(f"returned {found!r:.60}; a key is a number or a tuple of numbers")
+        numbers = tuple(float(part) for part in parts)
+        if any(math.isnan(number) for number in numbers):
+            raise _UnusableError(f"returned {found!r:.60}; NaN cannot be ordered")
+        length = len(numbers) if is_tuple else 0
+        if self._length is None:
+            self._length = length
+        elif self._length != length:
+            raise _UnusableError(f"returned {found!r:.60}, of another form than for earlier jobs")
+        return numbers if is_tuple else numbers[0]
+
+    def complaint(self) -> str:
+        """Say what went wrong, empty if nothing did."""
+        if not self.failures:
+            return ""
+        return (
+            f"scheduling.policy: {self.name} failed for {self.failures} of {self.calls} jobs; they "
+            f"went first, in the order in which they came; the first was {self.first}"
+        )
+
+
+class GuardedRanking(_Guard):
+    """A ranking whose ranks are checked: numbers, and not NaN."""
+
+    def __init__(self, function: Ranking, name: str) -> None:
+        super().__init__(name)
+        self._function: Callable[[BuilderState], Any] = function
+
+    def __call__(self, state: BuilderState) -> float:
+        """Return the builder's rank, or the worst there is."""
+        self.calls += 1
+        try:
+            return _rank(self._function(state))
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            self._failed(f"builder {state.builder.id}", error)
+            return math.inf
+
+    def complaint(self) -> str:
+        """Say what went wrong, empty if nothing did."""
+        if not self.failures:
+            return ""
+        return (
+            f"scheduling.balancer: {self.name} failed {self.failures} times of {self.calls}, and "
+            f"the builder counted as the last choice; the first was {self.first}"
+        )
+
+
+def _rank(found: Any) -> float:
+    if not isinstance(found, Real) or math.isnan(found):
+        raise _UnusableError(f"returned {found!r:.60}; a rank is a number")
+    return float(found)
+
+
+class _UnusableError(Exception):
+    """What the function returned is of no use."""

@@ -1,0 +1,1 @@
+"""Operating-system processes: kept up, told apart, ended; their signals and logs."""

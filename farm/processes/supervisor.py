@@ -1,0 +1,182 @@
+"""Keeps a farm's services up, as child processes; and ends them again.
+
+Services are started again when they end unasked, less and less eagerly, and not for ever. All of
+them have a *cord* as standard input, a pipe whose other end only this process holds: builder
+hosts inherit it from the provisioner and leave when it closes, whatever became of us.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from farm.core.errors import RunError
+from farm.live.redis.server import die_with_parent
+from farm.processes.log_files import last_line
+
+log = logging.getLogger("farm.supervisor")
+
+#: a service that ended unasked so often within the window is given up (real seconds)
+MOST_RESTARTS, WINDOW = 6, 120.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+STOP_TIMEOUT = 15.0
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A process that is to run as long as the farm."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+class Restarts:
+    """Counts how often something ended unasked of late."""
+
+    def __init__(self) -> None:
+        self._ends: deque[float] = deque()
+
+    def another(self, now: float) -> int:
+        """It ended once more; return how often within the window."""
+        self._ends.append(now)
+        while self._ends[0] < now - WINDOW:
+            self._ends.popleft()
+        return len(self._ends)
+
+
+class _Running:
+    """One service: its process now, and how often it ended."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.process: subprocess.Popen[bytes] | None = None
+        self.restarts = Restarts()
+        self.not_before = 0.0
+
+
+class Supervisor:
+    """Runs services. Use it from the main thread (on Linux its children end with that thread).
+
+    Args:
+        services: in the order in which they are started; they end in the opposite order.
+        folder: where their logs go, NAME.log.
+        environment: theirs.
+    """
+
+    def __init__(
+        self, services: Sequence[Service], folder: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._folder = folder
+        self._environment = dict(environment)
+        self._running = [_Running(service) for service in services]
+        #: all were well once: what a service says to be impossible (exit code 2) may pass
+        self.settled = False
+        self._cord_in, self._cord_out = os.pipe()
+        os.set_inheritable(self._cord_out, False)
+
+    def start(self) -> None:
+        """Start every service."""
+        for running in self._running:
+            self._start(running)
+
+    def check(self) -> float:
+        """Start again whoever ended; raises RunError for one that keeps on ending.
+
+        Returns after how many seconds the next look is due, if nobody ends before (SIGCHLD).
+        """
+        now = time.monotonic()
+        due = float("inf")
+        for running in self._running:
+            if running.process is not None and running.process.poll() is not None:
+                self._ended(running, now)
+            if running.process is None and now >= running.not_before:
+                self._start(running)
+            if running.process is None:
+                due = min(due, running.not_before - now)
+        return due
+
+    def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
+        """End one service: asked first, killed if it does not listen."""
+        for running in self._running:
+            if running.service.name == name:
+                running.not_before = float("inf")
+                _end(running.process, timeout)
+                running.process = None
+
+    def close_cord(self) -> None:
+        """Let the builder hosts leave."""
+        if self._cord_out >= 0:
+            os.close(self._cord_out)
+            self._cord_out = -1
+
+    def stop(self) -> None:
+        """End everything that still runs."""
+        for running in reversed(self._running):
+            self.stop_one(running.service.name)
+        self.close_cord()
+        if self._cord_in >= 0:
+            os.close(self._cord_in)
+            self._cord_in = -1
+
+    def last_words(self, name: str) -> str:
+        """Return the last line that a service logged."""
+        return last_line(self._folder / f"{name}.log")
+
+    def pid(self, name: str) -> int | None:
+        """Return a service's process id, if it runs."""
+        for running in self._running:
+            if running.service.name == name and running.process is not None:
+                return running.process.pid
+        return None
+
+    def exit_code(self, name: str) -> int | None:
+        """Return how a service ended, if its process has ended and was not replaced yet."""
+        for running in self._running:
+            if running.service.name == name and running.process is not None:
+                return running.process.poll()
+        return None
+
+    def _start(self, running: _Running) -> None:
+        service = running.service
+        with (self._folder / f"{service.name}.log").open("ab") as sink:
+            running.process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
+                service.command,
+                stdin=self._cord_in,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+            )
+        log.info("%s runs as process %d", service.name, running.process.pid)
+
+    def _ended(self, running: _Running, now: float) -> None:
+        name, process = running.service.name, running.process
+        code = None if process is None else process.returncode
+        running.process = None
+        count = running.restarts.another(now)
+        if (code == 2 and not self.settled) or count >= MOST_RESTARTS:
+            raise RunError(
+                f"the farm's {name} ended, exit code {code} ({count} times lately); "
+                f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
+            )
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
+        running.not_before = now + pause
+        log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
+
+
+def _end(process: subprocess.Popen[bytes] | None, timeout: float) -> None:
+    if process is None or process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,1 @@
+"""Runs side by side, and whether their difference is more than noise."""

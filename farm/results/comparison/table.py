@@ -1,0 +1,91 @@
+"""A comparison as a person reads it on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison, Unit
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
+
+_STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim"}
+
+
+def render_comparison(comparison: Comparison) -> RenderableType:
+    """Return a comparison as rich tables, one for each run against the first."""
+    return Group(*(_pair(pair) for pair in comparison.pairs))
+
+
+def _pair(pair: PairComparison) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("", no_wrap=True)
+    for column in ("base", "other", "difference", "", "verdict"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for metric in pair.metrics:
+        if metric.base or metric.other:
+            table.add_row(*_cells(metric))
+    titles = (
+        Text(f"base   {pair.base} ({pair.worlds[0]})"),
+        Text(f"other  {pair.other} ({pair.worlds[1]})"),
+    )
+    return Group(*titles, table, *(Text(line) for line in (*_intervals(pair), *_lines(pair))))
+
+
+def _cells(metric: MetricComparison) -> list[str | Text]:
+    verdict = metric.verdict or ""
+    return [
+        _label(metric),
+        _number(metric.base, metric.unit),
+        _number(metric.other, metric.unit),
+        _number(metric.difference, metric.unit),
+        readable_percent(metric.relative, signed=True) if metric.relative is not None else "",
+        Text(verdict, style=_STYLES.get(verdict, "")),
+    ]
+
+
+def _label(metric: MetricComparison) -> str:
+    return metric.metric.replace("_", " ")
+
+
+def _intervals(pair: PairComparison) -> list[str]:
+    """Say how sure the differences are that have an interval."""
+    return [
+        f"{_label(m)}: difference {_number(m.interval.low, m.unit)} to "
+        f"{_number(m.interval.high, m.unit)} (95 %, {m.interval.method})"
+        for m in pair.metrics
+        if m.interval is not None and m.difference
+    ]
+
+
+def _number(value: float | None, unit: Unit) -> str:
+    if unit == "s":
+        return readable_span(value)
+    if unit == "count" and value is not None:
+        return f"{value:,.0f}"
+    return readable_ratio(value)
+
+
+def _lines(pair: PairComparison) -> list[str]:
+    if pair.note:
+        return [pair.note]
+    lines = []
+    if (jobs := pair.jobs) is not None:
+        lines.append(
+            f"{jobs.common:,} jobs in common ({jobs.only_base:,} only in the first, "
+            f"{jobs.only_other:,} only in the second); {jobs.ended_differently:,} ended differently"
+        )
+        lines.append(
+            "response time job by job: median difference "
+            f"{readable_span(jobs.median_response_difference_time)}, median absolute difference "
+            f"{readable_span(jobs.median_absolute_response_difference_time)}"
+        )
+        inverted = readable_percent(jobs.inverted_dispatch_pairs)
+        lines.append(f"pairs of jobs dispatched in the other order: {inverted}")
+    agreement = pair.agreement
+    lines.append(
+        "agreement: mean response time "
+        f"{readable_percent(agreement.mean_response_relative, signed=True)}, per-job median "
+        f"{readable_percent(agreement.median_absolute_relative)} of the mean"
+    )
+    return lines

@@ -1,0 +1,137 @@
+"""The lines of the event log: their form is derived from the facts and orders themselves.
+
+A line is the fact or order with ``at_s`` and ``event`` in front and its keys renamed by
+:func:`farm.results.json_names.door_name`; nothing is spelled by hand per kind. These differ:
+
+* ``job-submitted`` is one line per job (its fields laid flat, ``id`` as ``job``); the jobs of
+  one fact share a ``batch`` number;
+* ``builder-requested`` and ``builder-joined`` have the builder's fields laid flat (``id`` as
+  ``builder``);
+* ``job-dispatched`` names the job instead of repeating it;
+* the end of a job is written into the ``job-finished`` line that caused it, or, where no such
+  fact did, as a line of its own: ``job-cancelled``, or ``job-finished`` with ``decided``.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, get_args
+
+import msgspec
+
+from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
+from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
+from farm.core.model import Builder, Job
+from farm.results.json_names import door_name
+
+Field = tuple[str, Any] | tuple[str, Any, Any]
+
+
+def fields_of(struct: type[msgspec.Struct], *leave_out: str) -> list[Field]:
+    """Return a struct's fields, in order, as ``msgspec.defstruct`` wants them."""
+    found: list[Field] = []
+    for field in msgspec.structs.fields(struct):
+        if field.name in leave_out:
+            continue
+        if field.default is not msgspec.NODEFAULT:
+            found.append((field.name, field.type, field.default))
+        elif field.default_factory is not msgspec.NODEFAULT:
+            factory = msgspec.field(default_factory=field.default_factory)
+            found.append((field.name, field.type, factory))
+        else:
+            found.append((field.name, field.type))
+    return found
+
+
+def line_type(name: str, fields: list[Field]) -> Any:
+    """Return a struct class for lines with these fields, keys renamed for the door."""
+    return msgspec.defstruct(
+        name, fields, rename=door_name, omit_defaults=True, gc=False, module=__name__
+    )
+
+
+def values_of(struct: type[msgspec.Struct], *leave_out: str) -> Any:
+    """Return a fast function from a struct to the tuple of its values, in order."""
+    names = [f.name for f in msgspec.structs.fields(struct) if f.name not in leave_out]
+    if not names:
+        return lambda _: ()
+    values = attrgetter(*names)
+    return values if len(names) > 1 else lambda value: (values(value),)
+
+
+def _required(fields: list[Field]) -> list[Field]:
+    return [field for field in fields if len(field) == 2]
+
+
+def _optional(fields: list[Field]) -> list[Field]:
+    return [field for field in fields if len(field) == 3]
+
+
+JobDetail = line_type("JobDetail", fields_of(Job))
+"""A whole job inside a line: only where it differs from the job as it was submitted."""
+
+HEAD: list[Field] = [("at", float), ("event", str)]
+IGNORED_MARK: Field = ("ignored", bool, False)
+JOB_NOW: Field = ("job_now", JobDetail | None, None)
+
+FACTS: tuple[type[Event], ...] = get_args(Event)
+ORDERS: tuple[type[Command], ...] = get_args(Command)
+
+SubmittedLine = line_type(
+    "SubmittedLine",
+    [*HEAD, ("job", str), *fields_of(Job, "id"), ("batch", int | None, None), IGNORED_MARK],
+)
+EmptyBatchLine = line_type("EmptyBatchLine", [*HEAD, ("batch", int), ("empty", bool), IGNORED_MARK])
+JoinedLine = line_type(
+    "JoinedLine", [*HEAD, ("builder", str), *fields_of(Builder, "id"), IGNORED_MARK]
+)
+RequestedLine = line_type(
+    "RequestedLine",
+    [*HEAD, ("builder", str), *fields_of(Builder, "id"), *fields_of(RequestBuilder, "builder")],
+)
+DispatchedLine = line_type(
+    "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
+)
+
+#: what EndJob knows and the job-finished fact that caused it does not
+STORY = ("submitted_at", "dispatched_at", "started_at", "slot", "estimated_time", "served_by")
+_END = {field[0]: field for field in fields_of(EndJob)}
+FinishedLine = line_type(
+    "FinishedLine",
+    [
+        *HEAD,
+        *fields_of(JobFinished, "at"),
+        IGNORED_MARK,
+        ("ended", bool, False),
+        *((name, _END[name][1] | None, None) for name in STORY),
+        JOB_NOW,
+    ],
+)
+EndedLine = line_type(
+    "EndedLine",
+    [
+        *HEAD,
+        ("job", str),
+        *_required(fields_of(EndJob, "job")),
+        *_optional(fields_of(EndJob, "job")),
+        ("ended", bool, False),
+        ("decided", bool, False),
+        JOB_NOW,
+    ],
+)
+
+_SPECIAL_FACTS = (JobsSubmitted, BuilderJoined, JobFinished)
+PLAIN_FACTS: dict[type[Event], Any] = {
+    fact: line_type(fact.__name__ + "Line", [*HEAD, *fields_of(fact, "at"), IGNORED_MARK])
+    for fact in FACTS
+    if fact not in _SPECIAL_FACTS
+}
+PLAIN_ORDERS: dict[type[Command], Any] = {
+    order: line_type(order.__name__ + "Line", [*HEAD, *fields_of(order)])
+    for order in ORDERS
+    if order not in (StartJob, EndJob, RequestBuilder)
+}
+
+job_values = values_of(Job)
+builder_values = values_of(Builder)
+story_values = attrgetter(*STORY)

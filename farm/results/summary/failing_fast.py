@@ -1,0 +1,47 @@
+"""Failing fast: how soon a matrix shows that it fails, and what cancelling its rest saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from farm.core.commands import FAIL_FAST, EndJob
+from farm.results.summary.records import RunRecords, arrival_of
+
+
+def times_to_first_failure(ends: Iterable[EndJob]) -> list[float]:
+    """Return first failure - first arrival of each matrix that had a failure; seconds."""
+    released: dict[str, float] = {}
+    failed: dict[str, float] = {}
+    for end in ends:
+        matrix = end.job.matrix
+        if matrix is None:
+            continue
+        arrived_at = arrival_of(end.job, end.submitted_at)
+        released[matrix] = min(released.get(matrix, arrived_at), arrived_at)
+        if end.outcome == "failed":
+            failed[matrix] = min(failed.get(matrix, end.finished_at), end.finished_at)
+    return [failed[matrix] - at for matrix, at in released.items() if matrix in failed]
+
+
+def time_saved(ends: Iterable[EndJob], speeds: Mapping[str, float]) -> float:
+    """Return the slot time that fail-fast spared the builders, seconds.
+
+    Of a job cancelled while it waited its whole service time; of one stopped while it ran what
+    was left of it on its builder, as if nothing else had slowed it. ``speeds`` by builder.
+    """
+    saved = 0.0
+    for end in ends:
+        if end.outcome != "cancelled" or not end.reason.startswith(FAIL_FAST):
+            continue
+        if end.started_at is None:
+            saved += end.job.service_time
+        else:
+            speed = speeds.get(end.builder or "", 1.0)
+            ran = end.finished_at - end.started_at
+            saved += max(0.0, end.job.service_time / speed - ran)
+    return saved
+
+
+def speeds_of(records: RunRecords) -> dict[str, float]:
+    """Return the speed of each builder that was there."""
+    return {span.builder: span.speed for span in records.builders}

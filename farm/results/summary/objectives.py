@@ -1,0 +1,168 @@
+"""Service-level objectives: ``p95(waiting_time) < 5m and mean(stretch) <= 3``.
+
+An objective is one or several terms joined by ``and``; a term compares a statistic (mean p50 p90
+p95 p99 max) of a metric (waiting_time response_time stretch matrix_response_time) over the jobs of
+a run with a limit: a duration, or for stretch a number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from farm.core.errors import InputError
+from farm.results.summary.builder_time import Window
+from farm.results.summary.records import RunRecords, arrival_of
+from farm.results.summary.summary import matrix_response_times
+from farm.units import format_duration, parse_duration
+
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
+METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
+
+_TERM = re.compile(r"\s*([a-z0-9]+)\s*\(\s*([a-z_]+)\s*\)\s*(<=|<)\s*(\S.*?)\s*\Z", re.IGNORECASE)
+_GRAMMAR = (
+    f"allowed: STATISTIC(METRIC) < LIMIT, several joined by and, such as p95(waiting_time) < 5m; "
+    f"statistics: {' '.join(STATISTICS)}; metrics: {' '.join(METRICS)}"
+)
+
+
+class Term(msgspec.Struct, frozen=True):
+    """One comparison; ``limit`` in seconds, for stretch a plain number."""
+
+    statistic: str
+    metric: str
+    strict: bool
+    limit: float
+
+    def is_met_by(self, value: float) -> bool:
+        """Whether this value keeps the promise (infinity never does)."""
+        return value < self.limit or (not self.strict and value == self.limit)
+
+    @property
+    def name(self) -> str:
+        """What is measured: ``p95(waiting_time)``."""
+        return f"{self.statistic}({self.metric})"
+
+    def show(self, value: float) -> str:
+        """Write a value of this term's metric for a person."""
+        if not math.isfinite(value):
+            return "never"
+        if self.metric == "stretch":
+            return f"{value:.3g}"
+        return format_duration(round(value, 1) if value < 60 else float(round(value)))
+
+    def __str__(self) -> str:
+        return f"{self.name} {'<' if self.strict else '<='} {self.show(self.limit)}"
+
+
+def parse_objective(text: str, option: str = "--slo") -> tuple[Term, ...]:
+    """Return the terms of an objective; raises InputError that says what is allowed."""
+    return tuple(_term(part, option) for part in re.split(r"\band\b", text, flags=re.IGNORECASE))
+
+
+def _term(text: str, option: str) -> Term:
+    found = _TERM.match(text)
+    if found is None:
+        raise InputError(f"{option}: found {text.strip()!r}; {_GRAMMAR}")
+    statistic, metric = found[1].lower(), found[2].lower()
+    if statistic not in STATISTICS:
+        raise InputError(f"{option}: found statistic {statistic!r}; {_GRAMMAR}")
+    if metric not in METRICS:
+        raise InputError(f"{option}: found metric {metric!r}; {_GRAMMAR}")
+    term = Term(statistic, metric, found[3] == "<", _limit(found[4], metric, option))
+    if term.limit < 0 or (term.strict and term.limit == 0):
+        raise InputError(f"{option}: {text.strip()!r} can never be met: nothing is below 0")
+    return term
+
+
+def _limit(text: str, metric: str, option: str) -> float:
+    try:
+        if metric != "stretch":
+            return parse_duration(text)
+        limit = float(text)
+    except ValueError as error:
+        why = str(error) if metric != "stretch" else f"found {text!r}; allowed: a number"
+        raise InputError(f"{option}: limit of {metric}: {why}") from None
+    if not math.isfinite(limit):
+        raise InputError(f"{option}: limit of {metric}: found {text!r}; allowed: a finite number")
+    return limit
+
+
+def measure(records: RunRecords, window: Window, term: Term) -> float:
+    """Return the term's statistic in a run (percentiles: type 7).
+
+    A job that was never served, or given up, counts as infinity; cancelled ones do not count.
+    """
+    ends = [e for e in records.ends if window.holds(arrival_of(e.job, e.submitted_at))]
+    lost = [job for job, at in records.unended() if window.holds(arrival_of(job, at))]
+    values: list[float] = []
+    if term.metric == "matrix_response_time":
+        values = matrix_response_times(ends, lost)
+    elif term.metric == "waiting_time":
+        values = [
+            math.inf if e.started_at is None else e.started_at - arrival_of(e.job, e.submitted_at)
+            for e in ends
+            if e.started_at is not None or e.outcome != "cancelled" or _given_up(e.reason)
+        ]
+    else:
+        for end in ends:
+            response = end.finished_at - arrival_of(end.job, end.submitted_at)
+            if end.outcome == "cancelled":
+                if _given_up(end.reason):
+                    values.append(math.inf)
+            elif term.metric == "response_time":
+                values.append(response)
+            elif end.job.service_time > 0:
+                values.append(response / end.job.service_time)
+    values.extend(math.inf for _ in lost)
+    return _statistic(values, term.statistic)
+
+
+def _given_up(reason: str) -> bool:
+    return reason.startswith("no builder")
+
+
+def _statistic(values: Sequence[float], statistic: str) -> float:
+    if not values:
+        return 0.0
+    if statistic == "mean":
+        return math.fsum(values) / len(values)
+    if statistic == "max":
+        return max(values)
+    data = np.sort(np.asarray(values, dtype=np.float64))
+    level = int(statistic[1:]) / 100
+    if math.isinf(data[math.ceil((len(data) - 1) * level)]):
+        return math.inf
+    rank = (len(data) - 1) * level
+    low = data[int(rank)]
+    high = data[math.ceil(rank)]
+    return float(low + (high - low) * (rank - int(rank)))
+
+
+def student_quantile(p: float, freedom: int) -> float:
+    """Return the p-quantile (p >= 0.5) of Student's t with so many degrees of freedom.
+
+    By bisection on the integral of the density (Simpson's rule): four digits and more.
+    """
+    low, high = 0.0, 1.0
+    while _student_cdf(high, freedom) < p:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_cdf(middle, freedom) < p else (low, middle)
+    return (low + high) / 2
+
+
+def _student_cdf(t: float, freedom: int) -> float:
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
+        freedom * math.pi
+    )
+    x = np.linspace(0.0, t, 2001)
+    density = scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
+    step = x[1] - x[0]
+    inner = 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()
+    return 0.5 + float(step / 3 * (density[0] + inner + density[-1]))

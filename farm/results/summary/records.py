@@ -1,0 +1,171 @@
+"""What happened in a run, kept in memory: the story of each job and the life of each builder.
+
+``EndJob`` already tells a job's whole story, so the records *are* the EndJob values; nothing is
+copied while a run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from farm.core.commands import IGNORED, Command, EndJob, RequestBuilder, RequeueJob, StartJob
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    EstimateMade,
+    Event,
+    JobsSubmitted,
+)
+from farm.core.model import Job
+from farm.results.log.reader import Entry
+
+BuilderEnd = Literal["retired", "lost"]
+
+
+class BuilderSpan(msgspec.Struct):
+    """One life of a builder, from request (or joining) until it is gone; instants in farm time."""
+
+    builder: str
+    pool: str
+    slots: int = 1
+    requested_at: float | None = None
+    joined_at: float | None = None
+    gone_at: float | None = None
+    end: BuilderEnd | None = None
+    speed: float = 1.0
+
+
+class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that came to nothing, yet held a slot from its dispatch until it was given up."""
+
+    job: str
+    builder: str
+    dispatched_at: float
+    ended_at: float
+    reason: str = ""
+
+
+class RunRecords(msgspec.Struct):
+    """Everything that summaries and tables are made of.
+
+    ``ends`` is in order of ending; ``submissions`` in order of arrival at the farm; ``estimates``
+    holds the first dispatch estimate given for each job (the instant, or None: no estimate).
+    """
+
+    ends: list[EndJob]
+    submissions: list[JobsSubmitted]
+    builders: list[BuilderSpan]
+    void_attempts: list[VoidAttempt]
+    estimates: dict[str, float | None]
+    #: facts taken in, stale ones included
+    events: int
+    #: farm time of the last fact
+    last_at: float
+
+    def unended(self) -> list[tuple[Job, float]]:
+        """Return the submitted jobs that never ended, each with its submission's instant."""
+        ended = {end.job.id for end in self.ends}
+        left: dict[str, tuple[Job, float]] = {}
+        for fact in self.submissions:
+            for job in fact.jobs:
+                if job.id not in ended:
+                    left.setdefault(job.id, (job, fact.at))
+        return list(left.values())
+
+
+class Recorder:
+    """Observer that keeps a run's records. Cheap enough for millions of jobs."""
+
+    def __init__(self) -> None:
+        self._ends: list[EndJob] = []
+        self._submissions: list[JobsSubmitted] = []
+        self._builders: list[BuilderSpan] = []
+        self._void: list[VoidAttempt] = []
+        self._estimates: dict[str, float | None] = {}
+        self._events = 0
+        self._last: Event | None = None
+        self._dispatched: dict[str, float] = {}
+        self._living: dict[str, BuilderSpan] = {}
+        self._facts: dict[type[Event], Callable[[Any], None]] = {
+            JobsSubmitted: self._submissions.append,
+            BuilderJoined: self._joined,
+            BuilderRetired: lambda event: self._gone(event, "retired"),
+            BuilderLost: lambda event: self._gone(event, "lost"),
+            EstimateMade: self._note_estimate,
+        }
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Take in one fact and its orders."""
+        self._events += 1
+        self._last = event
+        if commands:
+            for command in commands:
+                if type(command) is StartJob:
+                    self._dispatched[command.job.id] = event.at
+                elif type(command) is EndJob:
+                    self._ends.append(command)
+                    self._dispatched.pop(command.job.id, None)
+                elif type(command) is RequeueJob:
+                    self._give_up(command, event.at)
+                elif type(command) is RequestBuilder:
+                    builder = command.builder
+                    self._span(builder.id, builder.pool).requested_at = event.at
+        elif commands is IGNORED:
+            return
+        take = self._facts.get(type(event))
+        if take is not None:
+            take(event)
+
+    def records(self) -> RunRecords:
+        """Return what was recorded so far (the lists are shared, not copied)."""
+        return RunRecords(
+            ends=self._ends,
+            submissions=self._submissions,
+            builders=self._builders,
+            void_attempts=self._void,
+            estimates=self._estimates,
+            events=self._events,
+            last_at=self._last.at if self._last else 0.0,
+        )
+
+    def _give_up(self, order: RequeueJob, at: float) -> None:
+        dispatched_at = self._dispatched.pop(order.job, at)
+        self._void.append(VoidAttempt(order.job, order.builder, dispatched_at, at, order.reason))
+
+    def _span(self, builder: str, pool: str) -> BuilderSpan:
+        span = BuilderSpan(builder, pool)
+        self._builders.append(span)
+        self._living[builder] = span
+        return span
+
+    def _joined(self, event: BuilderJoined) -> None:
+        builder = event.builder
+        span = self._living.get(builder.id) or self._span(builder.id, builder.pool)
+        span.slots, span.speed = builder.slots, builder.speed
+        if span.joined_at is None:
+            span.joined_at = event.at
+
+    def _gone(self, event: BuilderRetired | BuilderLost, end: BuilderEnd) -> None:
+        span = self._living.pop(event.builder, None)
+        if span is not None:
+            span.gone_at, span.end = event.at, end
+
+    def _note_estimate(self, event: EstimateMade) -> None:
+        self._estimates.setdefault(event.job, event.dispatch_at)
+
+
+def records_of(entries: Iterable[Entry]) -> RunRecords:
+    """Return the records of a run that is read back from its event log."""
+    recorder = Recorder()
+    for entry in entries:
+        recorder(entry.event, entry.commands)
+    return recorder.records()
+
+
+def arrival_of(job: Job, submitted_at: float) -> float:
+    """Return when a job arrived: as its workload meant it, else when it was taken in."""
+    return job.arrived_at if job.arrived_at is not None else submitted_at

@@ -1,0 +1,1 @@
+"""The farm forked into the simulation, many times over."""

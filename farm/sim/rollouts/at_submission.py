@@ -1,0 +1,71 @@
+"""Estimates by rollouts: the farm is forked at the submission and played forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import snapshot_of
+from farm.core.state import JobState
+from farm.forecasts.dispatch.at_submission import Given
+from farm.scenario import Scenario
+from farm.sim.rollouts.draws import RunTimes
+from farm.sim.rollouts.rollout import Fork, rollouts
+
+LEVELS = tuple(number / 10 for number in range(1, 10))
+"""The quantiles that an estimate is given with."""
+
+
+class RolloutGiver:
+    """Rolls the farm out ``count`` times for each submission."""
+
+    rules = "rollout"
+    in_steps = False
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        run_times: RunTimes,
+        name: str,
+        *,
+        count: int = 50,
+        truthful: bool = False,
+    ) -> None:
+        self.run_times = name
+        self._scenario = scenario
+        self._distribution = run_times
+        self._count = count
+        self._truthful = truthful
+
+    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:  # noqa: ARG002 - as all givers
+        """Nothing: each submission is rolled out for itself."""
+        return iter(())
+
+    def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
+        """Return an estimate for each of these waiting jobs, in order."""
+        fork = Fork(
+            snapshot=snapshot_of(scheduler, at),
+            scenario=self._scenario,
+            run_times=self._distribution,
+            truthful=self._truthful,
+        )
+        names = [state.job.id for state in jobs]
+        # a certain rollout is like any other
+        count = 1 if self._truthful else self._count
+        found = rollouts(fork, count=count, seed=self._scenario.seed, jobs=names, processes=1)
+        levels = [found.wait_quantile(level) + at for level in LEVELS]
+        means = found.mean_wait + at
+        return [
+            _given(float(means[column]), [float(level[column]) for level in levels])
+            for column in range(len(names))
+        ]
+
+
+def _given(mean_at: float, quantiles_at: list[float]) -> Given:
+    median = quantiles_at[4]
+    if not np.isfinite(median):
+        return Given(None)
+    known = tuple(quantiles_at) if np.isfinite(quantiles_at).all() else ()
+    return Given(median, mean_at if np.isfinite(mean_at) else None, known)

@@ -1,0 +1,96 @@
+"""What rollouts draw: one uniform number for each (rollout, job), whatever else happens.
+
+The numbers depend on the seed, the rollout's number and the job's id alone, so alternatives that
+are rolled out from one snapshot see common random numbers: a job keeps its luck when builders are
+added or the policy changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.core.model import Builder, Job
+from farm.core.snapshot import JobView
+
+Floats = NDArray[np.float64]
+
+#: factors that a rollout draws from at least, where there are so many
+LEAST_STRETCH = 20
+
+
+class RunTimes(Protocol):
+    """A distribution of run times (farm.forecasts.runtime.RuntimeDistribution)."""
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the expected run time in seconds."""
+
+    def spread(self, job: Job) -> tuple[float, list[float] | None]:
+        """Return a time and the factors of it that were seen, oldest first; None: it is certain."""
+
+    def draw_remaining(self, job: Job, u: float, builder: Builder, elapsed: float) -> float:
+        """Return the rest of a running job that is not exceeded with probability u."""
+
+
+def uniforms(seed: int, name: str, count: int, ids: Sequence[str]) -> Floats:
+    """Return uniform numbers in [0, 1): a row per rollout, a column per id."""
+    rows = np.array([_hash(f"{seed}\x1f{name}\x1f{k}") for k in range(count)], dtype=np.uint64)
+    columns = np.array([_hash(one) for one in ids], dtype=np.uint64)
+    mixed = _mixed(rows[:, None] ^ _mixed(columns)[None, :])
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def service_times(run_times: RunTimes, jobs: Sequence[Job], u: Floats, seed: int) -> Floats:
+    """Return drawn service times on a builder of speed 1: a row per rollout, a column per job.
+
+    Jobs of one time are alike: each rollout draws a kind's factors from one stretch of its history
+    (a quarter of it, chosen by the rollout), so that a rollout may have good or bad times as a
+    whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
+    """
+    times = np.empty_like(u)
+    estimates = np.empty(len(jobs))
+    groups: dict[int, tuple[str, list[float], list[int]]] = {}
+    for column, job in enumerate(jobs):
+        estimates[column], factors = run_times.spread(job)
+        if factors is None:
+            times[:, column] = estimates[column]
+        else:
+            groups.setdefault(id(factors), (job.kind, factors, []))[2].append(column)
+    for kind, factors, columns in groups.values():
+        kept = np.array(factors)
+        stretch = max(LEAST_STRETCH, len(kept) // 4)
+        starts = uniforms(seed, "stretch", len(u), [kind])[:, 0]
+        for row, start in enumerate((starts * (len(kept) - stretch + 1)).astype(int).tolist()):
+            first = max(0, start)
+            some = np.sort(kept[first : first + stretch])
+            drawn = np.interp(u[row, columns] * (len(some) - 1), np.arange(len(some)), some)
+            times[row, columns] = estimates[columns] * drawn
+    return times
+
+
+def end_at(run_times: RunTimes, view: JobView, builder: Builder, u: float, at: float) -> float:
+    """Return the drawn instant at which a running attempt ends, not before ``at``."""
+    since = view.started_at if view.started_at is not None else view.dispatched_at
+    since = at if since is None else since
+    expected_at = since + run_times.estimate(view.job, builder)
+    if expected_at >= at and run_times.spread(view.job)[1] is None:
+        # reckoned from the start, as the world does: a certain rollout is then the simulation to
+        # the last bit
+        return expected_at
+    return at + run_times.draw_remaining(view.job, u, builder, max(0.0, at - since))
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit numbers (the finaliser of SplitMix64; Steele, Lea and Flood 2014)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed

@@ -1,0 +1,1 @@
+"""Other systems' own rules, as they are."""

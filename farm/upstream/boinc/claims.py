@@ -1,0 +1,169 @@
+"""What a validated result claims (its peak flop count) and what it teaches the records.
+
+To be used exactly once per valid result: errors, time-outs and invalid results do not touch these
+statistics (``reliability`` has what they do touch).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from farm.upstream.boinc.averages import (
+    HOST_AVERAGING,
+    updated,
+    updated_variance,
+)
+from farm.upstream.boinc.division import ratio
+from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+
+MIN_HOST_SAMPLES = 10
+MIN_VERSION_SAMPLES = 100
+CONSECUTIVE_VALID_TO_SCALE = 10
+HOST_SCALE_CAP = 10.0
+#: what stands in for a benchmark that was not done
+AVERAGE_CPU_FLOPS = 4.3e9
+#: exactly this figure is what a client reports when its benchmarks failed
+FAILED_BENCHMARK = 1e9
+SANE_PFC = (1e-4, 1e4)
+#: credit per flop: 200 a day for a machine of 1 GFLOPS
+COBBLESTONE_SCALE = 200 / 86400e9
+
+Mode = Literal["normal", "approx", "estimate", "invalid"]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished job as its host reports it, and the job's own figures."""
+
+    elapsed: float
+    #: stands in when an old client reports no elapsed time
+    cpu_time: float = 0.0
+    #: the speed at which the server thought it would run
+    flops: float
+    size: float
+    size_bound: float = float("inf")
+    #: from sending to report, seconds
+    turnaround: float = 0.0
+    #: the validator says that its run time is no measure
+    outlier: bool = False
+    anonymous: bool = False
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a result claims, and the samples that it gives."""
+
+    raw_pfc: float
+    #: 0: the host is not scaled
+    host_scale: float
+    pfc: float
+    mode: Mode
+    pfc_sample: float
+    et_sample: float
+    updates_pfc: bool
+    updates_et: bool
+
+    @property
+    def credit(self) -> float:
+        """The claim in units of credit."""
+        return self.pfc * COBBLESTONE_SCALE
+
+
+def estimated_pfc(size: float, app: App) -> float:
+    """Return what a job should claim for want of better knowledge (an average of 0 counts as 1)."""
+    return size * (app.min_avg_pfc or 1.0)
+
+
+def _host_is_known(host: HostAppVersion, scale_check: bool) -> bool:
+    on_probation = scale_check and host.consecutive_valid < CONSECUTIVE_VALID_TO_SCALE
+    return host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.avg > 0 and not on_probation
+
+
+def host_scale(host: HostAppVersion, version: AppVersion, *, scale_check: bool = False) -> float:
+    """Return how much the host differs from the version's mean host, 10 at most; 0: unknown."""
+    if not _host_is_known(host, scale_check) or version.pfc.n < MIN_VERSION_SAMPLES:
+        return 0.0
+    return min(HOST_SCALE_CAP, version.pfc.avg / host.pfc.avg)
+
+
+def _scaled(
+    raw: float, host: HostAppVersion, version: AppVersion, scale_check: bool
+) -> tuple[float, float, Mode]:
+    scale = host_scale(host, version, scale_check=scale_check)
+    pfc = raw * (version.pfc_scale or 1.0) * (scale or 1.0)
+    return pfc, scale, "normal" if version.pfc_scale and scale else "approx"
+
+
+def _anonymous_pfc(
+    result: Result, raw: float, host: HostAppVersion, app: App, scale_check: bool
+) -> float:
+    if _host_is_known(host, scale_check):
+        return raw * (app.min_avg_pfc / host.pfc.avg)
+    return estimated_pfc(result.size, app)
+
+
+def claim(
+    result: Result,
+    host: HostAppVersion | None,
+    version: AppVersion,
+    app: App,
+    *,
+    scale_check: bool = False,
+) -> Claim:
+    """Return what a valid result claims, seen with the records before it.
+
+    Without a host record the claim is the estimate and nothing is learned. A speed of 0 or less,
+    or exactly that of a failed benchmark, is replaced and makes the result an outlier.
+    """
+    elapsed = result.elapsed if result.elapsed >= 1e-6 else result.cpu_time
+    flops, outlier = result.flops, result.outlier
+    if flops <= 0 or flops == FAILED_BENCHMARK:
+        flops, outlier = AVERAGE_CPU_FLOPS, True
+    raw = elapsed * flops
+    sample = ratio(raw, result.size)
+    scale = 0.0
+    mode: Mode = "approx"
+    if host is None:
+        pfc, mode = estimated_pfc(result.size, app), "estimate"
+        outlier = True
+    elif result.anonymous:
+        pfc = _anonymous_pfc(result, raw, host, app, scale_check)
+    else:
+        pfc, scale, mode = _scaled(raw, host, version, scale_check)
+    return Claim(
+        raw_pfc=raw,
+        host_scale=scale,
+        pfc=pfc,
+        mode=mode,
+        pfc_sample=sample,
+        et_sample=ratio(elapsed, result.size),
+        updates_pfc=not outlier and SANE_PFC[0] <= sample <= SANE_PFC[1],
+        updates_et=not outlier,
+    )
+
+
+def clipped(claimed: Claim, size_bound: float, max_credit: float = 0.0) -> Claim:
+    """Return the claim within the job's bound and the project's largest credit (0: none).
+
+    Above the largest credit it is ``invalid``: no basis for what its replicas get.
+    """
+    pfc, mode = min(claimed.pfc, size_bound), claimed.mode
+    if max_credit and pfc * COBBLESTONE_SCALE > max_credit:
+        pfc, mode = max_credit / COBBLESTONE_SCALE, "invalid"
+    return msgspec.structs.replace(claimed, pfc=pfc, mode=mode)
+
+
+def learned(
+    result: Result, claimed: Claim, host: HostAppVersion, version: AppVersion
+) -> tuple[HostAppVersion, AppVersion]:
+    """Return both records after the result; the version's sample is buffered, not yet counted."""
+    replace = msgspec.structs.replace
+    if claimed.updates_pfc:
+        host = replace(host, pfc=updated(host.pfc, claimed.pfc_sample, HOST_AVERAGING)[0])
+        if not result.anonymous:
+            version = replace(version, pending=(*version.pending, claimed.pfc_sample))
+    if claimed.updates_et:
+        et, _ = updated_variance(host.et, claimed.et_sample, HOST_AVERAGING)
+        turnaround, _ = updated_variance(host.turnaround, result.turnaround, HOST_AVERAGING)
+        host = replace(host, et=et, turnaround=turnaround)
+    return host, version

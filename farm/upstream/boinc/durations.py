@@ -1,0 +1,87 @@
+"""From speed to wall-clock time: shares of availability, running jobs, correction, kill limits."""
+
+from __future__ import annotations
+
+import math
+
+from farm.upstream.boinc.division import ratio
+
+DEFAULT_SIZE = 1e12
+MIN_FRACTION = 0.1
+MIN_TIME_LIMIT = 120.0
+DEFAULT_TIME_LIMIT = 12 * 3600.0
+
+
+def available_fraction(
+    on: float, active: float = 1.0, *, gpu_active: float | None = None, old_client: bool = False
+) -> float:
+    """Return the share of wall-clock time in which the host computes, from 0.1 to 1.
+
+    ``on`` is the share in which it runs, ``active`` the share of that in which it may compute
+    (``gpu_active`` for a GPU job). Clients up to 4.19 knew ``on`` alone.
+    """
+    share = on if old_client else on * (active if gpu_active is None else gpu_active)
+    return clamped_fraction(share)
+
+
+def clamped_fraction(share: float) -> float:
+    """Return the share within 0.1 and 1."""
+    return min(max(share, MIN_FRACTION), 1.0)
+
+
+def computing_time(size: float, flops: float) -> float:
+    """Return seconds of computing; a size of 0 or less counts as 1e12."""
+    return ratio(size if size > 0 else DEFAULT_SIZE, flops)
+
+
+def wall_time(size: float, flops: float, fraction: float) -> float:
+    """Return wall-clock seconds on a host that computes this share of the time."""
+    return computing_time(size, flops) / clamped_fraction(fraction)
+
+
+def running_total(
+    elapsed: float,
+    static: float,
+    fraction_done: float,
+    elapsed_at_fraction: float | None = None,
+    *,
+    exact: bool = False,
+) -> float:
+    """Return the total time of a running job from what it says of its progress.
+
+    ``static`` is the estimate before it began. Without progress it is guessed that the part done
+    nears 1 exponentially. With some, the dynamic estimate counts by the part done; alone, when
+    the static one is outrun or the app's progress is ``exact``.
+    """
+    if fraction_done >= 1:
+        return elapsed
+    if fraction_done <= 0:
+        part = -math.expm1(-ratio(elapsed, static)) if elapsed > 0 else 0.0
+        return elapsed / part if part > 0 else static
+    at_fraction = elapsed if elapsed_at_fraction is None else elapsed_at_fraction
+    dynamic = at_fraction / fraction_done
+    if exact or elapsed > static:
+        return dynamic
+    return fraction_done * dynamic + (1 - fraction_done) * static
+
+
+def time_limit(size_bound: float, flops: float) -> float:
+    """Return after how many seconds a client ends the job; less than 120 s means 12 hours."""
+    limit = ratio(size_bound, flops)
+    return DEFAULT_TIME_LIMIT if limit < MIN_TIME_LIMIT else limit
+
+
+def corrected_factor(factor: float, elapsed: float, uncorrected: float) -> float:
+    """Return an old client's duration correction factor after a job.
+
+    It rises at once, falls slowly, and hardly at all after a job that took under a tenth.
+    """
+    raw = ratio(elapsed, uncorrected)
+    adjusted = raw / factor
+    if adjusted > 1.1:
+        factor = raw
+    elif adjusted < 0.1:
+        factor = 0.99 * factor + 0.01 * raw
+    else:
+        factor = 0.9 * factor + 0.1 * raw
+    return min(max(factor, 0.01), 100.0)

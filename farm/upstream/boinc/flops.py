@@ -1,0 +1,176 @@
+"""Which speed is believed for a job on a host, and which app version is chosen.
+
+The ladder: the host's own history with the version; the version's history on all hosts; the
+host's benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from farm.upstream.boinc.claims import MIN_HOST_SAMPLES, MIN_VERSION_SAMPLES
+from farm.upstream.boinc.division import ratio
+from farm.upstream.boinc.records import AppVersion, HostAppVersion
+
+#: a host's history may make it this much faster than was thought, not more
+SPEED_RATIO_LIMIT = 250.0
+GPU_TO_CPU = 10.0
+#: the peak speed of a host whose benchmark is not known
+DEFAULT_HOST_FLOPS = 1e9
+MEDIAN_HOST_FLOPS = 3.3e9
+
+Source = Literal["host_app_version", "app_version", "none"]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version would use of a host, and how fast it is thought to be there."""
+
+    peak_flops: float
+    projected_flops: float
+    ncpus: float = 1.0
+    gpus: float = 0.0
+
+
+class LadderRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How the ladder is configured."""
+
+    #: more than this many samples of the host's are enough
+    host_samples: float = MIN_HOST_SAMPLES
+    #: more than this many samples of the version's are enough
+    version_samples: float = MIN_VERSION_SAMPLES
+    #: believe the benchmark alone
+    no_stats: bool = False
+    #: take the host's speed from its peak flop counts in place of its times
+    from_host_pfc: bool = False
+
+
+class Speed(msgspec.Struct, frozen=True):
+    """A believed speed, where it comes from, and whether the cap cut it."""
+
+    flops: float
+    source: Source
+    capped: bool = False
+
+
+def estimate_flops(
+    usage: Usage,
+    benchmark: float,
+    host: HostAppVersion | None,
+    version: AppVersion | None,
+    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+) -> Speed:
+    """Return the speed of a version on a host; ``benchmark`` is the host's, per processor.
+
+    Only the first rung is capped, relative to the projected speed that comes in. On the last one
+    that projected speed is discarded.
+    """
+    if not rules.no_stats and host is not None and host.et.n > rules.host_samples:
+        if rules.from_host_pfc:
+            flops = usage.peak_flops / (host.pfc.avg + 1e-18)
+        else:
+            flops = ratio(1.0, host.et.avg)
+        cap = usage.projected_flops * SPEED_RATIO_LIMIT
+        return Speed(min(flops, cap), "host_app_version", flops > cap)
+    if not rules.no_stats and version is not None and version.pfc.n > rules.version_samples:
+        return Speed(ratio(usage.peak_flops, version.pfc.avg), "app_version")
+    return Speed(benchmark * (usage.ncpus + GPU_TO_CPU * usage.gpus), "none")
+
+
+def sequential_plan(benchmark: float) -> Usage:
+    """Return the plan of a version without a plan class: one processor at the benchmark's speed."""
+    flops = benchmark if benchmark > 0 else DEFAULT_HOST_FLOPS
+    return Usage(peak_flops=flops, projected_flops=flops)
+
+
+def multithreaded_plan(
+    benchmark: float,
+    ncpus: float,
+    median: float = MEDIAN_HOST_FLOPS,
+    percentile_95: float = float("inf"),
+) -> Usage:
+    """Return the plan of a version on several processors.
+
+    No benchmark counts as the median one, and none for more than 1.1 times the 95th percentile.
+    """
+    flops = min(benchmark if benchmark > 0 else median, 1.1 * percentile_95) * ncpus
+    return Usage(peak_flops=flops, projected_flops=flops, ncpus=ncpus)
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that could serve a request."""
+
+    usage: Usage
+    host: HostAppVersion | None = None
+    version: AppVersion | None = None
+    #: a draw from the standard normal distribution, thrown by the caller
+    normal_draw: float = 0.0
+    #: a uniform draw from 0 to 1: at 0.01 or less a version that never worked is not punished
+    uniform_draw: float = 0.0
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How a version stands in the selection."""
+
+    #: what the ladder says
+    first: Speed
+    #: the plan blended with it: the more samples, the less the plan counts
+    flops: float
+    #: the random factor, 1 without dice
+    factor: float = 1.0
+
+    @property
+    def rank(self) -> float:
+        """What is compared, and stored when the version wins."""
+        return self.flops * self.factor
+
+
+def compare(
+    candidate: Candidate,
+    benchmark: float,
+    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    random_factor: float = 0.0,
+) -> Comparison:
+    """Return how a version compares; ``random_factor`` 0 leaves the dice out (BOINC's own is 1)."""
+    plan, host = candidate.usage.projected_flops, candidate.host
+    first = estimate_flops(candidate.usage, benchmark, host, candidate.version, rules)
+    flops, n = plan, 1
+    if host is not None:
+        n = max(int(host.pfc.n), 1)
+        if n > 1:
+            flops = (first.flops * (n - 1) + plan) / n
+        never_worked = host.pfc.n == 0 and host.max_jobs_per_day == 1 and not host.consecutive_valid
+        if never_worked and candidate.uniform_draw > 0.01:
+            flops *= 0.01
+    factor = max(0.1, 1.0 + random_factor * candidate.normal_draw / n)
+    return Comparison(first, flops, factor)
+
+
+def speed_when_chosen(
+    candidate: Candidate,
+    compared: Comparison,
+    benchmark: float,
+    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+) -> Speed:
+    """Return the winner's speed: the ladder once more, capped relative to the compared figure."""
+    usage = msgspec.structs.replace(candidate.usage, projected_flops=compared.rank)
+    return estimate_flops(usage, benchmark, candidate.host, candidate.version, rules)
+
+
+def choose(
+    candidates: Sequence[Candidate],
+    benchmark: float,
+    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    random_factor: float = 0.0,
+) -> tuple[int, Speed] | None:
+    """Return position and speed of the version with the largest rank, the first on a tie."""
+    best: tuple[int, Comparison] | None = None
+    for position, candidate in enumerate(candidates):
+        compared = compare(candidate, benchmark, rules, random_factor)
+        if compared.rank > (best[1].rank if best else 0.0):
+            best = position, compared
+    if best is None:
+        return None
+    return best[0], speed_when_chosen(candidates[best[0]], best[1], benchmark, rules)

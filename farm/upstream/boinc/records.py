@@ -1,0 +1,102 @@
+"""What BOINC remembers: per (host, app version), per app version, and per app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from farm.upstream.boinc.averages import (
+    VERSION_AVERAGING,
+    Average,
+    Variance,
+    updated,
+)
+
+UPDATE_TRIES = 10
+
+
+class HostAppVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One host's history with one app version (anonymous: with one app and resource)."""
+
+    #: peak flop count ÷ estimated size
+    pfc: Average = Average()
+    #: elapsed seconds ÷ estimated size: 1 ÷ its average is the effective speed
+    et: Variance = Variance()
+    #: seconds from sending a job to its report
+    turnaround: Variance = Variance()
+    max_jobs_per_day: int = 0
+    n_jobs_today: int = 0
+    consecutive_valid: int = 0
+
+
+class AppVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """The history of an app version on all hosts."""
+
+    pfc: Average = Average()
+    #: its efficiency relative to the app's best class of versions; 0: not known yet
+    pfc_scale: float = 0.0
+    #: ``cpu`` or ``gpu``
+    resource: str = "cpu"
+    #: samples taken in but not yet counted
+    pending: tuple[float, ...] = ()
+
+
+class App(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an app as a whole."""
+
+    #: the smaller mean of its classes of versions; 0: not known yet
+    min_avg_pfc: float = 0.0
+
+
+class VersionKey(msgspec.Struct, frozen=True, order=True):
+    """Which app version: versions that differ in ``number`` alone succeed each other."""
+
+    app: str
+    platform: str = ""
+    plan_class: str = ""
+    number: tuple[int, ...] = ()
+
+
+def predecessor(held: Mapping[VersionKey, HostAppVersion], wanted: VersionKey) -> VersionKey | None:
+    """Return whose record of this host the wanted version takes over (then removed), or None.
+
+    It is the highest number of the same app, platform and plan class. Nothing is taken over when
+    the wanted version has a record already. Not for anonymous platforms.
+    """
+    if wanted in held:
+        return None
+    kin = [
+        key
+        for key in held
+        if (key.app, key.platform, key.plan_class)
+        == (wanted.app, wanted.platform, wanted.plan_class)
+    ]
+    return max(kin, key=lambda key: key.number, default=None)
+
+
+def with_pending_counted(version: AppVersion) -> AppVersion:
+    """Return the version with its buffered samples taken into its average, in their order."""
+    pfc = version.pfc
+    for sample in version.pending:
+        pfc, _ = updated(pfc, sample, VERSION_AVERAGING)
+    return msgspec.structs.replace(version, pfc=pfc, pending=())
+
+
+def commit_pending(
+    samples: tuple[float, ...],
+    read: Callable[[], AppVersion],
+    write: Callable[[AppVersion, AppVersion], bool],
+) -> AppVersion | None:
+    """Count buffered samples into a shared record under an optimistic lock.
+
+    ``write(before, after)`` stores ``after`` if the record is still ``before`` and says whether it
+    did. On a conflict the record is read again and the samples are applied again, ten times at
+    most; None when all were in vain.
+    """
+    for _ in range(UPDATE_TRIES):
+        before = read()
+        after = with_pending_counted(msgspec.structs.replace(before, pending=samples))
+        if write(before, after):
+            return after
+    return None

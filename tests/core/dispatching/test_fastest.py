@@ -1,0 +1,283 @@
+"""Fastest: builders of different speeds, waiting for a better one, and its worst cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core.commands import EndJob, SetAlarm, StartJob
+from farm.core.dispatching.fastest import LOOK_AHEAD
+from farm.core.driver import drive
+from farm.core.events import (
+    AlarmRang,
+    BuilderJoined,
+    BuilderLost,
+    DrainRequested,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    PriorityChanged,
+)
+from farm.core.model import Builder, Job, Platform
+from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.restore import restored
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import snapshot_of
+from farm.forecasts.runtime.oracle import Oracle
+from farm.sim.world import SimulatedWorld
+
+
+class Farm:
+    """A scheduler with builders of these speeds, in one pool; the test says what time it is."""
+
+    def __init__(self, *speeds: float, slots: int = 1, **rules: Any) -> None:
+        self.rules = SchedulingRules(by_speed=True, **rules)
+        self.scheduler = Scheduler(self.rules, Oracle())
+        self.alarms: list[float] = []
+        for number, speed in enumerate(speeds):
+            builder = Builder(id=f"b{number}", pool="p", index=number, speed=speed, slots=slots)
+            self.tell(BuilderJoined(0.0, builder))
+
+    def tell(self, event: Event) -> list[str]:
+        """Hand a fact in; return what it starts, as job@builder."""
+        orders = self.scheduler.handle(event)
+        self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
+        starts = [order for order in orders if isinstance(order, StartJob)]
+        return [f"{order.job.id}@{order.builder}" for order in starts]
+
+    def submit(self, at: float, **times: float) -> list[str]:
+        """Hand in jobs together, each with its service time."""
+        jobs = tuple(Job(id=name, service_time=time) for name, time in times.items())
+        return self.tell(JobsSubmitted(at, jobs))
+
+    def finish(self, at: float, name: str) -> list[str]:
+        state = self.scheduler.jobs[name]
+        assert state.slot is not None
+        where = state.slot.builder.builder.id
+        return self.tell(JobFinished(at, name, state.attempts, where, "succeeded"))
+
+
+def test_the_fastest_free_builder_takes_the_job():
+    """Speed decides, not the index, nor how busy a builder is."""
+    farm = Farm(1.0, 4.0, 2.0, slots=2)
+    assert farm.submit(0, a=40.0, b=40.0, c=40.0) == ["a@b1", "b@b1", "c@b2"]
+
+
+def test_a_job_waits_for_a_faster_builder_when_that_ends_sooner():
+    """Ten seconds for the fast one to be free and ten on it, or forty on the slow one."""
+    farm = Farm(1.0, 4.0)
+    assert farm.submit(0, a=40.0) == ["a@b1"]
+    assert farm.submit(0, b=40.0) == []
+    assert farm.finish(10, "a") == ["b@b1"]
+
+
+def test_it_does_not_wait_when_that_ends_later_or_at_the_same_time():
+    """Forty seconds for the fast one: the slow one is as good."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=160.0)
+    assert farm.submit(10, b=40.0) == ["b@b0"]
+    farm = Farm(1.0, 2.0)
+    farm.submit(0, a=40.0)
+    assert farm.submit(0, b=40.0) == ["b@b0"]
+
+
+def test_waiting_jobs_reserve_so_that_not_all_wait_for_the_same_builder():
+    """Two may end sooner on the fast one, the third is as well off on the slow one."""
+    farm = Farm(1.0, 4.0)
+    assert farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0, e=40.0) == ["a@b1", "d@b0"]
+    assert farm.finish(10, "a") == ["b@b1"]
+    assert farm.finish(20, "b") == ["c@b1"]
+    assert farm.finish(30, "c") == ["e@b1"]
+
+
+def test_patience_ends_when_the_hoped_for_saving_has_passed():
+    """The worst case: the fast builder hangs. The job goes to the slow one all the same.
+
+    It hoped to save 40 - 10 seconds; after these thirty it has ended in less than twice forty.
+    """
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0)
+    assert farm.submit(0, b=40.0) == []
+    assert farm.alarms == [30.0]
+    assert farm.tell(AlarmRang(30.0)) == ["b@b0"]
+
+
+def test_of_several_that_wait_each_has_its_own_patience():
+    """The alarm is set for the next one as soon as one has rung."""
+    farm = Farm(1.0, 1.0, 4.0)
+    farm.submit(0, a=40.0)
+    assert farm.submit(0, b=40.0) == []
+    assert farm.submit(5, c=40.0) == []
+    assert farm.tell(AlarmRang(30.0)) == ["b@b0"]
+    assert farm.alarms == [30.0, 35.0]
+    assert farm.tell(AlarmRang(35.0)) == ["c@b1"]
+
+
+def test_when_the_fast_builder_is_lost_or_drains_nobody_waits_for_it():
+    """What they waited for is gone: they take the slow one at once."""
+    farm = Farm(1.0, 4.0, retries=0)
+    farm.submit(0, a=40.0)
+    farm.submit(0, b=40.0)
+    assert farm.tell(BuilderLost(3.0, "b1")) == ["b@b0"]
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0)
+    farm.submit(0, b=40.0)
+    assert farm.tell(DrainRequested(3.0, "b1")) == ["b@b0"]
+
+
+def test_who_goes_first_has_the_fast_builder_first():
+    """A job of a higher level that comes later takes the place that another waited for."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0)
+    assert farm.submit(0, b=40.0) == []
+    assert farm.tell(JobsSubmitted(5.0, (Job(id="c", service_time=40.0, level=1),))) == []
+    assert farm.finish(10, "a") == ["c@b1"]
+    farm.tell(PriorityChanged(11.0, "b", level=2))
+    assert farm.finish(20, "c") == ["b@b1"]
+
+
+def test_only_builders_of_the_right_platform_count():
+    """A fast builder of another kind is nobody's hope."""
+    farm = Farm(1.0)
+    fast = Builder(id="x", pool="q", index=9, speed=9.0, processors=("arm64",))
+    farm.tell(BuilderJoined(0.0, fast))
+    slow = Builder(id="y", pool="q", index=8, processors=("amd64",))
+    farm.tell(BuilderJoined(0.0, slow))
+    jobs = [Job(id=n, service_time=9.0, platform=Platform("amd64")) for n in "ab"]
+    assert farm.tell(JobsSubmitted(0.0, tuple(jobs))) == ["a@y"]
+
+
+def test_at_most_so_many_jobs_wait_by_choice():
+    """The worst case of a long queue: those behind the look-ahead take what is free."""
+    farm = Farm(1.0, 1000.0)
+    farm.submit(0, a=1000.0)
+    times = {f"j{number}": 1000.0 for number in range(200)}
+    assert farm.submit(0, **times) == [f"j{LOOK_AHEAD}@b0"]
+
+
+def test_fair_share_says_who_is_looked_at_first():
+    """With a tree, users take turns for the fast builder."""
+    farm = Farm(1.0, 4.0, make_queue=FairShareQueue, path=path_extractor(["user"]))
+
+    def job(name: str) -> Job:
+        return Job(id=name, service_time=40.0, attributes={"user": name[0]})
+
+    assert farm.tell(JobsSubmitted(0.0, (job("a1"), job("a2"), job("b1")))) == ["a1@b1"]
+    assert farm.finish(10, "a1") == ["b1@b1"]
+    assert farm.finish(20, "b1") == ["a2@b1"]
+
+
+def test_a_restored_scheduler_counts_on_the_same_ends():
+    """After a restart it waits for the same builder, and not for ever."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0)
+    farm.submit(0, b=40.0)
+    again = restored(snapshot_of(farm.scheduler, 1.0), farm.rules, Oracle())
+    later = JobsSubmitted(2.0, (Job(id="c", service_time=40.0),))
+    assert list(again.handle(later)) == [SetAlarm(32.0)]
+    done = JobFinished(10.0, "a", 1, "b1", "succeeded")
+    assert [o.job.id for o in again.handle(done) if isinstance(o, StartJob)] == ["b"]
+
+
+# --- whole farms -------------------------------------------------------------------------------
+
+jobs_of = st.lists(
+    st.tuples(st.floats(0.0, 100.0), st.floats(0.5, 50.0), st.sampled_from("ab")),
+    min_size=1,
+    max_size=50,
+)
+
+
+def run(pools: list[PoolSpec], drawn: Any, rules: SchedulingRules, check: Any = None) -> list[Any]:
+    """Simulate; return the starts and the ends."""
+    scheduler = Scheduler(rules, Oracle(), pools)
+    arrivals = [
+        (at, (Job(id=f"j{n}", service_time=time, attributes={"user": user}),))
+        for n, (at, time, user) in enumerate(sorted(drawn))
+    ]
+    orders: list[Any] = []
+
+    def observe(event: Event, commands: Any) -> None:
+        orders.extend(commands)
+        if check is not None:
+            check(scheduler)
+
+    drive(scheduler, SimulatedWorld(pools, iter(arrivals)), observe)
+    assert not scheduler.jobs
+    return orders
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    drawn=jobs_of,
+    slots=st.integers(1, 3),
+    fair=st.booleans(),
+    policy=st.sampled_from(sorted(POLICIES)),
+    cleaning=st.sampled_from([0.0, 3.0]),
+)
+def test_every_job_ends_and_somebody_works_while_anybody_waits(
+    drawn, slots, fair, policy, cleaning
+):
+    """Nobody waits for builders that do nothing, and slots that run are the ones counted on."""
+    pools = [
+        PoolSpec(name="slow", builders=2, slots=slots, inter_job_time=cleaning),
+        PoolSpec(name="fast", builders=1, slots=slots, speed=3.0),
+        PoolSpec(name="faster", builders=1, slots=1, speed=5.0, inter_job_time=cleaning),
+    ]
+    rules: dict[str, Any] = {"policy": POLICIES[policy](PolicyOptions())}
+    if fair:
+        rules |= {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+
+    def check(scheduler: Scheduler) -> None:
+        busy = sum(builder.busy for builder in scheduler.builders.values())
+        waiting = sum(lane.waiting for lane in scheduler.dispatcher.matching.lanes)
+        assert busy or not waiting
+        groups = scheduler.dispatcher.matching.groups
+        assert sum(len(group.ends) for group in groups) == busy
+
+    run(pools, drawn, SchedulingRules(by_speed=True, **rules), check)
+
+
+@settings(max_examples=40, deadline=None)
+@given(drawn=jobs_of, builders=st.integers(1, 4), slots=st.integers(1, 3))
+def test_among_equal_builders_it_is_the_jenkins_balancer(drawn, builders, slots):
+    """Where all are equally fast nobody waits by choice: the same orders."""
+    pools = [PoolSpec(name="p", builders=builders, slots=slots)]
+    assert run(pools, drawn, SchedulingRules(by_speed=True)) == run(pools, drawn, SchedulingRules())
+
+
+def test_waiting_pays():
+    """What it is for: six jobs on two fast and four slow builders end sooner than without."""
+    pools = [
+        PoolSpec(name="slow", builders=4),
+        PoolSpec(name="fast", builders=2, speed=8.0),
+    ]
+    drawn = [(at, 40.0, "a") for at in (0.0, 0.0, 1.0, 1.0, 2.0, 2.0)]
+
+    def last(rules: SchedulingRules) -> float:
+        ends = [order for order in run(pools, drawn, rules) if isinstance(order, EndJob)]
+        return max(end.finished_at for end in ends)
+
+    assert last(SchedulingRules(by_speed=True)) < last(SchedulingRules()) / 2
+
+
+def test_a_job_taken_from_the_middle_comes_back_to_its_place():
+    """The slow builder that took a later job is lost: each job waits once, in the old order."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0, e=40.0)
+    (lane,) = farm.scheduler.dispatcher.matching.lanes
+    assert farm.tell(BuilderLost(1.0, "b0")) == []
+    assert [state.job.id for state in lane.queue.in_order()] == ["b", "c", "d", "e"]
+    assert [farm.finish(10.0 * n, name) for n, name in enumerate("abcd", 1)] == [
+        ["b@b1"],
+        ["c@b1"],
+        ["d@b1"],
+        ["e@b1"],
+    ]
+    assert len(lane.queue) == 0

@@ -1,0 +1,309 @@
+"""Heavy-light: which builders take heavy jobs, by every measure of load, and its worst cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core.commands import SetAlarm, StartJob
+from farm.core.contention.laws import contention_law
+from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
+from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.driver import drive
+from farm.core.events import (
+    AlarmRang,
+    BuilderJoined,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+    LoadReported,
+)
+from farm.core.model import Builder, Job
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.restore import restored
+from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.snapshot import snapshot_of
+from farm.forecasts.runtime.oracle import Oracle
+from farm.sim.world import SimulatedWorld
+
+HALF = LoadLimits(0.5, 0.25)
+
+
+class Farm:
+    """A scheduler with one pool; a second passes between facts."""
+
+    def __init__(self, *slots: int, rule: HeavyLight | None = None, **rules: Any) -> None:
+        rule = rule or HeavyLight(limits=HALF, measure=heavy_share)
+        self.rules = SchedulingRules(heavy_light=rule, **rules)
+        self.scheduler = Scheduler(self.rules, Oracle())
+        self.at = 0.0
+        self.alarms: list[float] = []
+        for number, count in enumerate(slots):
+            builder = Builder(id=f"b{number}", pool="p", index=number, slots=count)
+            self.tell(BuilderJoined(self.at, builder))
+
+    def tell(self, event: Event) -> list[str]:
+        """Hand a fact in; return what it starts, as job@builder."""
+        orders = self.scheduler.handle(event)
+        self.at = event.at + 1.0
+        self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
+        starts = [order for order in orders if isinstance(order, StartJob)]
+        return [f"{order.job.id}@{order.builder}" for order in starts]
+
+    def submit(self, names: str, **more: Any) -> list[str]:
+        """Hand in jobs together; a name that begins with h is a heavy job's."""
+        jobs = [
+            Job(id=name, service_time=10.0, heavy=name[0] == "h", **more) for name in names.split()
+        ]
+        return self.tell(JobsSubmitted(self.at, tuple(jobs)))
+
+    def finish(self, name: str) -> list[str]:
+        return self.tell(JobFinished(self.at, name, 1, self.where(name), "succeeded"))
+
+    def started(self, name: str) -> list[str]:
+        return self.tell(JobStarted(self.at, name, 1, self.where(name)))
+
+    def report(self, builder: str, *, overloaded: bool) -> list[str]:
+        return self.tell(LoadReported(self.at, builder, 2.0 if overloaded else 1.0, overloaded))
+
+    def where(self, name: str) -> str:
+        slot = self.scheduler.jobs[name].slot
+        assert slot is not None
+        return slot.builder.builder.id
+
+
+def reported(**more: Any) -> HeavyLight:
+    """Return the rule by which builders report their load."""
+    return HeavyLight(limits=LoadLimits(1.4, 1.0), measure=None, **more)
+
+
+def test_near_overload_a_builder_gets_light_jobs_only():
+    """Two heavy jobs of four slots are the limit; light ones pass the held ones."""
+    farm = Farm(4)
+    assert farm.submit("h1 h2 h3 l1 l2 l3") == ["h1@b0", "h2@b0", "l1@b0", "l2@b0"]
+    assert farm.finish("l1") == ["l3@b0"]
+    assert farm.finish("l2") == []  # h3 is held though a slot is free
+    assert farm.finish("h1") == ["h3@b0"]
+
+
+def test_between_the_thresholds_a_builder_does_not_change_its_mind():
+    """One heavy job less is not room yet; then all that fit come at once."""
+    farm = Farm(4, rule=HeavyLight(limits=LoadLimits(0.5, 0.0), measure=heavy_share))
+    farm.submit("h1 h2 h3 h4")
+    assert farm.finish("h1") == []
+    assert farm.finish("h2") == ["h3@b0", "h4@b0"]
+
+
+def test_a_heavy_job_goes_where_the_load_is_lowest():
+    """Busy with light jobs beats free but heavy; light jobs follow the ranking."""
+    farm = Farm(4, 4)
+    assert farm.submit("h1") == ["h1@b0"]
+    assert farm.submit("l1 l2") == ["l1@b1", "l2@b0"]
+    assert farm.submit("l3 l4") == ["l3@b1", "l4@b0"]
+    farm.finish("l4")
+    farm.finish("l2")
+    assert farm.submit("h2") == ["h2@b1"]
+
+
+def test_a_builder_that_runs_nothing_has_room_whatever_it_says():
+    """The worst case: every builder says overloaded and idles. A heavy job does not wait."""
+    farm = Farm(2, 2, rule=reported())
+    farm.report("b0", overloaded=True)
+    farm.report("b1", overloaded=True)
+    assert farm.submit("h1 h2") == ["h1@b0", "h2@b1"]
+
+
+def test_reported_load_lets_one_heavy_job_in_at_a_time():
+    """Until a builder says how it feels with the last one it gets no other; late news is not it."""
+    farm = Farm(4, rule=reported())
+    assert farm.submit("h1 h2 h3") == ["h1@b0"]
+    assert farm.report("b0", overloaded=False) == []  # it has not begun h1 yet
+    farm.started("h1")
+    assert farm.report("b0", overloaded=False) == ["h2@b0"]
+    farm.started("h2")
+    assert farm.report("b0", overloaded=True) == []
+    assert farm.submit("l1") == ["l1@b0"]
+    farm.finish("h1")
+    assert farm.report("b0", overloaded=False) == ["h3@b0"]
+
+
+def test_a_builder_that_never_reports_takes_one_heavy_job_after_the_other():
+    """Silence is not room, and not the end either."""
+    farm = Farm(2, rule=reported())
+    assert farm.submit("h1 h2") == ["h1@b0"]
+    assert farm.finish("h1") == ["h2@b0"]
+
+
+def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
+    """The worst case: light jobs without end keep a builder overloaded.
+
+    One heavy job goes per hold_at_most, at the alarm if a slot is free, else into the next one.
+    """
+    farm = Farm(2, rule=reported(hold_at_most=60.0))
+    farm.submit("l0")
+    farm.started("l0")
+    farm.report("b0", overloaded=True)
+    held_at = farm.at
+    assert farm.submit("h1 h2 h3") == []
+    assert farm.alarms == [held_at + 60.0]
+    assert farm.tell(AlarmRang(held_at + 60.0)) == ["h1@b0"]
+    assert farm.alarms[1:] == [held_at + 120.0]
+    assert farm.tell(AlarmRang(held_at + 120.0)) == []  # no free slot
+    farm.submit("l1")
+    assert farm.finish("l0") == ["h2@b0"]
+    assert farm.finish("h1") == ["l1@b0"]
+
+
+def test_load_by_the_contention_law():
+    """Threads count, light ones too, by the law of the builder's pool."""
+    law = contention_law({"threads": {"cores": 4, "heavy_threads": 4}})
+    rule = HeavyLight(limits=LoadLimits(1.5, 1.0), measure=slowdown_by({"p": law}))
+    farm = Farm(8, rule=rule)
+    farm.submit("l1 l2", threads=1)
+    assert farm.submit("h1 h2") == ["h1@b0"]  # 6 threads on 4 cores
+    farm.finish("l1")
+    assert farm.finish("l2") == ["h2@b0"]
+
+
+def test_a_single_slot_holds_nobody():
+    """With one slot there is nothing to co-schedule."""
+    farm = Farm(1)
+    assert farm.submit("h1 h2 l1") == ["h1@b0"]
+    assert farm.finish("h1") == ["h2@b0"]
+    assert farm.finish("h2") == ["l1@b0"]
+
+
+def test_fair_share_holds_among_heavy_and_among_light_jobs():
+    """Users take turns in each class, and between the classes whoever has fewer slots goes."""
+    farm = Farm(
+        4,
+        make_queue=FairShareQueue,
+        path=path_extractor(["user"]),
+    )
+    farm.submit("h1 h2 h3 l1", attributes={"user": "a"})
+    assert list(farm.scheduler.jobs["l1"].path) == ["a"]
+    assert farm.submit("h4 l2", attributes={"user": "b"}) == ["l2@b0"]
+    assert farm.finish("h1") == ["h4@b0"]
+    assert farm.finish("l1") == []
+
+
+def test_a_restored_scheduler_knows_who_is_overloaded():
+    """After a restart the same fact leads to the same orders."""
+    farm = Farm(4)
+    farm.submit("h1 h2 h3 l1")
+    again = restored(snapshot_of(farm.scheduler, farm.at), farm.rules, Oracle())
+    for name in ("l1", "h1"):
+        event = JobFinished(farm.at, name, 1, "b0", "succeeded")
+        assert list(again.handle(event)) == list(farm.scheduler.handle(event))
+
+
+# --- whole farms -------------------------------------------------------------------------------
+
+MEASURES = ("heavy-share", "slowdown", "reported")
+jobs_of = st.lists(
+    st.tuples(
+        st.floats(0.0, 200.0),  # arrival
+        st.sampled_from([1.0, 5.0, 30.0]),
+        st.booleans(),
+        st.sampled_from("ab"),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def rule_of(measure: str) -> HeavyLight:
+    """Return the rule with each measure's usual limits."""
+    measures = {
+        "heavy-share": heavy_share,
+        "slowdown": slowdown_by({"p": contention_law({"slowdown": "thesis"})}),
+        "reported": None,
+    }
+    limits = HALF if measure == "heavy-share" else LoadLimits(1.4, 1.0)
+    return HeavyLight(limits=limits, measure=measures[measure], hold_at_most=100.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    drawn=jobs_of,
+    measure=st.sampled_from(MEASURES),
+    fair=st.booleans(),
+    slots=st.integers(1, 5),
+    builders=st.integers(1, 3),
+    cleaning=st.sampled_from([0.0, 2.0]),
+)
+def test_every_job_ends_and_light_jobs_never_wait_beside_room(
+    drawn, measure, fair, slots, builders, cleaning
+):
+    """Work conservation for light jobs; for heavy ones as long as a builder has room for them."""
+    rules: dict[str, Any] = {"heavy_light": rule_of(measure)}
+    if fair:
+        rules |= {"make_queue": lambda: FairShareQueue((20.0,)), "path": path_extractor(["user"])}
+    limits = rules["heavy_light"].limits if measure == "reported" else None
+    pool = PoolSpec(
+        name="p",
+        slots=slots,
+        builders=builders,
+        inter_job_time=cleaning,
+        contention={"slowdown": "thesis"},
+        load_limits=limits,
+    )
+    scheduler = Scheduler(SchedulingRules(**rules), Oracle(), [pool])
+    arrivals = [
+        (at, (Job(id=f"j{n}", service_time=time, heavy=heavy, attributes={"user": user}),))
+        for n, (at, time, heavy, user) in enumerate(sorted(drawn))
+    ]
+
+    def observe(event: Event, orders: Any) -> None:
+        for builder in scheduler.builders.values():
+            room = builder.busy < len(builder.slots)
+            running = any(slot.running for slot in builder.slots)
+            assert running or not builder.overloaded
+            for lane in builder.group.lanes if room else ():
+                assert not lane.waiting or (lane.heavy and builder.overloaded)
+            assert (builder in builder.group.calm) == (room and not builder.overloaded)
+
+    drive(scheduler, SimulatedWorld([pool], iter(arrivals)), observe)
+    assert not scheduler.jobs
+
+
+def test_heavy_light_spares_the_light_jobs_a_slowdown():
+    """What it is for: a burst of heavy jobs does not take the farm away from the light ones."""
+
+    def mean_response(heavy_light: HeavyLight | None) -> float:
+        pool = PoolSpec(name="p", slots=4, builders=2, contention={"slowdown": "thesis"})
+        scheduler = Scheduler(SchedulingRules(heavy_light=heavy_light), Oracle(), [pool])
+        arrivals = [
+            (n * 2.0, (Job(id=f"j{n}", service_time=40.0 if n < 20 else 4.0, heavy=n < 20),))
+            for n in range(100)
+        ]
+        responses = []
+
+        def observe(event: Event, orders: Any) -> None:
+            responses.extend(
+                order.finished_at - order.submitted_at
+                for order in orders
+                if order.kind == "job-ended" and not order.job.heavy
+            )
+
+        drive(scheduler, SimulatedWorld([pool], iter(arrivals)), observe)
+        return sum(responses) / len(responses)
+
+    rule = HeavyLight(limits=HALF, measure=heavy_share)
+    assert mean_response(rule) < 0.5 * mean_response(None)
+
+
+@pytest.mark.parametrize(
+    ("load", "was", "now"),
+    [(0.5, False, True), (0.4, True, True), (0.4, False, False), (0.25, True, False)],
+)
+def test_limits(load, was, now):
+    """At the upper limit it is overloaded, at the lower one no more."""
+    assert HALF.overloaded(load, was=was) is now

@@ -1,0 +1,164 @@
+"""Who goes next: score, own queue before children, static levels, ties."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.queues.fair_share.invocation import score
+
+
+def test_a_hundred_points_are_a_factor_of_two(yard):
+    """Two slots to one at 100 points, and the urgent one wins what is nearly a tie."""
+    for n in range(9):
+        yard.wait(f"a{n}", "A")
+        yard.wait(f"b{n}", "B", priority=100)
+    assert yard.drain(9) == ["a0", "a1", "b0", "a2", "a3", "b1", "a4", "a5", "b2"]
+
+
+def test_two_hundred_points_are_a_factor_of_four(yard):
+    """The weight is exponential: four slots to one."""
+    for n in range(10):
+        yard.wait(f"a{n}", "A")
+        yard.wait(f"b{n}", "B", priority=200)
+    assert yard.drain(10) == ["a0", "a1", "a2", "a3", "b0", "a4", "a5", "a6", "a7", "b1"]
+
+
+def test_less_urgent_never_starves(yard):
+    """Priority is a weight, not a rank: 1000 points still get one slot in about a thousand."""
+    for n in range(1100):
+        yard.wait(f"a{n}", "A")
+    yard.wait("b", "B", priority=1000)
+    assert yard.drain(1100).index("b") == 1024
+
+
+@pytest.mark.parametrize("low", [-(2**31), -100_000, -1, 0, 1, 99, 2**31 - 101])
+def test_scores_of_any_priority_compare(low):
+    """Every int32 priority has a score; equal ones tie exactly, urgent ones come first."""
+    assert score(3, low) == score(3, low)
+    assert score(0, low) < score(0, low + 1) < score(0, low + 100)
+    assert score(1, low) < score(0, low + 100) < score(2, low)
+
+
+def test_scores_agree_with_the_formula_where_it_does_not_overflow():
+    """The split into exponent and mantissa changes the form of the number only."""
+    base = 2**0.01
+    for executing in (0, 1, 2, 7, 1000):
+        for priority in (-5000, -150, -100, -1, 0, 1, 50, 100, 200, 5000):
+            exponent, mantissa = score(executing, priority)
+            assert mantissa * 2.0**exponent == pytest.approx(
+                (executing + 1) * base**priority, rel=1e-12
+            )
+
+
+def test_ties_go_to_the_least_recently_started(yard):
+    """Equal scores rotate, also when everything happens at one instant."""
+    for name in ("b", "a", "c"):
+        for n in range(3):
+            yard.wait(f"{name}{n}", name)
+    taken = [yard.take(f"s{n}", 0.0) for n in range(9)]
+    assert taken == ["b0", "a0", "c0", "b1", "a1", "c1", "b2", "a2", "c2"]
+
+
+def test_what_runs_already_counts(yard):
+    """Fairness is equal numbers of executing slots among siblings, whoever came first."""
+    yard.wait("a0", "A")
+    yard.wait("a1", "A")
+    assert yard.drain(2) == ["a0", "a1"]
+    for n in range(3):
+        yard.wait(f"a{n + 2}", "A", at=5)
+        yard.wait(f"b{n}", "B", at=5)
+    assert yard.drain(4, at=10) == ["b0", "b1", "a2", "b2"]
+
+
+def test_own_queue_before_children(yard):
+    """Jobs queued directly in a node precede those below it, whatever their priority."""
+    yard.wait("below", "A/x", priority=-1000)
+    yard.wait("direct", "A", priority=1000)
+    yard.wait("other", "B")
+    assert yard.drain(3) == ["other", "direct", "below"]
+
+
+def test_paths_of_any_depth_mix(yard):
+    """The root, shallow and deep nodes live in one tree."""
+    yard.wait("deep", "a/b/c/d/e/f")
+    yard.wait("shallow", "a")
+    yard.wait("root")
+    assert yard.drain(3) == ["root", "shallow", "deep"]
+
+
+def test_a_higher_level_goes_first_wherever_it_stands(yard):
+    """Static levels trump fairness, own queues and priorities alike."""
+    yard.wait("plain")
+    yard.wait("direct", "A", priority=-1000)
+    yard.wait("deep", "A/x", priority=1000, level=1)
+    yard.wait("deeper", "B/y/z", priority=1000, level=2)
+    assert yard.drain(4) == ["deeper", "deep", "plain", "direct"]
+
+
+def test_priority_follows_a_reordering_below(yard):
+    """A node competes with the priority of what would really go next from it.
+
+    Also after a completion below changed what that is (upstream looks on queue changes only).
+    """
+    yard.wait("run", "U/urgent", priority=0)
+    yard.wait("run2", "U/urgent", priority=0)
+    assert yard.drain(2) == ["run", "run2"]
+    yard.wait("u", "U/urgent", priority=0, at=5)  # score below U: (2+1)·1 = 3
+    yard.wait("l", "U/lazy", priority=150, at=5)  # 1·2.83: goes first below U
+    yard.wait("other", "V", priority=149, at=5)
+    assert yard.node("U").priority == 150
+    yard.end("s0", 6)
+    assert yard.node("U").priority == 0  # (1+1)·1 = 2: the urgent one would go next
+    yard.end("s1", 7)
+    assert yard.take("x", 8) == "u"
+
+
+def test_removing_and_rekeying(yard):
+    """A waiting job can leave or move; the others keep their order."""
+    for n in range(4):
+        yard.wait(f"a{n}", "A")
+    yard.wait("b", "B", priority=1)
+    yard.queue.remove(yard.jobs["a1"], 1.0)
+    late = yard.jobs["a3"]
+    before, late.key = late.key, (0, (-1,), late.serial)
+    yard.queue.rekeyed(late, before, 1.0)
+    moved = yard.jobs["a2"]
+    yard.queue.remove(moved, 1.0)
+    moved.key = (0, (7,), moved.serial)
+    yard.queue.add(moved, 1.0)
+    assert [state.job.id for state in yard.queue.in_order()] == ["a3", "b", "a0", "a2"]
+    assert yard.drain(4) == ["a3", "b", "a0", "a2"]
+
+
+def test_removing_waiting_work_leaves_times_alone(yard):
+    """Cancelling what waits neither starts nor completes anything (upstream bumps both)."""
+    yard.wait("a0", "A", at=1)
+    yard.wait("a1", "A", at=1)
+    yard.take("s", 2)
+    node = yard.node("A")
+    before = node.started, node.completed
+    yard.queue.remove(yard.jobs["a1"], 9.0)
+    assert (node.started, node.completed) == before
+
+
+def test_choose_changes_nothing(yard):
+    """Asking is free: the same answer however often."""
+    yard.wait("a", "A")
+    yard.wait("b", "B")
+    slot = yard.slot("s")
+    memory = yard.queue.memory()
+    assert [yard.queue.choose(slot, 1.0).job.id for _ in range(3)] == ["a"] * 3
+    assert yard.queue.memory() == memory
+
+
+def test_nodes_go_when_nobody_needs_them(yard):
+    """A node lives while something waits, runs or idles there; then it is forgotten."""
+    yard.wait("a", "A/x")
+    assert yard.take("s", 1) == "a"
+    yard.end("s", 2)
+    assert yard.node("A/x") is not None, "the slot still belongs there"
+    yard.queue.slot_unavailable(yard.slot("s"), 3.0, gone=True)
+    assert yard.node("A") is None
+    yard.wait("b", "B")
+    yard.queue.remove(yard.jobs["b"], 4.0)
+    assert yard.node("B") is None

@@ -1,0 +1,86 @@
+"""Looking at a queue in small steps while it goes on: what is seen is one moment."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core.queues import plain as platform_queue
+from farm.core.queues import portions
+from farm.core.queues.fair_share import replay
+from farm.core.queues.look_ahead import LookAheadQueue
+from farm.core.snapshot import snapshot_of
+from farm.forecasts.dispatch import RULES, estimate_queue, in_steps
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from tests.core.player import PHASES, Player, histories, made, rules_of_a_farm, trees
+
+
+@settings(max_examples=100, deadline=None, phases=PHASES)
+@given(
+    before=histories,
+    after=histories,
+    rules=rules_of_a_farm,
+    stickiness=trees,
+    look_ahead=st.booleans(),
+    steps=st.integers(0, 10),
+)
+def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, look_ahead, steps):
+    """Whoever looks at a queue in small steps sees one moment, whatever happens meanwhile."""
+    rules = made(rules, stickiness)
+    if look_ahead and stickiness is None:
+        rules["make_queue"] = LookAheadQueue
+    player = Player(ledger("b0", **rules))
+    for kind, number in before:
+        player.play(kind, number)
+    queues = [lane.queue for lane in player.farm.scheduler.dispatcher.matching.lanes]
+    was = [list(queue.in_order()) for queue in queues]
+    kept = [queue.order_kept() for queue in queues]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
+        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(replay, "AT_ONCE", 2)
+        seen = [list(islice(order, steps)) for order in kept]
+        for kind, number in after:
+            player.play(kind, number)
+        looks = (chain(head, rest) for head, rest in zip(seen, kept, strict=True))
+        assert [[state for _, state in chain.from_iterable(look)] for look in looks] == was
+
+
+@settings(max_examples=100, deadline=None, phases=PHASES)
+@given(
+    before=histories,
+    after=histories,
+    rules=rules_of_a_farm.map(lambda rules: {**rules, "dedup": False}),
+    stickiness=trees,
+    name=st.sampled_from(sorted(RULES)),
+)
+def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
+    ledger, before, after, rules, stickiness, name
+):
+    """Facts between its steps change nothing: the formula on the snapshot, to the last bit."""
+    player = Player(ledger("b0", **made(rules, stickiness)))
+    for kind, number in [*before, *(("submit", seed) for seed in range(10))]:
+        player.play(kind, number)
+    scheduler, at = player.farm.scheduler, player.farm.at
+    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    own = RunTimes(held=scheduler.estimator.estimate)
+    sweep = QueueSweep(lanes, builders, at, RULES[name], own)
+    jobs, expected = estimate_queue(view_of(snapshot_of(scheduler, at)), RULES[name])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_steps, "STEP", 2)
+        patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
+        patch.setattr(portions, "SAMPLED", 2)
+        patch.setattr(replay, "AT_ONCE", 2)
+        for kind, number in after:
+            player.play(kind, number)
+            sweep.step()
+        found = sweep.finish()
+    assert list(sweep.places) == [job.id for job in jobs]
+    assert np.array_equal(found.estimate_s, expected.estimate_s, equal_nan=True)
+    one_by_one = [found.estimate_at(place) for place in range(len(jobs))]
+    assert one_by_one == [None if np.isnan(each) else each for each in expected.estimate_s]

@@ -1,0 +1,359 @@
+"""BOINC's rules at their corners: what the worked cases leave out."""
+
+import math
+
+import msgspec
+import pytest
+
+from farm.upstream.boinc import (
+    anonymous,
+    averages,
+    claims,
+    deadlines,
+    durations,
+    flops,
+    records,
+    reliability,
+    replicas,
+    scales,
+)
+from farm.upstream.boinc.averages import Average, Variance
+from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+
+RULE = averages.HOST_AVERAGING
+
+
+def host(n: float = 50, avg: float = 1.0, **more: object) -> HostAppVersion:
+    """A host's record with so many samples of one average."""
+    return HostAppVersion(pfc=Average(n, avg), et=Variance(n, avg), **more)  # type: ignore[arg-type]
+
+
+def test_a_negative_sample_changes_nothing() -> None:
+    """It is reported as cut."""
+    assert averages.updated(Average(3, 2.0), -1.0, RULE) == (Average(3, 2.0), True)
+    assert averages.updated_variance(Variance(3, 2.0), -1.0, RULE) == (Variance(3, 2.0), True)
+
+
+def test_a_high_sample_is_cut_and_says_so() -> None:
+    """Ten times the average is the most that counts."""
+    assert averages.updated(Average(1, 1.0), 11.0, RULE) == (Average(2, 5.5), True)
+
+
+def test_variance_is_the_populations_below_the_threshold() -> None:
+    """Welford's, divided by n."""
+    variance = Variance()
+    for sample in (1.0, 2.0, 3.0, 4.0):
+        variance, _ = averages.updated_variance(variance, sample, RULE)
+    assert (variance.avg, variance.var, variance.q) == pytest.approx((2.5, 1.25, 5.0))
+
+
+USAGE = flops.Usage(peak_flops=10.0, projected_flops=8.0)
+
+
+def test_the_ladders_thresholds_are_strict() -> None:
+    """Ten and a hundred samples are not enough."""
+    ten, eleven = HostAppVersion(et=Variance(10, 0.5)), HostAppVersion(et=Variance(11, 0.5))
+    hundred, more = AppVersion(pfc=Average(100, 5.0)), AppVersion(pfc=Average(101, 5.0))
+    assert flops.estimate_flops(USAGE, 3.0, ten, hundred) == flops.Speed(3.0, "none")
+    assert flops.estimate_flops(USAGE, 3.0, ten, more) == flops.Speed(2.0, "app_version")
+    assert flops.estimate_flops(USAGE, 3.0, eleven, more) == flops.Speed(2.0, "host_app_version")
+
+
+def test_a_mean_time_of_zero_hits_the_cap() -> None:
+    """1 ÷ 0 is infinite, and 250 times the projected speed is the most."""
+    idle = HostAppVersion(et=Variance(11, 0.0))
+    speed = flops.estimate_flops(USAGE, 3.0, idle, None)
+    assert speed == flops.Speed(2000.0, "host_app_version", capped=True)
+
+
+def test_the_speed_can_come_from_peak_counts() -> None:
+    """The project may be configured so."""
+    rules = flops.LadderRules(from_host_pfc=True)
+    speed = flops.estimate_flops(USAGE, 3.0, host(11, 4.0), None, rules)
+    assert speed.flops == pytest.approx(2.5)
+
+
+def test_the_largest_rank_wins_the_first_on_a_tie() -> None:
+    """Strictly larger: an equal later version does not displace the earlier one."""
+    slow, fast = (
+        flops.Candidate(usage=flops.Usage(peak_flops=1.0, projected_flops=x)) for x in (1.0, 2.0)
+    )
+    assert flops.choose([slow, fast, fast], 3.0) == (1, flops.Speed(3.0, "none"))
+    assert flops.choose([], 3.0) is None
+
+
+def test_a_version_that_never_worked_is_punished_unless_the_dice_spare_it() -> None:
+    """No samples, a limit of one a day, no streak: a hundredth, 99 times in a hundred."""
+    broken = HostAppVersion(max_jobs_per_day=1)
+    candidate = flops.Candidate(usage=USAGE, host=broken, uniform_draw=0.5)
+    spared = flops.Candidate(usage=USAGE, host=broken, uniform_draw=0.01)
+    streak = flops.Candidate(
+        usage=USAGE, host=HostAppVersion(max_jobs_per_day=1, consecutive_valid=1), uniform_draw=0.5
+    )
+    assert flops.compare(candidate, 3.0).rank == pytest.approx(0.08)
+    assert flops.compare(spared, 3.0).rank == 8.0
+    assert flops.compare(streak, 3.0).rank == 8.0
+
+
+def test_the_random_factor_shrinks_with_samples_and_has_a_floor() -> None:
+    """1 + factor x draw ÷ n, a tenth at least; off without a factor."""
+    known = flops.Candidate(usage=USAGE, host=host(4), normal_draw=-2.0)
+    new = flops.Candidate(usage=USAGE, normal_draw=-2.0)
+    assert flops.compare(known, 3.0, random_factor=1.0).factor == 0.5
+    assert flops.compare(new, 3.0, random_factor=1.0).factor == 0.1
+    assert flops.compare(new, 3.0).factor == 1.0
+
+
+def test_plans() -> None:
+    """Without a benchmark: 1e9 on one processor, the median on several; the fastest are cut."""
+    assert flops.sequential_plan(0.0).projected_flops == 1e9
+    assert flops.multithreaded_plan(0.0, 4).projected_flops == pytest.approx(13.2e9)
+    assert flops.multithreaded_plan(9e9, 2, percentile_95=5e9).peak_flops == pytest.approx(11e9)
+
+
+def result(**more: object) -> claims.Result:
+    """Return a result whose claim is exactly its size."""
+    given = {"elapsed": 4.0, "flops": 10.0, "size": 40.0, **more}
+    return claims.Result(**given)  # type: ignore[arg-type]
+
+
+def test_an_insane_ratio_moves_times_only() -> None:
+    """Peak counts more than 10,000 times off are not believed; the time was what it was."""
+    found = claims.claim(result(size=4e-4), host(), AppVersion(), App())
+    assert (found.updates_pfc, found.updates_et) == (False, True)
+    edge = claims.claim(result(size=4e-3), host(), AppVersion(), App())
+    assert edge.updates_pfc
+
+
+@pytest.mark.parametrize("more", [{"outlier": True}, {"flops": 0.0}, {"flops": -1.0}])
+def test_an_outlier_moves_nothing(more: dict[str, object]) -> None:
+    """The records after it are the records before it."""
+    before, version = host(), AppVersion(pfc=Average(5, 1.0))
+    given = result(**more)
+    found = claims.claim(given, before, version, App())
+    assert claims.learned(given, found, before, version) == (before, version)
+
+
+def test_no_speed_counts_as_the_average_processor() -> None:
+    """A scheduler's mistake must not claim nothing."""
+    assert claims.claim(result(flops=-1.0), host(), AppVersion(), App()).raw_pfc == 4 * 4.3e9
+
+
+def test_without_a_host_record_the_estimate_is_claimed() -> None:
+    """And nothing is learned."""
+    found = claims.claim(result(), None, AppVersion(), App(min_avg_pfc=2.0))
+    assert (found.pfc, found.mode, found.updates_et) == (80.0, "estimate", False)
+
+
+def test_a_size_of_zero_has_no_guard() -> None:
+    """As upstream: the samples are infinite, the peak count is not believed."""
+    found = claims.claim(result(size=0.0), host(), AppVersion(), App())
+    assert found.et_sample == math.inf
+    assert not found.updates_pfc
+
+
+def test_anonymous_claims() -> None:
+    """Scaled by the app's mean with ten samples, else estimated (an unknown mean counts as 1)."""
+    given = result(anonymous=True)
+    app = App(min_avg_pfc=3.0)
+    assert claims.claim(given, host(10, 2.0), AppVersion(), app).pfc == pytest.approx(60.0)
+    assert claims.claim(given, host(9, 2.0), AppVersion(), app).pfc == pytest.approx(120.0)
+    assert claims.claim(given, host(9, 2.0), AppVersion(), App()).pfc == pytest.approx(40.0)
+    record, version = claims.learned(
+        given, claims.claim(given, host(), AppVersion(), app), host(), AppVersion()
+    )
+    assert version == AppVersion()
+    assert record.pfc.n == 51
+
+
+def test_a_host_is_scaled_tenfold_at_most() -> None:
+    """A host that seems a hundred times as efficient does not claim a hundred times as much."""
+    assert claims.host_scale(host(10, 0.01), AppVersion(pfc=Average(100, 1.0))) == 10.0
+
+
+def test_claims_are_clipped() -> None:
+    """First to the job's bound, then to the project's largest credit, which makes it invalid."""
+    found = claims.claim(result(), host(), AppVersion(), App())
+    assert claims.clipped(found, 30.0).pfc == 30.0
+    limited = claims.clipped(found, 30.0, max_credit=20 * claims.COBBLESTONE_SCALE)
+    assert (limited.pfc, limited.mode) == (pytest.approx(20.0), "invalid")
+
+
+def claimed(pfc: float, mode: str) -> claims.Claim:
+    """Return a claim of this figure and mode."""
+    found = claims.claim(result(), host(), AppVersion(), App())
+    return msgspec.structs.replace(found, pfc=pfc, mode=mode)
+
+
+def test_replicas() -> None:
+    """Two normal claims stand alone, one counts twice beside the others, invalid ones not."""
+    normal, other = claimed(8.0, "normal"), claimed(12.0, "normal")
+    rough = claimed(30.0, "approx")
+    invalid = claimed(1e9, "invalid")
+    assert replicas.combined_pfc([normal, other, rough], 10.0) == pytest.approx(10.0)
+    expected = replicas.pegged_average([30.0, 8.0, 8.0], 10.0)
+    assert replicas.combined_pfc([normal, rough, invalid], 10.0) == pytest.approx(expected)
+    assert replicas.combined_pfc([rough], 10.0) == 30.0
+    assert replicas.combined_pfc([invalid], 10.0) == 10.0
+    assert replicas.low_average([1.0, 1.0, 4.0]) == pytest.approx((5 + 5 + 8) / 12)
+    assert replicas.low_average([3.0]) == 3.0
+
+
+def test_scales_stay_when_too_little_is_known() -> None:
+    """They are not reset."""
+    versions = [AppVersion(pfc=Average(300, 2.0), pfc_scale=0.7)]
+    assert scales.scales(versions) == (None, [0.7])
+
+
+def test_gpu_versions_alone_count_a_tenth() -> None:
+    """Without any CPU version to compare with."""
+    base, found = scales.scales([AppVersion(pfc=Average(300, 2.0), resource="gpu")])
+    assert base == pytest.approx(0.2)
+    assert found == pytest.approx([0.1])
+
+
+def test_take_over_prefers_the_newest_and_keeps_to_its_kin() -> None:
+    """Same app, platform and plan class; nothing when there is a record already."""
+    key = records.VersionKey
+    held = {key("a", "x", "", (1,)): host(), key("a", "x", "", (10,)): host(),
+            key("a", "y", "", (99,)): host()}  # fmt: skip
+    assert records.predecessor(held, key("a", "x", "", (11,))) == key("a", "x", "", (10,))
+    assert records.predecessor(held, key("a", "x", "", (1,))) is None
+    assert records.predecessor(held, key("a", "x", "mt", (1,))) is None
+
+
+def test_buffered_samples_are_applied_again_after_a_conflict() -> None:
+    """Another validator wrote in between: its samples stay, ours come on top."""
+    shared = [AppVersion(pfc=Average(1, 1.0)), AppVersion(pfc=Average(2, 1.0))]
+    written: list[AppVersion] = []
+
+    def write(before: AppVersion, after: AppVersion) -> bool:
+        written.append(after)
+        return before == AppVersion(pfc=Average(2, 1.0))
+
+    after = records.commit_pending((4.0,), lambda: shared[len(written)], write)
+    assert after is not None
+    assert (after.pfc.n, after.pfc.avg) == (3, 2.0)
+    tries: list[int] = []
+    lost = records.commit_pending((4.0,), lambda: shared[0], lambda *_: bool(tries.append(1)))
+    assert lost is None
+    assert len(tries) == 10
+
+
+@pytest.mark.parametrize(("share", "clamped"), [(0.0, 0.1), (0.4, 0.4), (1.7, 1.0)])
+def test_shares_are_clamped(share: float, clamped: float) -> None:
+    """A host that is hardly ever there is taken for one that is there a tenth of the time."""
+    assert durations.available_fraction(share) == clamped
+
+
+def test_shares_multiply() -> None:
+    """On times active; a GPU has a share of its own; old clients knew the first alone."""
+    assert durations.available_fraction(0.8, 0.5) == pytest.approx(0.4)
+    assert durations.available_fraction(0.8, 0.5, gpu_active=1.0) == pytest.approx(0.8)
+    assert durations.available_fraction(0.8, 0.5, old_client=True) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("size", [0.0, -3.0])
+def test_no_size_counts_as_1e12(size: float) -> None:
+    """Projects forget to set it."""
+    assert durations.wall_time(size, 1e10, 1.0) == 100.0
+
+
+def test_kill_limit() -> None:
+    """Under two minutes cannot be meant: twelve hours."""
+    assert durations.time_limit(1200.0, 10.0) == 120.0
+    assert durations.time_limit(1199.0, 10.0) == 12 * 3600
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "factor"),
+    [(300.0, 3.0), (110.0, 1.01), (5.0, 0.9905), (50.0, 0.95), (1e6, 100.0)],
+)
+def test_old_clients_correction(elapsed: float, factor: float) -> None:
+    """Up at once, down slowly, hardly at all for freaks, within 0.01 and 100."""
+    assert durations.corrected_factor(1.0, elapsed, 100.0) == pytest.approx(factor)
+
+
+def test_running_without_progress() -> None:
+    """Total = t ÷ (1 - e^(-t ÷ estimate)): the estimate at first, the elapsed time at last."""
+    assert durations.running_total(1e-9, 100.0, 0.0) == pytest.approx(100.0)
+    assert durations.running_total(100.0, 100.0, 0.0) == pytest.approx(100 / (1 - math.exp(-1)))
+    assert durations.running_total(1e5, 100.0, 0.0) == pytest.approx(1e5)
+    assert durations.running_total(70.0, 100.0, 1.0) == 70.0
+
+
+def test_running_uses_the_time_at_which_progress_was_told() -> None:
+    """Progress is told now and then; the clock goes on."""
+    assert durations.running_total(90.0, 100.0, 0.5, 80.0) == pytest.approx(130.0)
+    assert durations.running_total(101.0, 100.0, 0.5, 80.0) == pytest.approx(160.0)
+
+
+def test_deadlines() -> None:
+    """A hard app is checked on an idle host too, and needs a third more time."""
+    assert deadlines.check_deadline(0.0, 100.0, 10.0).ok
+    hard = deadlines.check_deadline(0.0, 100.0, 129.0, hard=True)
+    assert (hard.ok, hard.miss) == (False, pytest.approx(1.0))
+    assert deadlines.check_deadline(5.0, 100.0, 10.0, ignore=True).ok
+
+
+def test_both_bounds_are_tried() -> None:
+    """First the shortened one; a job sent again is not checked."""
+    assert deadlines.delay_bounds(100.0, 0.5, 30.0) == (60, 100)
+    assert deadlines.delay_bounds(100.0, 0.01, 30.0) == (100, 100)
+    check, bound = deadlines.check_both(10.0, 60.0, (60, 100))
+    assert (check.ok, bound) == (True, 100)
+    assert deadlines.check_both(10.0, 40.0, (60, 100))[1] == 60
+    assert deadlines.check_both(10.0, 1e9, (0, 0))[0].ok
+    assert deadlines.queue_delay_after(10.0, 60.0, 2.0, 4.0) == 40.0
+
+
+def test_quotas() -> None:
+    """Doubled by success up to the quota, less by failure down to one, beyond it by validation."""
+    one = HostAppVersion(max_jobs_per_day=1)
+    assert reliability.after_success(one, 5).max_jobs_per_day == 2
+    assert reliability.after_success(HostAppVersion(max_jobs_per_day=4), 5).max_jobs_per_day == 5
+    assert reliability.after_success(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 9
+    assert reliability.after_failure(one, 5).max_jobs_per_day == 1
+    assert reliability.after_failure(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 4
+    assert reliability.after_valid(HostAppVersion(max_jobs_per_day=5)).max_jobs_per_day == 6
+    assert reliability.after_invalid(HostAppVersion(max_jobs_per_day=6), 5).max_jobs_per_day == 5
+    assert reliability.after_invalid(HostAppVersion(max_jobs_per_day=5), 5).max_jobs_per_day == 5
+
+
+def test_streaks() -> None:
+    """They end with any failure or invalid result and grow by replicated ones only."""
+    streak = HostAppVersion(consecutive_valid=9)
+    assert reliability.after_valid(streak).consecutive_valid == 10
+    assert reliability.after_valid(streak, replicated=False).consecutive_valid == 9
+    assert reliability.after_failure(streak, 5).consecutive_valid == 0
+    assert reliability.after_invalid(streak, 5).consecutive_valid == 0
+    late = reliability.after_timeout(streak, 5, 3600.0)
+    assert (late.consecutive_valid, late.turnaround.avg) == (0, 3600.0)
+
+
+def test_limits_scale_with_processors_but_for_the_last_job() -> None:
+    """A host that is down to one job a day gets one."""
+    assert reliability.daily_limit(HostAppVersion(max_jobs_per_day=3), ncpus=4) == 12
+    assert reliability.daily_limit(HostAppVersion(max_jobs_per_day=1), ncpus=4) == 1
+    gpu = HostAppVersion(max_jobs_per_day=3)
+    assert reliability.daily_limit(gpu, ncpus=4, gpus=2, gpu_multiplier=5) == 30
+
+
+def test_trust() -> None:
+    """A streak of ten; the longer, the seldomer a replica is made nevertheless."""
+    good = HostAppVersion(consecutive_valid=10, max_jobs_per_day=5, turnaround=Variance(11, 150.0))
+    assert reliability.is_reliable(good, 5, 150.0)
+    assert not reliability.is_reliable(good, 6, 150.0)
+    assert not reliability.is_reliable(good, 5, 100.0)
+    assert reliability.is_reliable(good, 5, 100.0, odd_platform=True)
+    assert reliability.is_trusted(good, 0.2)
+    assert not reliability.is_trusted(good, 0.1)
+    assert not reliability.is_trusted(HostAppVersion(consecutive_valid=9), 1.0)
+    assert reliability.average_turnaround(0.0, 5.0) == 5.0
+    assert reliability.average_turnaround(10.0, 20.0) == pytest.approx(13.0)
+
+
+def test_anonymous_speed_is_capped() -> None:
+    """A freak history makes it 250 times as fast as it says at most."""
+    speed = anonymous.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
+    assert speed == anonymous.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)

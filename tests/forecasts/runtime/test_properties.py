@@ -1,0 +1,109 @@
+"""Whatever happened, every estimator stays harmless, deterministic and restartable."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime import ESTIMATORS, RuntimeDistribution, make_estimator
+
+any_float = st.floats(allow_nan=True, allow_infinity=True)
+maybe = st.none() | any_float
+builders = st.builds(
+    Builder,
+    id=st.sampled_from(["a", "b", "c"]),
+    pool=st.just("p"),
+    index=st.just(0),
+    speed=any_float,
+    labels=st.sampled_from([{}, {"availability": "nan"}, {"availability": "0.3"},
+                            {"anonymous": "true"}]),
+)  # fmt: skip
+jobs = st.builds(
+    Job,
+    id=st.just("j"),
+    service_time=any_float,
+    declared_time=maybe,
+    size=maybe,
+    kind=st.sampled_from(["unit", "snap:x", "recipe:y", "k@1", "k@2", "k@gcc-3"]),
+    attributes=st.sampled_from([{}, {"resource": "gpu"}]),
+)
+outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["succeeded", "failed", "cancelled"])
+attempts = st.tuples(jobs, builders, any_float, outcomes, st.integers(1, 130))
+histories = st.lists(attempts, max_size=8)
+
+
+def usable(time: float) -> bool:
+    """Whether a scheduler can do anything with this time."""
+    return 0.0 <= time < math.inf
+
+
+def taught(
+    name: str, history: list[tuple[Job, Builder, float, Outcome, int]]
+) -> RuntimeDistribution:
+    """Return an estimator that has learned each attempt so many times."""
+    estimator = RuntimeDistribution(make_estimator(name))
+    for job, builder, elapsed, outcome, times in history:
+        for _ in range(times):
+            estimator.learn(job, builder, elapsed, outcome)
+    return estimator
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@settings(max_examples=60, deadline=None)
+@given(histories, jobs, builders, maybe, maybe, st.floats(0, 1))
+def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u) -> None:
+    """A wrong estimate never breaks a run: no error, no NaN, nothing infinite or negative."""
+    estimator = taught(name, history)
+    elapsed = 0.0 if elapsed is None else elapsed
+    assert usable(estimator.estimate(job))
+    assert usable(estimator.estimate(job, builder))
+    assert usable(estimator.remaining(job, builder, elapsed, fraction))
+    assert usable(estimator.draw(job, u))
+    assert usable(estimator.draw(job, u, builder))
+    assert usable(estimator.draw_remaining(job, u, builder, elapsed))
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@settings(max_examples=40, deadline=None)
+@given(histories, histories, jobs, builders)
+def test_a_restart_changes_nothing(name, before, after, job, builder) -> None:
+    """Dumped, through JSON text, loaded: the same estimates, and the same ones later on."""
+    estimator = taught(name, before)
+    again = RuntimeDistribution(make_estimator(name))
+    again.load(json.loads(json.dumps(estimator.dump(), allow_nan=False)))
+    for each in (estimator, again):
+        for past, on, elapsed, outcome, _ in after:
+            each.learn(past, on, elapsed, outcome)
+    assert again.estimate(job) == estimator.estimate(job)
+    assert again.estimate(job, builder) == estimator.estimate(job, builder)
+    assert again.dump() == estimator.dump()
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@settings(max_examples=20, deadline=None)
+@given(histories)
+def test_learning_is_deterministic(name, history) -> None:
+    """The same attempts leave the same statistics: no clock, no dice."""
+    assert taught(name, history).dump() == taught(name, history).dump()
+
+
+durations = st.floats(0.01, 1e5)
+
+
+@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "last-3"])
+@settings(max_examples=30, deadline=None)
+@given(st.lists(durations, min_size=11, max_size=40), durations)
+def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:
+    """With a history of its own a builder's estimate lies between its least and its largest run."""
+    estimator = make_estimator(name)
+    builder = Builder(id="a", pool="p", index=0)
+    job = Job(id="j", service_time=1.0, declared_time=declared)
+    for time in times:
+        estimator.learn(job, builder, time, "succeeded")
+    estimate = estimator.estimate(job, builder)
+    # above its largest run only where the cap on freak speeds holds it up
+    most = max(*times, declared / 250)
+    assert min(times) * (1 - 1e-9) <= estimate <= most * (1 + 1e-9)

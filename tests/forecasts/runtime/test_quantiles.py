@@ -1,0 +1,130 @@
+"""Distributions of run times: quantiles, draws, and what is left of a running job."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.core.errors import StateError
+from farm.core.model import Builder, Job
+from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.forecasts.runtime.quantiles import Quantiles
+
+ONE = Builder(id="one", pool="p", index=0)
+FAST = Builder(id="fast", pool="p", index=1, speed=2.0)
+
+
+def job(kind: str = "unit", declared: float = 100.0) -> Job:
+    """A job of a kind with a declared time."""
+    return Job(id="j", service_time=1.0, kind=kind, declared_time=declared)
+
+
+def learned(*times: float) -> RuntimeDistribution:
+    """Return the declared times' distribution after these run times of jobs said to take 100 s."""
+    distribution = RuntimeDistribution(make_estimator("declared"))
+    for time in times:
+        distribution.learn(job(), ONE, time, "succeeded")
+    return distribution
+
+
+FIVE = (50.0, 100.0, 150.0, 200.0, 250.0)
+
+
+@pytest.mark.parametrize(
+    ("u", "value"), [(0.0, 50.0), (0.25, 100.0), (0.5, 150.0), (0.6, 170.0), (1.0, 250.0)]
+)
+def test_draws_are_quantiles_of_what_was_seen(u: float, value: float) -> None:
+    """Linear between the sorted values, least and largest at the ends."""
+    assert learned(*FIVE).draw(job(), u) == pytest.approx(value)
+
+
+def test_draws_scale_with_the_estimate_and_the_builder() -> None:
+    """What is remembered is how far off the estimates were, not how long jobs ran."""
+    distribution = learned(*FIVE)
+    assert distribution.draw(job(declared=10.0), 0.5) == pytest.approx(15.0)
+    assert distribution.draw(job(), 0.5, FAST) == pytest.approx(75.0)
+
+
+def test_an_estimate_that_explains_nothing_is_not_drawn_around() -> None:
+    """Where a mean of three is wider off than the kind is wide, seen run times are drawn."""
+    distribution = RuntimeDistribution(make_estimator("last-3"))
+    for time in (10.0, 90.0, 30.0, 70.0, 50.0, 20.0, 80.0, 40.0, 60.0) * 3:
+        distribution.learn(job(declared=50.0), ONE, time, "succeeded")
+    assert distribution.draw(job(), 0.5) == pytest.approx(50.0)
+    assert distribution.draw(job(), 1.0, FAST) == pytest.approx(45.0)
+
+
+def test_without_enough_history_the_estimate_is_certain() -> None:
+    """Four values are no distribution; failures are no values."""
+    distribution = learned(*FIVE[:4])
+    for _ in range(9):
+        distribution.learn(job(), ONE, 1.0, "failed")
+    assert [distribution.draw(job(), u) for u in (0.0, 0.5, 1.0)] == [100.0] * 3
+
+
+def test_an_unknown_kind_is_drawn_from_all() -> None:
+    """Better the farm's error than none."""
+    assert learned(*FIVE).draw(job("new"), 0.5) == pytest.approx(150.0)
+
+
+def test_the_oracle_is_certain() -> None:
+    """Its error is nil, so every draw is the truth."""
+    distribution = RuntimeDistribution(make_estimator("oracle"))
+    for _ in range(9):
+        distribution.learn(job(), ONE, 1.0, "succeeded")
+    assert {distribution.draw(job(), u / 10) for u in range(11)} == {1.0}
+
+
+def test_a_running_job_is_drawn_from_what_is_left() -> None:
+    """Having run 150 s it can only be one of the longer ones; past all of them, the estimator."""
+    distribution = learned(*FIVE)
+    assert distribution.draw_remaining(job(), 0.0, ONE, 150.0) == pytest.approx(0.0)
+    assert distribution.draw_remaining(job(), 0.5, ONE, 150.0) == pytest.approx(50.0)
+    assert distribution.draw_remaining(job(), 1.0, ONE, 150.0) == pytest.approx(100.0)
+    assert distribution.draw_remaining(job(), 0.5, ONE, 0.0) == pytest.approx(150.0)
+    assert distribution.draw_remaining(job(), 0.5, ONE, 300.0) == 120.0
+
+
+def test_statistics_survive_a_restart() -> None:
+    """Ratios and the wrapped estimator's statistics both."""
+    distribution = RuntimeDistribution(make_estimator("last-3"))
+    for time in FIVE:
+        distribution.learn(job(), ONE, time, "succeeded")
+    again = RuntimeDistribution(make_estimator("last-3"))
+    again.load(json.loads(json.dumps(distribution.dump())))
+    assert again.dump() == distribution.dump()
+    assert again.draw(job(), 0.3) == distribution.draw(job(), 0.3)
+    again.load(distribution.estimator.dump())
+    assert again.estimate(job()) == distribution.estimate(job())
+    assert again.draw(job(), 0.3) == again.estimate(job()), "no ratios came with it"
+    with pytest.raises(StateError):
+        again.load({"estimator": "last-3", "statistics": {"estimator": "last-3"}, "ratios": "x"})
+
+
+positive = st.floats(1e-6, 1e6)
+
+
+@given(st.lists(positive, min_size=1, max_size=30), st.integers(1, 10))
+def test_old_values_are_forgotten(values: list[float], keep: int) -> None:
+    """The quantiles are those of the newest values, however they came in."""
+    stream = Quantiles(keep)
+    for value in values:
+        stream.add(value)
+    assert stream.values() == values[-keep:]
+    assert (stream.at(0.0), stream.at(1.0)) == (min(values[-keep:]), max(values[-keep:]))
+
+
+@given(st.lists(positive, min_size=1, max_size=30), st.lists(st.floats(0, 1), min_size=2))
+def test_quantiles_do_not_fall(values: list[float], us: list[float]) -> None:
+    """An inverse distribution function rises, so common random numbers keep their order."""
+    stream = Quantiles(100, values)
+    found = [stream.at(u) for u in sorted(us)]
+    assert found == sorted(found)
+
+
+@given(st.lists(positive, min_size=2, max_size=30, unique=True), st.floats(0.0, 1.0))
+def test_the_share_is_the_inverse(values: list[float], u: float) -> None:
+    """share_up_to undoes at."""
+    stream = Quantiles(100, values)
+    assert stream.at(stream.share_up_to(stream.at(u))) == pytest.approx(stream.at(u))

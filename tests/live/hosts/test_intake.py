@@ -1,0 +1,32 @@
+"""What submitters hand in, taken in once."""
+
+from __future__ import annotations
+
+from farm.core.events import JobsSubmitted
+from farm.core.model import Job
+from farm.live.hosts.intake import Intake
+from farm.live.hosts.registry import Patience, Roster
+from farm.live.hosts.requests import Fleet
+from farm.live.wire.messages import VERSION, Envelope, Submit
+
+
+def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
+    """Counted once, too; whoever knows the farm's jobs does not know them before they are kept."""
+    intake = Intake(Fleet([], 1.0), Roster(Patience()), lambda *_: None)
+    kept: set[str] = set()
+    intake.known = kept.intersection
+
+    def hand_in(*names: str) -> None:
+        jobs = tuple(Job(id=name, service_time=1.0) for name in names)
+        intake.take_in(Envelope(VERSION, "operator", "life", 1, (Submit(jobs),)), 1.0, 1.0)
+
+    hand_in("a", "b", "a")
+    hand_in("b", "c")
+    taken = [job.id for fact in intake.facts for job in fact.jobs]
+    assert all(isinstance(fact, JobsSubmitted) for fact in intake.facts)
+    assert taken == ["a", "b", "c"]
+    assert intake.jobs_taken_in == 3
+    intake.facts.clear()
+    kept.update(taken)
+    hand_in("c", "d")
+    assert intake.jobs_taken_in == 4

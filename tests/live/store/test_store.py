@@ -1,0 +1,119 @@
+"""The mirror of the farm in Redis, on the fake and on the real server alike."""
+
+from __future__ import annotations
+
+import fakeredis
+import pytest
+
+from farm.core.commands import EndJob
+from farm.core.model import Builder, Job, Platform
+from farm.core.snapshot import BuilderView
+from farm.live.redis.keys import Keys
+from farm.live.redis.sort_keys import encode_member
+from farm.live.store.store import Attempt, Batch, Store
+
+AMD64 = Platform("amd64", True)
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
+def redis(request):
+    """A client of the fake, then of the real server."""
+    if request.param == "real":
+        return request.getfixturevalue("client")
+    return fakeredis.FakeRedis(protocol=2)
+
+
+@pytest.fixture
+def store(redis, keys) -> Store:
+    """A store with keys of its own."""
+    return Store(redis, keys)
+
+
+def waits(batch: Batch, number: int, level: int = 0) -> Job:
+    """Let a job wait in this batch."""
+    job = Job(id=f"job-{number}", service_time=1.0, platform=AMD64, level=level)
+    batch.jobs[job.id] = job
+    batch.waits(job, encode_member((-level, 0.0, number), job.id))
+    return job
+
+
+def test_waiting_jobs_lie_in_policy_order(store: Store, redis, keys: Keys):
+    """Depth is one ZCARD, and a page of the queue is in the order of dispatch."""
+    batch = Batch()
+    for number in range(25):
+        waits(batch, number, level=1 if number == 20 else 0)
+    store.commit(batch, "0-0", 1.5)
+    assert store.depths() == {"amd64/virtual": 25}
+    assert redis.zcard(keys.pending("amd64/virtual")) == 25
+    first = store.waiting("amd64/virtual", 0, 3)
+    assert first == ["job-20", "job-0", "job-1"]
+    assert store.waiting("amd64/virtual", 23, 10) == ["job-23", "job-24"]
+    assert store.job("job-3") == Job(id="job-3", service_time=1.0, platform=AMD64)
+
+
+def test_a_job_moves_from_waiting_to_running_to_ended(store: Store):
+    """Each stage leaves the one before it."""
+    batch = Batch()
+    job = waits(batch, 1)
+    store.commit(batch, "0-0", 0.0)
+    batch = Batch()
+    batch.waits_no_more(job, encode_member((0, 0.0, 1), job.id))
+    batch.attempts[job.id] = attempt = Attempt(job.id, 1, "b", 0, 2.0)
+    store.commit(batch, "1-0", 2.0)
+    assert store.depths() == {"amd64/virtual": 0}
+    assert store.attempts() == {job.id: attempt}
+    batch = Batch()
+    batch.no_attempts.append(job.id)
+    end = EndJob(
+        job=job, outcome="succeeded", attempts=1, submitted_at=0.0, finished_at=3.0, builder="b"
+    )
+    batch.ended[job.id] = end
+    store.commit(batch, "2-0", 3.0)
+    assert store.attempts() == {}
+    assert store.job(job.id) is None
+    assert store.result(job.id) == end
+    assert store.count_results() == 1
+
+
+def test_committing_twice_changes_nothing(store: Store, redis, keys: Keys):
+    """A commit whose answer was lost is done again: only messages are sent twice."""
+    batch = Batch()
+    waits(batch, 1)
+    builder = Builder(id="b", pool="p", index=1)
+    view = BuilderView(builder=builder, condition="idle", joined_at=0.0, active_at=0.0)
+    batch.builders["b"] = view
+    batch.messages["host"] = [b"one", b"two"]
+    store.commit(batch, "0-0", 0.0)
+    store.commit(batch, "0-0", 0.0)
+    assert store.depths() == {"amd64/virtual": 1}
+    assert store.builders() == {"b": view}
+    # a host takes from the right: first the first
+    assert redis.rpop(keys.host_list("host")) == b"one"
+    assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
+
+
+def test_the_inbox_is_trimmed_up_to_the_cursor(store: Store, redis, keys: Keys):
+    """What was taken in goes, what was not stays, and the cursor is kept for a successor."""
+    entries = [redis.xadd(keys.inbox, {"m": b"x"}).decode() for _ in range(5)]
+    assert store.cursor() == "0-0"
+    store.commit(Batch(), entries[2], 9.0)
+    assert store.cursor() == entries[2]
+    assert [entry.decode() for entry, _ in redis.xrange(keys.inbox)] == entries[3:]
+
+
+def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(store: Store, redis, keys: Keys):
+    """Only keys of this prefix go, wildcards in it notwithstanding, and the lease stays."""
+    redis.set(keys.lease, "mine")
+    batch = Batch()
+    waits(batch, 1)
+    store.commit(batch, "0-0", 0.0)
+    other = Keys("other-" + keys.prefix)
+    redis.set(other.meta + "x", "theirs")
+    wild = Store(redis, Keys("*"))
+    wild.clear()
+    assert store.depths() == {"amd64/virtual": 1}
+    store.open(speed=2.0)
+    assert store.depths() == {}
+    assert redis.get(keys.lease) == b"mine"
+    assert redis.get(other.meta + "x") == b"theirs"
+    redis.delete(other.meta + "x", keys.lease)

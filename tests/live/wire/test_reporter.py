@@ -1,0 +1,141 @@
+"""Reports on their way to the scheduler: in order, each taken in once, orders likewise."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+
+import pytest
+
+from farm.core.model import Job
+from farm.live.redis.keys import queue_name
+from farm.live.wire import messages as wire
+from farm.live.wire.celery_app import celery_app
+from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import VERSION, Envelope, StartAttempt, encode
+from farm.live.wire.reporter import Reporter
+from farm.live.wire.task_messages import TaskMessages
+
+pytestmark = pytest.mark.live
+
+
+def read_all(inbox: Inbox, count: int) -> list[wire.Report]:
+    """Read until so many reports are there, or ten seconds are over."""
+    reports: list[wire.Report] = []
+    for _ in range(200):
+        reports += [report for envelope in inbox.read(0.05) for report in envelope.reports]
+        if len(reports) >= count:
+            break
+    return reports
+
+
+def test_reports_arrive_in_order(server, client, keys):
+    """Many small ones share envelopes; a submission has its own."""
+    reporter = Reporter(server.url, keys, "me")
+    sent: list[wire.Report] = [wire.Cleaned("b", n) for n in range(1200)]
+    sent.insert(700, wire.Submit((Job(id="a", service_time=1.0),)))
+    for report in sent:
+        reporter.put(report)
+    reporter.start()
+    assert reporter.close(5.0)
+    assert read_all(Inbox(client, keys), len(sent)) == sent
+    assert 4 <= client.xlen(keys.inbox) <= 8
+
+
+def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
+    """Every report comes, once, in order, although the connection broke under them."""
+    proxy, reporter = wire_cut_twice
+    sent = [wire.Cleaned("b", n) for n in range(300)]
+    reporter.start()
+    for number, report in enumerate(sent):
+        reporter.put(report)
+        if number in (100, 200):
+            proxy.cut()
+        if number in (150, 250):
+            reporter.flush(0.1)
+            proxy.mend()
+    assert reporter.flush(10.0)
+    assert read_all(Inbox(client, keys), len(sent)) == sent
+
+
+@pytest.fixture
+def wire_cut_twice(wire, keys):
+    """A reporter that speaks through a cuttable wire."""
+    reporter = Reporter(f"redis://127.0.0.1:{wire.port}/0", keys, "me")
+    yield wire, reporter
+    reporter.close(1.0)
+
+
+def test_one_heartbeat_waits_at_most(server, client, keys):
+    """While the server is away heartbeats do not pile up."""
+    reporter = Reporter(server.url, keys, "me")
+    for _ in range(50):
+        reporter.put(wire.Beat())
+    reporter.start()
+    assert reporter.close(5.0)
+    assert read_all(Inbox(client, keys), 1) == [wire.Beat()]
+
+
+def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, keys, monkeypatch):
+    """It is remembered for whoever asks; what follows is sent."""
+    monkeypatch.setattr(wire, "MAX_BYTES", 500)
+    reporter = Reporter(server.url, keys, "me")
+    reporter.put(wire.Submit((Job(id="x" * 600, service_time=1.0),)))
+    reporter.put(wire.LoadDone())
+    reporter.start()
+    assert reporter.close(5.0)
+    assert reporter.refused is not None
+    assert read_all(Inbox(client, keys), 1) == [wire.LoadDone()]
+
+
+def test_an_envelope_sent_twice_is_taken_in_once(client, keys, caplog):
+    """By sender, life and number; other versions and garbage are dropped, and that is said."""
+    one = encode(Envelope(VERSION, "h", "life", 1, (wire.LoadDone(),)))
+    new_life = encode(Envelope(VERSION, "h", "other", 1, (wire.HostLeft(),)))
+    alien = encode(Envelope(99, "h", "other", 2, ()))
+    for data in (one, one, alien, b"{", new_life, one):
+        client.xadd(keys.inbox, {"m": data})
+    client.xadd(keys.inbox, {"not": "ours"})
+    inbox = Inbox(client, keys)
+    assert read_all(inbox, 2) == [wire.LoadDone(), wire.HostLeft()]
+    assert inbox.refused == 3
+    assert "version 99" in caplog.text
+    assert inbox.read(0.0) == []
+
+
+def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
+    """Every command of an operator is another one; who sends again and again stays known."""
+    monkeypatch.setattr("farm.live.wire.inbox.MOST_SENDERS", 3)
+    inbox = Inbox(client, keys)
+    for number in range(1, 6):
+        for sender, seq in (("host", number), ("host", number), (f"operator-{number}", 1)):
+            envelope = wire.Envelope(wire.VERSION, sender, "life", seq, (wire.LoadDone(),))
+            client.xadd(keys.inbox, {"m": wire.encode(envelope)})
+    assert len(inbox.read(0.1)) == 10
+    assert len(inbox._last_seq) == 3
+
+
+def test_our_messages_are_what_celery_itself_would_send(server, client, keys):
+    """A task sent by Celery and one written by us differ in ids and in what is for display."""
+    order = StartAttempt(
+        v=VERSION, job=Job(id='j"ö', service_time=1.0), attempt=2, builder="b", slot=0
+    )
+    app = celery_app(server.url, keys, "h")
+    with contextlib.closing(app):
+        app.send_task(
+            "farm.start",
+            args=(json.loads(encode(order)),),
+            task_id='j"ö.2',
+            queue=queue_name("h"),
+            ignore_result=False,
+        )
+        ours = json.loads(TaskMessages().encode(order, "h"))
+    theirs = json.loads(client.rpop(keys.host_list("h")))
+    for message in (ours, theirs):
+        for name in ("delivery_tag", "reply_to"):
+            message["properties"].pop(name)
+        for name in ("argsrepr", "origin"):
+            message["headers"].pop(name)
+        message["body"] = json.loads(base64.b64decode(message["body"]))
+    assert ours == theirs

@@ -1,0 +1,125 @@
+"""A live farm as a process: Ctrl-C, and what is left when it is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.live
+
+FARM = """
+import sys
+from farm.core.model import Job, Platform
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.pools.spec import PoolSpec
+from farm.live.run import LiveOptions, run_live
+
+class Truth:
+    learns = False
+    def estimate(self, job, builder=None):
+        return job.service_time
+
+jobs = [(0.0, (Job(id=str(n), service_time=float(sys.argv[1]), platform=Platform("x", True)),))
+        for n in range(6)]
+started = []
+
+def observe(event, commands):
+    if event.kind == "job-started":
+        started.append(event.job)
+        if len(started) == 2:
+            print("started", flush=True)
+
+pools = [PoolSpec(name="p", processors=("x",), builders=2)]
+run = run_live(
+    Scheduler(SchedulingRules(), Truth(), pools),
+    pools,
+    jobs,
+    LiveOptions(speed=1.0, hosts=2),
+    observe=observe,
+    on_up=lambda world, hosts: print("pids", *(h.pid for h in hosts.alive), flush=True),
+)
+print("interrupted" if run.interrupted else "done", sorted(run.status.ended.items()), flush=True)
+"""
+
+
+def children(pid: int) -> set[int]:
+    """Return the live processes that this one started."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.add(int(stat.parent.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not merely unburied."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Running:
+    """The farm above, as a process of its own, with two jobs running."""
+
+    def __init__(self, service_time: float) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", FARM, str(service_time)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert re.match(r"pids \d+ \d+\n", self.process.stdout.readline())
+        assert self.process.stdout.readline() == "started\n"
+        self.children = children(self.process.pid)
+        assert len(self.children) == 3  # two hosts and the server
+
+    def assert_nothing_is_left(self) -> None:
+        deadline = time.monotonic() + 20
+        while left := [pid for pid in self.children if is_alive(pid)]:
+            assert time.monotonic() < deadline, f"still there: {left}"
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_lets_running_jobs_end(kind):
+    """Waiting jobs are cancelled, the two that run succeed, nothing is left, nothing is said."""
+    running = Running(service_time=1.5)
+    running.process.send_signal(kind)
+    out, errors = running.process.communicate(timeout=30)
+    assert out == "interrupted [('cancelled', 4), ('succeeded', 2)]\n"
+    assert errors == ""
+    assert running.process.returncode == 0
+    running.assert_nothing_is_left()
+
+
+def test_two_signals_end_it_at_once():
+    """Running jobs are cancelled too."""
+    running = Running(service_time=1e6)
+    running.process.send_signal(signal.SIGINT)
+    running.process.send_signal(signal.SIGTERM)  # two of one kind at once may arrive as one
+    out, errors = running.process.communicate(timeout=30)
+    assert out == "interrupted [('cancelled', 6)]\n"
+    assert errors == ""
+    running.assert_nothing_is_left()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+def test_a_killed_farm_leaves_no_process():
+    """SIGKILL at the farm: its hosts and its server notice and go."""
+    running = Running(service_time=1e6)
+    os.kill(running.process.pid, signal.SIGKILL)
+    running.process.communicate(timeout=30)
+    running.assert_nothing_is_left()

@@ -1,0 +1,177 @@
+"""What keeps a farm up: sleeping until something ends, starting it again, keeping logs small."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from farm.core.errors import RunError
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer, GivenServer
+from farm.processes import log_files
+from farm.processes.signal_wait import Wakeups
+from farm.processes.supervisor import MOST_RESTARTS, Service, Supervisor
+
+pytestmark = pytest.mark.live
+#: longer than a test may take: a wait that ends by time fails
+FOREVER = 600.0
+
+
+def ends_with(code: int) -> Service:
+    """A service that ends at once."""
+    words = f"print('what it said', flush=True); raise SystemExit({code})"
+    return Service("service", (sys.executable, "-c", words))
+
+
+def stays() -> Service:
+    """A service that stays."""
+    return Service("service", (sys.executable, "-c", "import time; time.sleep(600)"))
+
+
+def until_gone(supervisor: Supervisor, wakeups: Wakeups) -> None:
+    """Wait for the end of the service."""
+    while supervisor.exit_code("service") is None:
+        wakeups.wait(FOREVER)
+
+
+@pytest.fixture
+def requests() -> list[int]:
+    """The requests to stop that came."""
+    return []
+
+
+@pytest.fixture
+def wakeups(requests: list[int]):
+    """Signals to wait for."""
+    with Wakeups(requests.append) as caught:
+        yield caught
+
+
+def test_a_wait_ends_with_a_signal_also_one_that_came_before_it(wakeups, requests):
+    """Nothing is polled for: the end of a child and a request to stop wake the keeper."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    wakeups.wait(FOREVER)
+    assert requests == [signal.SIGTERM]
+    with subprocess.Popen(["sleep", "0.05"]) as child:
+        while child.poll() is None:
+            wakeups.wait(FOREVER)
+    os.kill(os.getpid(), signal.SIGINT)
+    wakeups.wait(FOREVER)
+    assert requests == [signal.SIGTERM, signal.SIGINT]
+
+
+def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
+    tmp_path, wakeups, monkeypatch
+):
+    """And given up when that has happened too often of late, with what it said."""
+    monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.01)
+    supervisor = Supervisor([ends_with(1)], tmp_path, os.environ)
+    pauses = []
+    try:
+        supervisor.start()
+        for _ in range(MOST_RESTARTS - 1):
+            until_gone(supervisor, wakeups)
+            pauses.append(supervisor.check())
+            while supervisor.pid("service") is None:
+                wakeups.wait(supervisor.check())
+        assert all(after > 1.5 * before for before, after in itertools.pairwise(pauses))
+        until_gone(supervisor, wakeups)
+        with pytest.raises(RunError, match=r"exit code 1 .6 times lately.*what it said"):
+            supervisor.check()
+    finally:
+        supervisor.stop()
+
+
+def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(tmp_path, wakeups):
+    """Once it was, its server may just be away: that passes."""
+    for settled in (False, True):
+        supervisor = Supervisor([ends_with(2)], tmp_path, os.environ)
+        supervisor.settled = settled
+        try:
+            supervisor.start()
+            until_gone(supervisor, wakeups)
+            if settled:
+                assert supervisor.check() < FOREVER
+            else:
+                with pytest.raises(RunError, match="exit code 2"):
+                    supervisor.check()
+        finally:
+            supervisor.stop()
+
+
+def test_nothing_is_due_while_all_is_well(tmp_path, wakeups):
+    """So its keeper may sleep."""
+    supervisor = Supervisor([stays()], tmp_path, os.environ)
+    try:
+        supervisor.start()
+        assert supervisor.check() == float("inf")
+    finally:
+        supervisor.stop()
+
+
+def test_a_large_log_is_emptied_under_the_hands_of_its_writer(tmp_path: Path):
+    """Two of each are kept; the writer goes on at the beginning."""
+    path = tmp_path / "hosts" / "host-1.log"
+    path.parent.mkdir()
+    with path.open("ab", buffering=0) as writer:
+        writer.write(b"old line\n" * 100)
+        log_files.tidy(tmp_path, most=2000)
+        assert path.stat().st_size == 900  # not yet
+        writer.write(b"newer line\n" * 200)
+        log_files.tidy(tmp_path, most=2000)
+        writer.write(b"the newest\n")
+    assert path.read_text() == "the newest\n"
+    assert path.with_name("host-1.log.1").read_text().startswith("old line\nold line\n")
+    assert log_files.last_line(path) == "the newest"
+
+
+def test_logs_of_hosts_that_are_gone_are_deleted_at_last(tmp_path: Path):
+    """The oldest first; those of hosts that live stay."""
+    hosts = tmp_path / "hosts"
+    hosts.mkdir()
+    for number in range(6):
+        path = hosts / f"host-{number}.log"
+        path.write_text("said something")
+        os.utime(path, (number, number))
+    (hosts / "host-0.log.1").write_text("long ago")
+    (hosts / "host-1.json").write_text("{}")
+    log_files.tidy(tmp_path, most_old=2)
+    left = sorted(path.name for path in hosts.glob("*.log*"))
+    assert left == ["host-1.log", "host-4.log", "host-5.log"]
+
+
+def test_last_words_are_those_of_this_life(tmp_path: Path):
+    """A process that said nothing does not speak with the words of the one before it."""
+    path = tmp_path / "farm.log"
+    path.write_bytes(b"error: of the last life\n")
+    before = path.stat().st_size
+    assert log_files.last_line(path, before) == "nothing"
+    with path.open("ab") as file:
+        file.write(b"x" * 200_000 + b"\nerror: of this one\n\n")
+    assert log_files.last_line(path, before) == "error: of this one"
+    assert log_files.last_line(tmp_path / "absent.log") == "nothing"
+
+
+def test_a_server_that_was_killed_comes_back_at_its_place_with_what_it_had(server, tmp_path):
+    """Whoever has its address need not know."""
+    with EmbeddedServer(server.binary, data=tmp_path / "data") as ours:
+        assert not ours.revive()
+        with closing(connect(ours.url, "test")) as client:
+            client.set("key", "value")
+        url, pid = ours.url, ours.pid
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert ours.revive()
+        assert (ours.url, ours.pid != pid) == (url, True)
+        with closing(connect(url, "test")) as client:
+            assert client.get("key") == b"value"
+    assert not ours.revive()
+    with GivenServer(server.url) as given:
+        assert not given.revive()

@@ -1,0 +1,69 @@
+"""A recorded run, replayed through a scheduler, gives the same orders, or the first difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.core.commands import IGNORED, NO_COMMANDS, Command
+from farm.core.events import Event
+from farm.results.log.reader import read_log
+from farm.results.log.replay import replay
+from farm.results.log.writer import EventLogWriter
+
+
+class Parrot:
+    """Answers each fact with what a history says."""
+
+    def __init__(self, history: Any) -> None:
+        self.answers = iter([orders for _, orders in history])
+
+    def handle(self, _: Event) -> Sequence[Command]:
+        return next(self.answers)
+
+
+@pytest.fixture
+def log(tmp_path: Path, history: Any, tell: Any) -> Path:
+    """Write the history to a log."""
+    path = tmp_path / "events.jsonl"
+    with EventLogWriter(path) as writer:
+        tell(writer, history)
+    return path
+
+
+def test_same_orders_are_no_difference(log: Path, history: Any) -> None:
+    """The proof that one scheduler runs both worlds rests on this comparison."""
+    assert replay(log, Parrot(history)) is None
+
+
+def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
+    """A drifted scheduler is caught at the fact where it drifts, with its line."""
+    event, orders = history[3]
+    history[3] = (event, list(reversed(orders)))
+    difference = replay(log, Parrot(history))
+    assert difference is not None
+    assert difference.line == 5
+    assert difference.event == event
+    assert difference.recorded == tuple(orders)
+    assert "recorded" in str(difference)
+
+
+def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
+    """Taking in a fact that the recorded run ignored is a difference, orders or none."""
+    index = next(i for i, (_, orders) in enumerate(history) if orders is IGNORED)
+    history[index] = (history[index][0], NO_COMMANDS)
+    difference = replay(log, Parrot(history))
+    assert difference is not None
+    assert difference.recorded_ignored
+    assert not difference.replayed_ignored
+
+
+def test_a_cut_log_is_compared_as_far_as_it_goes(log: Path, history: Any) -> None:
+    """Orders that a killed writer lost are no difference."""
+    raw = log.read_bytes()
+    last_order = raw.rindex(b'{"at_s":40.0,"event":"builder-drained"')
+    log.write_bytes(raw[: last_order + 30])
+    assert replay(read_log(log), Parrot(history)) is None

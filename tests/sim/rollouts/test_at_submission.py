@@ -1,0 +1,254 @@
+"""Estimates as facts of a simulated run: they are right, complete, and change nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import cycle, repeat
+
+import pytest
+
+from farm.assembly import make_scheduler
+from farm.cli.estimating import Estimating
+from farm.core.errors import InputError
+from farm.core.events import EstimateMade, JobsSubmitted
+from farm.core.snapshot import snapshot_of
+from farm.forecasts.dispatch import FARM, LAUNCHPAD, estimate_dispatch
+from farm.forecasts.dispatch.at_submission import EstimatingWorld
+from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.results.audit.auditor import Auditor
+from farm.scenario import parse_scenario
+from farm.sim.simulation import Simulation
+
+
+def scenario(scheduling=None, **estimates):
+    """Two pools that share a platform, some jobs of each platform."""
+    return parse_scenario(
+        {
+            "pools": [
+                {"name": "one", "platform": {"processor": "a"}, "builders": 2, "slots": 2},
+                {"name": "two", "platform": {"processors": ["a", "b"]}, "builders": 1},
+            ],
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"processor": processor},
+                        "count": 60,
+                        "poisson": {"rate": "0.3/s"},
+                        "service_time": {"exponential": {"mean": "10s"}},
+                        "score": [1, 2, 3],
+                    }
+                }
+                for processor in "ab"
+            ],
+            "scheduling": {"policy": "score", "runtime_estimates": "last-3", **(scheduling or {})},
+            "estimates": estimates,
+        }
+    )
+
+
+def story(wanted) -> list:
+    """Simulate; return every fact with its orders."""
+    estimating = Estimating(wanted, live=False)
+    scheduler = make_scheduler(wanted, estimator=estimating.estimator)
+    simulation = Simulation(wanted, scheduler=scheduler, around=estimating.around)
+    told = []
+    simulation.play([lambda event, commands: told.append((event, list(commands)))])
+    return told
+
+
+def test_estimates_change_nothing() -> None:
+    """The facts and orders of a run are the same with estimates and without."""
+    plain = story(scenario())
+    told = story(scenario(rules=["launchpad", "rollout"], rollouts=3, run_times=["oracle"]))
+    estimates = [event for event, _ in told if isinstance(event, EstimateMade)]
+    assert [one for one in told if not isinstance(one[0], EstimateMade)] == plain
+    assert len(estimates) == 2 * 120
+    assert {one.rules for one in estimates} == {"launchpad", "rollout"}
+    deciles = [one.quantiles_at for one in estimates if one.rules == "rollout" and one.waiting]
+    assert deciles
+    assert all(len(each) == 9 and list(each) == sorted(each) for each in deciles)
+
+
+def test_every_so_many_jobs() -> None:
+    """Only each fifth job is estimated."""
+    told = story(scenario(rules=["farm"], every=5))
+    estimates = [event for event, _ in told if isinstance(event, EstimateMade)]
+    assert len(estimates) == 120 / 5
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"policy": "sjf"}, {"fair_share": ["user"]}])
+def test_given_estimates_equal_the_formula_on_the_snapshot(scheduling) -> None:
+    """What is logged at a submission is what asking for that one job gives."""
+    wanted = scenario(scheduling, rules=["launchpad", "farm"])
+    estimating = Estimating(wanted, live=False)
+    scheduler = make_scheduler(wanted, estimator=estimating.estimator)
+    simulation = Simulation(wanted, scheduler=scheduler, around=estimating.around)
+    checked = 0
+
+    def watch(event, _) -> None:
+        nonlocal checked
+        if not isinstance(event, EstimateMade) or not event.waiting:
+            return
+        view = view_of(snapshot_of(scheduler, event.at))
+        state = scheduler.jobs[event.job]
+        rules = {"launchpad": LAUNCHPAD, "farm": FARM}[event.rules]
+        found = estimate_dispatch(view, state.serial, rules)
+        assert event.dispatch_at == pytest.approx(event.at + found.estimate_s, abs=1e-9)
+        checked += 1
+
+    simulation.play([watch])
+    assert checked > 100
+
+
+def test_a_long_queue_is_swept_now_and_then() -> None:
+    """Between sweeps a new job is estimated by its place in the last one."""
+    wanted = scenario(rules=["farm"])
+    scheduler = make_scheduler(wanted)
+    giver = FormulaGiver(FARM, "last-3", refresh=100.0, swept_at_most=0)
+    sweeps = []
+
+    def watch(event, _) -> None:
+        waiting = [state for state in scheduler.jobs.values() if state.slot is None]
+        if waiting:
+            for _ in giver.prepare(scheduler, event.at):
+                pass
+            (given,) = giver.give(scheduler, waiting[-1:], event.at)
+            assert given.dispatch_at is not None
+            sweeps.append(giver.swept_at)
+
+    Simulation(wanted, scheduler=scheduler).play([watch])
+    assert len(sweeps) > 100
+    assert len(set(sweeps)) <= sweeps[-1] / 100 + 2
+
+
+def test_unknown_estimators_are_refused() -> None:
+    """One message that names the key."""
+    with pytest.raises(InputError, match=r"estimates\.run_times"):
+        Estimating(scenario(rules=["farm"], run_times=["guess"]), live=False)
+
+
+def test_running_jobs_count_with_their_builders_time() -> None:
+    """Kind-level while waiting, builder-level on a builder: a slow builder is waited for longer."""
+    wanted = parse_scenario(
+        {
+            "pools": [
+                {"name": "slow", "platform": {"processor": "a"}, "builders": 1, "speed": 0.5}
+            ],
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"processor": "a"},
+                        "count": 2,
+                        "every": "1s",
+                        "service_time": {"constant": "10s"},
+                    }
+                }
+            ],
+        }
+    )
+    scheduler = make_scheduler(wanted)
+    found = []
+
+    def watch(event, _) -> None:
+        lanes = scheduler.dispatcher.matching.lanes
+        if any(lane.waiting for lane in lanes) and not found:
+            own = RunTimes(held=scheduler.estimator.estimate)
+            sweep = QueueSweep(lanes, scheduler.builders.values(), event.at, FARM, own)
+            found.append(event.at + float(sweep.finish().tnb_s[0]))
+
+    Simulation(wanted, scheduler=scheduler).play([watch])
+    assert found == [pytest.approx(20.0)]
+
+
+class Hasty:
+    """A world that takes facts in later, and lets so many steps be done between two facts."""
+
+    def __init__(self, world, steps) -> None:
+        self.world = world
+        self.steps = steps
+        self.execute = world.execute
+        self.around = None
+        self.facts = deque()
+        self.at = 0.0
+
+    def next_event(self):
+        """Return what was put in, else what the world says."""
+        for _ in range(next(self.steps)):
+            self.around.step()
+        if self.facts:
+            return self.facts.popleft()
+        event = self.world.next_event()
+        self.at = self.at if event is None else event.at
+        return event
+
+    def tell(self, make) -> None:
+        """Put a fact in."""
+        self.facts.append(make(self.at))
+
+
+def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
+    """Simulate with estimates in steps, audited; return every fact with its orders."""
+    scheduler = make_scheduler(wanted)
+
+    def around(world, _):
+        hasty = Hasty(world, steps)
+        givers = [FormulaGiver(one, "last-3", **more) for one in rules]
+        hasty.around = EstimatingWorld(hasty, scheduler, givers, tell=hasty.tell)
+        return hasty.around
+
+    told, auditor = [], Auditor()
+    simulation = Simulation(wanted, scheduler=scheduler, around=around)
+    simulation.play([auditor, lambda event, commands: told.append((event, list(commands)))])
+    auditor.close()
+    return told
+
+
+def estimates_of(told) -> dict:
+    """Return the estimates of a story by job and rules."""
+    made = [event for event, _ in told if isinstance(event, EstimateMade)]
+    found = {(one.job, one.rules): one for one in made}
+    assert len(found) == len(made)
+    return found
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
+def test_estimates_in_steps_are_those_made_at_once(scheduling) -> None:
+    """Where there is time for all steps between two facts, nothing tells the two apart."""
+    at_once = estimates_of(story(scenario(scheduling, rules=["farm", "launchpad"])))
+    assert estimates_of(in_steps(scenario(scheduling), repeat(1000))) == at_once
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
+def test_a_busy_farm_is_not_held_up(scheduling, monkeypatch) -> None:
+    """One step in three facts: the run goes on as ever, and each job has its estimate in the end.
+
+    An estimate that comes later says when it was asked for, and is of the farm of then or later.
+    """
+    monkeypatch.setattr("farm.forecasts.dispatch.in_steps.STEP", 5)
+    plain = story(scenario(scheduling))
+    told = in_steps(scenario(scheduling), cycle([0, 0, 1]))
+    assert [one for one in told if not isinstance(one[0], EstimateMade)] == plain
+    found = estimates_of(told)
+    assert len(found) == 2 * 120
+    late = [one for one in found.values() if one.asked_at is not None]
+    assert late
+    submitted = {
+        job.id: event.at
+        for event, _ in plain
+        if isinstance(event, JobsSubmitted)
+        for job in event.jobs
+    }
+    for one in found.values():
+        assert submitted[one.job] == (one.at if one.asked_at is None else one.asked_at) <= one.at
+        assert one.dispatch_at is not None
+        assert one.dispatch_at >= submitted[one.job]
+
+
+def test_what_was_asked_for_is_answered_at_the_end() -> None:
+    """Nobody does a step: the estimates follow the last fact."""
+    told = in_steps(scenario(), repeat(0), rules=(FARM,))
+    assert len(estimates_of(told)) == 120
+    late = [isinstance(event, EstimateMade) and event.waiting > 0 for event, _ in told]
+    assert late == sorted(late)

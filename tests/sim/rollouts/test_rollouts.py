@@ -1,0 +1,234 @@
+"""Rollouts: forks of a simulation, the fast lane against the whole thing, and what they draw."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.assembly import make_scheduler
+from farm.core.commands import StartJob
+from farm.core.events import JobsSubmitted
+from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.scenario import Scenario, parse_scenario
+from farm.sim.rollouts.draws import uniforms
+from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
+from farm.sim.simulation import simulate
+
+
+def scenario_of(pools, workload, **scheduling) -> Scenario:
+    """A scenario with known run times."""
+    return parse_scenario(
+        {
+            "seed": 3,
+            "pools": pools,
+            "workload": workload,
+            "allow_unrunnable": True,
+            "scheduling": {"runtime_estimates": "oracle", **scheduling},
+        }
+    )
+
+
+def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, float]]:
+    """Simulate; return a snapshot ``after`` facts past the last arrival, and every dispatch."""
+    scheduler = make_scheduler(scenario)
+    facts = []
+    simulate(scenario, [lambda event, _: facts.append(event)])
+    last = max(n for n, fact in enumerate(facts) if isinstance(fact, JobsSubmitted))
+    wanted = min(last + after, len(facts) - 1)
+    seen = itertools.count()
+    found: list[FarmSnapshot] = []
+    dispatched: dict[str, float] = {}
+
+    def watch(event, commands):
+        for command in commands:
+            if isinstance(command, StartJob):
+                dispatched[command.job.id] = event.at
+        if next(seen) == wanted:
+            found.append(snapshot_of(scheduler, event.at))
+
+    simulate(scenario, [watch], scheduler=scheduler)
+    return found[0], dispatched
+
+
+POOLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "platform": st.sampled_from(
+                [{"processors": ["a"]}, {"processors": ["b"]}, {"processors": ["a", "b"]}]
+            ),
+            "builders": st.integers(1, 3),
+            "slots": st.integers(1, 3),
+            "speed": st.sampled_from([0.5, 1.0, 2.0]),
+        },
+        optional={
+            "idle_timeout": st.sampled_from(["5s", "40s"]),
+            "boot_time": st.sampled_from(["7s"]),
+        },
+    ),
+    min_size=1,
+    max_size=3,
+)
+SOURCE = st.fixed_dictionaries(
+    {
+        "platform": st.sampled_from(
+            [{"processor": "a"}, {"processor": "b"}, {"virtualized": True}]
+        ),
+        "count": st.integers(1, 25),
+        "poisson": st.fixed_dictionaries({"rate": st.sampled_from(["0.2/s", "2/s"])}),
+        "service_time": st.sampled_from(
+            [
+                {"constant": "10s"},
+                {"exponential": {"mean": "20s"}},
+                {"uniform": {"min": "1s", "max": "30s"}},
+            ]
+        ),
+        "attributes": st.just({"user": ["x", "y"]}),
+    }
+)
+SCHEDULING = st.fixed_dictionaries(
+    {
+        "policy": st.sampled_from(["fifo", "sjf", "ljf", "ljf-aging", "random"]),
+        "fair_share": st.sampled_from([[], ["user"]]),
+        "balancer": st.sampled_from(["jenkins", "longest-idle"]),
+    }
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(POOLS, st.lists(SOURCE, min_size=1, max_size=2), SCHEDULING, st.integers(0, 40))
+def test_certain_rollouts_are_the_simulation(pools, sources, scheduling, after):
+    """With certain durations and no more arrivals a fork repeats the simulation to the last bit.
+
+    In both lanes, and from a snapshot that went through JSON.
+    """
+    pools = [{"name": f"p{n}", **pool} for n, pool in enumerate(pools)]
+    pools[0]["platform"] = {"processors": ["a", "b"]}  # somebody can run each job
+    scenario = scenario_of(pools, [{"arrivals": source} for source in sources], **scheduling)
+    snapshot, dispatched = played(scenario, after)
+    snapshot = msgspec.json.decode(msgspec.json.encode(snapshot), type=FarmSnapshot)
+    run_times = RuntimeDistribution(make_estimator("oracle"))
+    fork = Fork(snapshot=snapshot, scenario=scenario, run_times=run_times, truthful=True)
+    for fast in (True, False):
+        found = rollouts(fork, count=2, fast=fast, processes=1)
+        assert found.jobs == tuple(view.job.id for view in snapshot.waiting)
+        truth = [dispatched.get(job, math.inf) for job in found.jobs]
+        assert found.dispatch_at.tolist() == [truth, truth]
+
+
+def busy_farm(**scheduling):
+    """A farm in the middle of its work, and what its run times look like."""
+    scenario = parse_scenario(
+        {
+            "seed": 3,
+            "pools": [{"name": "p", "platform": {"processor": "a"}, "builders": 3}],
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"processor": "a"},
+                        "count": 200,
+                        "poisson": {"rate": "0.5/s"},
+                        "service_time": {"exponential": {"mean": "20s"}},
+                        "kind": ["x", "y"],
+                        "attributes": {"user": ["u", "v"]},
+                    }
+                }
+            ],
+            "scheduling": {"runtime_estimates": "last-3", **scheduling},
+        }
+    )
+    run_times = RuntimeDistribution(make_estimator("last-3"))
+    scheduler = make_scheduler(scenario, estimator=run_times)
+    found = []
+
+    def watch(event, _):
+        if event.at > 200 and not found:
+            found.append(snapshot_of(scheduler, event.at))
+            frozen = RuntimeDistribution(make_estimator("last-3"))
+            frozen.load(run_times.dump())
+            found.append(frozen)
+
+    simulate(scenario, [watch], scheduler=scheduler)
+    return Fork(snapshot=found[0], scenario=scenario, run_times=found[1])
+
+
+@pytest.mark.parametrize("scheduling", [{}, {"policy": "sjf"}, {"fair_share": ["user"]}])
+def test_more_builders_never_make_the_queue_slower(scheduling) -> None:
+    """With common random numbers a bigger pool empties the queue earlier in every rollout."""
+    fork = busy_farm(**scheduling)
+    pool = fork.scenario.pools[0].model_copy(update={"builders": 5})
+    bigger = fork.scenario.model_copy(update={"pools": (pool,)})
+    now = rollouts(fork, count=20)
+    then = rollouts(msgspec.structs.replace(fork, scenario=bigger), count=20)
+    assert now.jobs == then.jobs
+    assert (then.waits.max(axis=1) <= now.waits.max(axis=1)).all()
+    assert then.mean_wait.mean() < 0.8 * now.mean_wait.mean()
+
+
+def test_a_smaller_pool_shrinks_by_letting_builders_finish() -> None:
+    """The idle go first, a building one ends its job; the queue is served by who is left."""
+    fork = busy_farm()
+    pool = fork.scenario.pools[0].model_copy(update={"builders": 1})
+    smaller = msgspec.structs.replace(
+        fork, scenario=fork.scenario.model_copy(update={"pools": (pool,)})
+    )
+    fast, whole = rollouts(smaller, count=5), rollouts(smaller, count=5, fast=False, processes=1)
+    assert fast.dispatch_at.tolist() == whole.dispatch_at.tolist()
+    assert fast.mean_wait.mean() > 2 * rollouts(fork, count=5).mean_wait.mean()
+
+
+def test_both_lanes_and_several_processes_give_the_same() -> None:
+    """Drawn run times: the fast lane, the whole simulation, and two processes agree exactly."""
+    fork = busy_farm()
+    fast = rollouts(fork, count=6)
+    whole = rollouts(fork, count=6, fast=False, processes=1)
+    spread = rollouts(fork, count=6, fast=False, processes=2)
+    assert fast.dispatch_at.tolist() == whole.dispatch_at.tolist()
+    assert whole.dispatch_at.tolist() == spread.dispatch_at.tolist()
+
+
+def test_only_the_jobs_of_interest_are_waited_for() -> None:
+    """A rollout of some jobs gives what a rollout of all gives for them."""
+    fork = busy_farm()
+    every = rollouts(fork, count=5)
+    some = rollouts(fork, count=5, jobs=every.jobs[3:5])
+    assert some.dispatch_at.tolist() == every.dispatch_at[:, 3:5].tolist()
+    with pytest.raises(LookupError):
+        rollouts(fork, count=1, jobs=["nobody"])
+
+
+def test_arrivals_that_go_on_slow_down_whom_they_overtake() -> None:
+    """Under sjf later short jobs go first, so the last in the queue waits longer."""
+    fork = busy_farm(policy="sjf", runtime_estimates="last-3")
+    alone = rollouts(fork, count=10)
+    crowd = rollouts(msgspec.structs.replace(fork, arrivals=True), count=10)
+    assert crowd.mean_wait.max() > alone.mean_wait.max()
+
+
+def test_quantiles_and_means_of_waits() -> None:
+    """Type 7 over the rollouts, infinite where that many rollouts never dispatch."""
+    waits = np.array([[0.0, 1.0], [10.0, math.inf], [20.0, math.inf]])
+    found = Rollouts(5.0, ("a", "b"), waits + 5.0)
+    assert found.wait_quantile(0.5).tolist() == [10.0, math.inf]
+    assert found.wait_quantile(0.0).tolist() == [0.0, 1.0]
+    assert found.wait_quantile(0.9).tolist() == [18.0, math.inf]
+    assert found.mean_wait.tolist() == [10.0, math.inf]
+
+
+def test_every_job_has_its_own_luck() -> None:
+    """A job's numbers do not depend on the company that it is drawn in, nor on its place."""
+    both = uniforms(1, "x", 1000, ["a", "b"])
+    assert (both >= 0).all()
+    assert (both < 1).all()
+    assert both[:, 1].tolist() == uniforms(1, "x", 1000, ["b"])[:, 0].tolist()
+    assert both[0, 0] != uniforms(2, "x", 1, ["a"])[0, 0]
+    assert both[0, 0] != uniforms(1, "y", 1, ["a"])[0, 0]
+    # uniform and unrelated, as far as a thousand draws show it
+    assert both.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.04)
+    assert abs(np.corrcoef(both.T)[0, 1]) < 0.1

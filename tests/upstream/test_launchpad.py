@@ -1,0 +1,119 @@
+"""Launchpad's scores, durations and judgement beyond the tables of numbers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core.errors import InputError
+from farm.core.jobs.failure_judgement import Judgement, judge_failure
+from farm.upstream.launchpad.duration import estimate_duration
+from farm.upstream.launchpad.score import (
+    age_bonus_2010,
+    score_other_build,
+    score_package_build,
+    score_package_build_2010,
+)
+
+
+def test_package_sets_count_outside_ppas_only():
+    """The best package set counts, and none in a PPA or for translations."""
+    assert score_package_build(packagesets=[3, 100, 7]) == 2605
+    assert score_package_build(packagesets=[100], ppa=True) == 2505
+    assert score_package_build(packagesets=[100], section="translations") == 0
+
+
+def test_other_kinds():
+    """Recipes, snaps and live file systems add relative scores; the others do not."""
+    assert score_other_build("recipe", archive_relative=10) == 2520
+    assert score_other_build("livefs", archive_relative=10, own_relative=5) == 2525
+    assert score_other_build("oci", archive_relative=10) == 2510
+    assert score_other_build("ci") == 2600
+    assert score_other_build("translationtemplates") == 2515
+
+
+@pytest.mark.parametrize(
+    ("waited", "points"),
+    [(300, 0), (301, 5), (901, 10), (1801, 15), (3601, 20), (7201, 50), (14401, 100), (86400, 0)],
+)
+def test_age_bonus(waited, points):
+    """Until 2012 waiting raised the score, anew every day."""
+    assert age_bonus_2010(waited) == points
+    assert score_package_build_2010(waited_s=waited) == 2505 + points
+
+
+def test_2010_translations_and_copies():
+    """In 2010 translations had nothing and copy archives less than that, whatever else."""
+    assert score_package_build_2010(section="translations", waited_s=9000) == 0
+    assert score_package_build_2010(copy_archive=True, urgency="EMERGENCY") == -10
+
+
+@pytest.mark.parametrize("bad", [{"urgency": "high"}, {"pocket": "Main"}])
+def test_unknown_words_are_refused(bad):
+    """A word that is in no table names what is allowed."""
+    with pytest.raises(InputError, match="allowed:"):
+        score_package_build(**bad)
+    with pytest.raises(InputError, match="allowed:"):
+        score_other_build("flatpak")
+    with pytest.raises(InputError, match="allowed:"):
+        estimate_duration("flatpak")
+
+
+def test_only_nine_builds_are_remembered():
+    """A tenth success is forgotten; recipes take the lower of two medians, the rest the upper."""
+    history = [10, 20, 30, 40, 50, 60, 70, 80, 90, 1000, 1000, 1000]
+    assert estimate_duration("snap", history) == 50
+    assert estimate_duration("snap", [1, 2, 3, 4]) == 3
+    assert estimate_duration("recipe", [1, 2, 3, 4]) == 2
+
+
+@pytest.mark.parametrize(("kb", "seconds"), [(0, 300), (None, 300), (360, 120), (1800, 360)])
+def test_duration_by_size(kb, seconds):
+    """Six kilobytes a second and a minute on top, in whole minutes; without a size five."""
+    assert estimate_duration("binary", (), kb) == seconds
+
+
+def test_a_job_that_always_breaks_dispatch():
+    """First builder: both blamed, job reset. Second builder: the job is ahead, and fails."""
+    assert judge_failure(1, 1, retry=False) == Judgement(None, "reset", 1)
+    assert judge_failure(1, 2, retry=False) == Judgement(None, "fail", 0)
+
+
+def test_a_builder_that_always_breaks_dispatch():
+    """Reset, then three times dirtied, then out of service; its jobs are always requeued."""
+    verdicts = [judge_failure(count, 1, retry=False).builder_action for count in range(1, 6)]
+    assert verdicts == [None, "dirty", "dirty", "dirty", "fail"]
+    assert {judge_failure(count, 1, retry=False).job_action for count in range(1, 6)} == {"reset"}
+
+
+def test_a_job_that_succeeded_is_only_dequeued():
+    """A failure after the build's success cannot make it fail."""
+    assert judge_failure(1, 2, succeeded=True) == Judgement(None, "dequeue", 0)
+
+
+def test_isolation_error_condemns_both():
+    """A worker that is not what it should be: builder and job fail at once."""
+    assert judge_failure(1, 1, isolation_error=True) == Judgement("fail", "fail", 0)
+
+
+def test_endless_reset_is_bounded_on_request():
+    """One job and one builder that break each other: for ever upstream, `max_resets` times here."""
+
+    def resets(bound, tries=50):
+        for failures in range(1, tries):
+            verdict = judge_failure(
+                failures, failures, retry=False, resets=failures - 1, max_resets=bound
+            )
+            if verdict.job_action == "fail":
+                return failures - 1, verdict
+        return None
+
+    assert resets(None) is None
+    assert resets(3) == (3, Judgement(None, "fail", 4))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.booleans())
+def test_cancelling_jobs_always_end(builder, job, retry, isolated):
+    """Whatever the counts, a job that was being cancelled ends cancelled."""
+    verdict = judge_failure(builder, job, retry=retry, isolation_error=isolated, cancelling=True)
+    assert verdict.job_action == "cancelled"
