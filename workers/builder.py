@@ -1,7 +1,7 @@
 """One emulated builder: it boots, runs attempts on its slots, is cleaned, and shuts down.
 
 It knows nothing of Celery or Redis: it is given orders and an agenda, and reports to ``tell``.
-How fast its jobs advance is ``farm.core.contention.progress.Progress``, the same law as in simulation.
+How fast its jobs advance is ``farm.core.contention.progress.Progress``, as in simulation.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from farm.live.wire.messages import (
 )
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, Entry
-from workers.burning import BuilderBurns, Burner, Burnt
-from workers.stress import MODES as BURNING_MODES
+from workers.burn.builder_burns import BuilderBurns, Burner, Burnt
+from workers.burn.burners import MODES as BURNING_MODES
 
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""

@@ -23,10 +23,10 @@ from farm.live.wire.messages import (
 from farm.live.wire.reporter import Reporter
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder, Token, law_of
+from workers.burn.burners import MODES as BURNING_MODES
+from workers.burn.burners import Burners, BurnSettings
 from workers.metering import HostMetering
 from workers.ready import ReadyFile
-from workers.stress import MODES as BURNING_MODES
-from workers.stress import Burners, BurnSettings
 
 #: ended attempts remembered, so that an order sent twice is obeyed once
 REMEMBERED = 20_000

@@ -8,8 +8,8 @@ import msgspec
 
 from farm.live.settings import from_environment
 from farm.scenario import Scenario
-from workers.calibration import work_rates
-from workers.stress import MODES, BurnSettings, rates_text
+from workers.burn.burners import MODES, BurnSettings, rates_text
+from workers.burn.calibration import work_rates
 
 
 def burn_settings(known: Mapping[str, float] | None = None) -> BurnSettings:

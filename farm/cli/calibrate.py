@@ -29,7 +29,7 @@ from farm.core.errors import InputError
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Machine, Measurement, Read, read_calibration
 from farm.units import format_duration, parse_duration
-from workers.calibration import (
+from workers.burn.calibration import (
     Plan,
     Timing,
     measure,
@@ -38,7 +38,7 @@ from workers.calibration import (
     slowdowns,
     work_rates,
 )
-from workers.limits import usable_cores
+from workers.burn.limits import usable_cores
 
 
 class ReferenceJob(StrEnum):

@@ -20,9 +20,9 @@ from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
-from workers.calibration import busy_with_others
-from workers.limits import usable_cores
-from workers.stress import MODES, parse_rates
+from workers.burn.burners import MODES, parse_rates
+from workers.burn.calibration import busy_with_others
+from workers.burn.limits import usable_cores
 
 Responses = dict[str, float]
 Law = dict[str, Any] | str | None

@@ -9,8 +9,8 @@ from farm.cli.calibration_check import Check
 from farm.cli.calibration_figure import text_plot
 from farm.cli.showing import FarmConsole
 from farm.scenario.calibration import Calibration
-from workers.calibration import QUIET
-from workers.stress import rates_text
+from workers.burn.burners import rates_text
+from workers.burn.calibration import QUIET
 
 
 def as_data(found: Calibration, check: Check | None) -> dict[str, object]:

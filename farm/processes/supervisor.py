@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import RunError
-from farm.live.redis.server import die_with_parent
+from farm.processes.child import die_with_parent
 from farm.processes.log_files import last_line
 
 log = logging.getLogger("farm.supervisor")

@@ -1,7 +1,7 @@
 """What backends have in common whose builders are played by hosts: how many need one, and pauses.
 
-The scheduler gives a wanted builder to a host that has room (``farm.live.hosts.intake``); such a backend
-only has to see to it that there are enough hosts, and that hosts that play nobody go.
+The scheduler gives a wanted builder to a host that has room (``farm.live.hosts.intake``); such a
+backend only has to see to it that there are enough hosts, and that idle hosts go.
 """
 
 from __future__ import annotations

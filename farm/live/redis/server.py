@@ -8,12 +8,9 @@ temporary folder, and dies with us (on Linux even if we are killed).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +21,7 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect
+from farm.processes.child import die_with_parent
 
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 5.0
@@ -222,19 +220,6 @@ def _command(binary: Path, port: int, folder: str, data: Path | None) -> list[st
         "maxmemory-policy": "noeviction",
     }
     return [str(binary), *(word for key, value in options.items() for word in (f"--{key}", value))]
-
-
-def die_with_parent() -> Callable[[], None] | None:
-    """Return what makes a Linux child end with its parent; elsewhere there is no such thing."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    set_death_signal = 1
-
-    def prepare() -> None:
-        prctl(set_death_signal, signal.SIGTERM)
-
-    return prepare
 
 
 def _last_line(log: Path) -> str:

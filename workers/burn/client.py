@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-PROGRAM = Path(__file__).with_name("burner.py")
+PROGRAM = Path(__file__).with_name("server.py")
 CLOSE_TIMEOUT = 2.0
 
 Answer = dict[str, Any]
 
 
 class BurnerProgram:
-    """One life of ``workers/burner.py``.
+    """One life of ``workers/burn/server.py``.
 
     A thread starts it, listens to it, and lives as long: Linux kills the program when the thread
     that started it ends, and the thread of whoever needs it first might end before its time.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.limits import cores_of, cpu_quota, memory_room, own_cores, usable_cores
+from workers.burn.limits import cores_of, cpu_quota, memory_room, own_cores, usable_cores
 
 
 class Machine:

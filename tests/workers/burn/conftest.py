@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.stress import Burners, BurnSettings
+from workers.burn.burners import Burners, BurnSettings
 
 #: far below any real core: a "second" of work is a few milliseconds, whatever the machine does
 TINY = {"cpu": 4.0, "memory": 40.0, "stress_ng": 20.0}

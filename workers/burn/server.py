@@ -1,7 +1,7 @@
-"""The program that burns: a builder host's child that starts, kills and buries processes.
+"""The burn server: a builder host's child that starts, kills and reaps burning processes.
 
-``python workers/burner.py SETTINGS`` reads requests from standard input and answers on standard
-output, a line of JSON each:
+``python workers/burn/server.py SETTINGS`` reads requests from standard input and answers on
+standard output, a line of JSON each:
 
     {"start": 7, "mode": "stress", "threads": 4, "seconds": 2.5, "cores": [0, 1]}
     {"kill": 7}
@@ -32,15 +32,15 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from workers.burning_process import REASONS, Part, Work, burn
-from workers.kernels import buffer_size, cpu_kernel, memory_kernel
-from workers.limits import memory_room
-from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
-from workers.orphans import adopt, die_with
-from workers.rates import HASTY, SLICES, Burst, measure, slices_of
-from workers.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
+from farm.processes.child import become_subreaper, die_with
+from workers.burn.kernels import buffer_size, cpu_kernel, memory_kernel
+from workers.burn.limits import memory_room
+from workers.burn.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
+from workers.burn.process import REASONS, Part, Work, burn
+from workers.burn.rates import HASTY, SLICES, Burst, measure, slices_of
+from workers.burn.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
 
 
 class Group:
@@ -81,7 +81,7 @@ class Group:
             self.error = f"a burning process {REASONS.get(code, how)}"
 
 
-class Burner:
+class BurnServer:
     """The loop: requests in, processes out, ends reported."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -271,8 +271,8 @@ def main(settings: dict[str, Any]) -> None:
     """Burn for the host whose child this process is."""
     if (host := settings.get("host")) is not None:
         die_with(host)
-    adopt()
-    Burner(settings).serve()
+    become_subreaper()
+    BurnServer(settings).serve()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from farm.core.errors import RunError
-from workers.calibration import (
+from workers.burn.calibration import (
     Plan,
     Timing,
     busy_with_others,
@@ -20,7 +20,7 @@ from workers.calibration import (
     quiet_times,
     slowdowns,
 )
-from workers.reference import pi_digits
+from workers.burn.reference import pi_digits
 
 from .conftest import PATIENCE, await_gone, processes_under
 

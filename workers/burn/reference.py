@@ -1,6 +1,6 @@
 """The reference job of a calibration: 5000 digits of π, again and again, told how long it took.
 
-``python workers/reference.py SETTINGS`` is a child process that answers each line on standard
+``python workers/burn/reference.py SETTINGS`` is a child process that answers each line on standard
 input (a number of repetitions) with a line: real seconds, processor seconds. It stays alive
 between measurements, so that none of them holds the start of a process.
 
@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 if __name__ == "__main__" and not __package__:  # run as a file, with an empty path
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from workers.orphans import die_with
+from farm.processes.child import die_with
 
 GUARD = 10
 

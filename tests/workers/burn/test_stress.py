@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import InputError
-from workers.kernels import MIB
-from workers.limits import own_cores
-from workers.stress import Burners, BurnSettings, parse_rates, rates_text
+from workers.burn.burners import Burners, BurnSettings, parse_rates, rates_text
+from workers.burn.kernels import MIB
+from workers.burn.limits import own_cores
 
 from .conftest import PATIENCE, TINY, await_gone, is_alive, processes_under
 
@@ -101,7 +101,7 @@ def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
 
 HOST = """
 import sys, time
-from workers.stress import Burners, BurnSettings
+from workers.burn.burners import Burners, BurnSettings
 burners = Burners(BurnSettings(burner=sys.argv[1], rates={"cpu": 900.0, "stress_ng": 2000.0}))
 number = burners.start("stress", None, 2, print)
 assert burners.await_burning(number, 60)
@@ -138,7 +138,7 @@ def test_a_stopped_process_is_no_hiding_place(stopped):
 
 THREAD = """
 import sys, threading, time
-from workers.stress import Burners, BurnSettings
+from workers.burn.burners import Burners, BurnSettings
 burners = Burners(BurnSettings(burner="own", rates={"cpu": 900.0}))
 number = []
 start = lambda: number.append(burners.start("stress", None, 1, print))

@@ -1,9 +1,9 @@
-"""A builder host's side of burning: starts jobs that take real computation, hears of their end.
+"""A builder host's side of burning: starts jobs that take real computation, learns of their end.
 
-The burning itself is ``workers/burner.py``, one child process of the host, started with the first
-job that burns. A job of ``stress``, ``memory`` or ``mixed`` mode is an *amount of work*: what one
-otherwise idle core does in its service time, for each of its threads. How long that takes, the
-machine decides.
+The burning itself is done by ``workers/burn/server.py``, one child process of the host, started
+with the first job that burns. A job of ``stress``, ``memory`` or ``mixed`` mode is an *amount of
+work*: what one otherwise idle core does in its service time, for each of its threads. How long
+that takes, the machine decides.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from farm.core.errors import InputError, RunError
-from workers import stress_ng
-from workers.burner_program import BurnerProgram
-from workers.rates import CAREFUL
+from workers.burn import stress_ng
+from workers.burn.client import BurnerProgram
+from workers.burn.rates import CAREFUL
 
 MODES = frozenset({"stress", "memory", "mixed"})
 KERNELS = ("cpu", "memory", "stress_ng")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workers.kernels import MIB
+from workers.burn.kernels import MIB
 
 #: what a burning process takes beside its buffer
 OVERHEAD = 3 * MIB // 2

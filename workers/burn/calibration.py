@@ -24,9 +24,9 @@ from typing import Any, Literal
 import msgspec
 
 from farm.core.errors import RunError
-from workers.limits import cores_of, cpu_quota, own_cores
-from workers.rates import HASTY
-from workers.stress import MODES, Burners, BurnSettings
+from workers.burn.burners import MODES, Burners, BurnSettings
+from workers.burn.limits import cores_of, cpu_quota, own_cores
+from workers.burn.rates import HASTY
 
 Reference = Literal["pi", "burn"]
 PROGRAM = Path(__file__).with_name("reference.py")

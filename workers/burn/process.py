@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from workers import stress_ng
-from workers.kernels import Kernel, cpu_kernel, memory_kernel
-from workers.orphans import ORPHANED, die_with, go_first
+from farm.processes.child import ORPHANED, die_with, kill_before_host
+from workers.burn import stress_ng
+from workers.burn.kernels import Kernel, cpu_kernel, memory_kernel
 
 #: seconds of work between two looks at the parent
 BIT = 0.01
@@ -61,7 +61,7 @@ def burn(work: Work, leader: int, parent: int, told: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         die_with(parent)
         os.setpgid(0, leader)
-        go_first()
+        kill_before_host()
         os.nice(work.nice)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workers import kernels
-from workers.burning_process import Part, steps
-from workers.kernels import MIB, buffer_size, cpu_kernel, memory_kernel
-from workers.rates import slices_of
+from workers.burn import kernels
+from workers.burn.kernels import MIB, buffer_size, cpu_kernel, memory_kernel
+from workers.burn.process import Part, steps
+from workers.burn.rates import slices_of
 
 
 def burnt(parts: list[tuple[float, float | None]], bits: int = 10_000) -> list[int]:

@@ -10,8 +10,8 @@ import msgspec
 
 from farm.core.model import Builder
 from farm.live.wire.messages import StartAttempt
-from workers.limits import cores_of, cpu_quota, own_cores
-from workers.stress import Ended
+from workers.burn.burners import Ended
+from workers.burn.limits import cores_of, cpu_quota, own_cores
 
 Token = tuple[str, int]
 
@@ -21,7 +21,7 @@ ENDLESS = 1e7
 
 
 class Burner(Protocol):
-    """What starts and kills burning jobs (``workers.stress.Burners``)."""
+    """What starts and kills burning jobs (``workers.burn.burners.Burners``)."""
 
     def start(
         self,

@@ -13,8 +13,8 @@ import shutil
 import signal
 import time
 
-from workers.kernels import MIB
-from workers.orphans import die_with, go_first
+from farm.processes.child import die_with, kill_before_host
+from workers.burn.kernels import MIB
 
 #: 64-bit integer arithmetic: 0.3 ms an operation, no floating point modes, no libraries
 METHOD = "int64"
@@ -92,7 +92,7 @@ def _become(words: list[str], parent: int) -> None:
     try:
         os.setpgid(0, 0)
         die_with(parent)
-        go_first()
+        kill_before_host()
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)

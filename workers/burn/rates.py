@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from workers.kernels import Kernel
+from workers.burn.kernels import Kernel
 
 Burst = Callable[[], list[float]]
 """Works for a while and returns the rates of its slices, in units per second."""

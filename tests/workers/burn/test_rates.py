@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from workers.rates import measure, near_fastest
+from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
 

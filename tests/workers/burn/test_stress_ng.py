@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import RunError
-from workers.stress import Burners
-from workers.stress_ng import StressNg, UnusableError
+from workers.burn.burners import Burners
+from workers.burn.stress_ng import StressNg, UnusableError
 
 from .conftest import PATIENCE, TINY, await_gone, processes_under
 

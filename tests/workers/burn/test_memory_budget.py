@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workers.kernels import MIB
-from workers.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
+from workers.burn.kernels import MIB
+from workers.burn.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
 
 
 def test_where_there_is_plenty_a_walk_is_as_long_as_it_should_be():

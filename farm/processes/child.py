@@ -1,0 +1,54 @@
+"""What a child process sets up at its birth: it ends with its parent, and is killed before it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: the exit code of a process whose parent is gone
+ORPHANED = 103
+OOM_SCORE = Path("/proc/self/oom_score_adj")
+
+
+def die_with_parent() -> Callable[[], None] | None:
+    """Return a ``preexec_fn`` that makes a Linux child end with its parent; None elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def prepare() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    return prepare
+
+
+def die_with(parent: int) -> None:
+    """Let Linux kill this process when the thread that started it ends; at once if it has.
+
+    SIGKILL, so that a stopped process goes as well. Only Linux can do this.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(ORPHANED)
+
+
+def become_subreaper() -> None:
+    """Let Linux make this process the parent of orphaned grandchildren, so that it reaps them.
+
+    Otherwise the first process gets them, and that of a container may not reap at all.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def kill_before_host() -> None:
+    """Let the kernel's memory killer take this process before any other."""
+    with contextlib.suppress(OSError):
+        OOM_SCORE.write_text("1000")

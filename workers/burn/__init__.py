@@ -1,0 +1,1 @@
+"""Jobs that burn real processor time and memory, and the machine's measured rates of work."""
