@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from farm.core import events
+from farm.core.alarms import Alarms
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
@@ -23,7 +24,6 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder
-from farm.core.pools.alarms import Alarms
 from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper

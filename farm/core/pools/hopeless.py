@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from farm.core.alarms import Alarms
 from farm.core.commands import IGNORED, Command
 from farm.core.events import Event
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Platform
-from farm.core.pools.alarms import Alarms
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.state import BuilderState, JobState
 

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterable, Mapping
 from itertools import count
 
+from farm.core.alarms import Alarms
 from farm.core.commands import Command
-from farm.core.pools.alarms import Alarms
 from farm.core.pools.spec import PoolSpec
 from farm.core.state import BuilderState
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from farm.core.alarms import Alarms
 from farm.core.commands import Command, LoseBuilder
-from farm.core.pools.alarms import Alarms
 from farm.core.pools.spec import PoolSpec
 from farm.core.state import BuilderState
 
