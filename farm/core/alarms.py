@@ -8,7 +8,7 @@ from farm.core.commands import Command, SetAlarm
 
 
 class Alarms:
-    """Sets alarms; whoever waits for an instant asks again whenever one rings."""
+    """Sets alarms; those that wait for an instant ask again whenever one rings."""
 
     def __init__(self) -> None:
         self._set: list[float] = []

@@ -196,13 +196,13 @@ class Scheduler:
             return IGNORED
         self.pool(builder.pool).requested.pop(builder.id, None)
         state = self.add_builder(builder, at)
-        orders: list[Command] = []
+        commands: list[Command] = []
         if builder.takes_jobs:
             state.pool.opens(state)
             for slot in state.slots:
-                self.dispatcher.open_slot(slot, state, at, orders)
-        self._watch_idleness(state, orders)
-        return orders or NO_COMMANDS
+                self.dispatcher.open_slot(slot, state, at, commands)
+        self._watch_idleness(state, commands)
+        return commands or NO_COMMANDS
 
     def add_builder(self, builder: Builder, at: float) -> BuilderState:
         """Get to know a builder, without offering its slots yet."""
@@ -228,9 +228,9 @@ class Scheduler:
         self.dispatcher.slot_ready(slot, state, event.at, orders)
         return orders or NO_COMMANDS
 
-    def _watch_idleness(self, state: BuilderState, orders: list[Command]) -> None:
+    def _watch_idleness(self, state: BuilderState, commands: list[Command]) -> None:
         if not (state.timed or state.busy or state.draining):
-            self._idle.watch(state, orders)
+            self._idle.watch(state, commands)
 
     def _on_drain(self, event: events.DrainRequested) -> Sequence[Command]:
         found = self._named(event.pattern)
@@ -242,12 +242,12 @@ class Scheduler:
 
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
         """Let a builder finish what it runs and take no more."""
-        orders: list[Command] = []
+        commands: list[Command] = []
         self.dispatcher.take_no_more(state, at)
         state.draining = True
         state.retiring = state.retiring or retire
-        self.dispatcher.retire_if_empty(state, orders)
-        return orders
+        self.dispatcher.retire_if_empty(state, commands)
+        return commands
 
     def _on_undrain(self, event: events.UndrainRequested) -> Sequence[Command]:
         orders: list[Command] = []
@@ -304,11 +304,11 @@ class Scheduler:
 
     def _never_came(self, name: str, at: float) -> Sequence[Command]:
         """Forget a builder that was requested and did not come up."""
-        orders: list[Command] = []
+        commands: list[Command] = []
         for pool in self.pools.values():
             if pool.requested.pop(name, None) is not None:
-                self.keeper.replace(pool, at, orders)
-                return orders or NO_COMMANDS
+                self.keeper.replace(pool, at, commands)
+                return commands or NO_COMMANDS
         return IGNORED
 
     def _on_load(self, event: events.LoadReported) -> Sequence[Command]:
@@ -322,34 +322,34 @@ class Scheduler:
     # --- the farm as a whole ----------------------------------------------------------------
 
     def _on_opened(self, event: events.FarmOpened) -> Sequence[Command]:
-        orders: list[Command] = []
-        self.keeper.open(event.at, orders, provisioned=event.provisioned)
+        commands: list[Command] = []
+        self.keeper.open(event.at, commands, provisioned=event.provisioned)
         for state in self.builders.values():
-            self._watch_idleness(state, orders)
+            self._watch_idleness(state, commands)
         self._losses.open(event.at)
-        self._losses.lose(event.at, orders)
-        return orders or NO_COMMANDS
+        self._losses.lose(event.at, commands)
+        return commands or NO_COMMANDS
 
     def _on_planned(self, event: events.PoolPlanned) -> Sequence[Command]:
-        at, orders = event.at, list[Command]()
-        self.keeper.request(event.pool, event.start, at, orders, outside=event.outside)
+        at, commands = event.at, list[Command]()
+        self.keeper.request(event.pool, event.start, at, commands, outside=event.outside)
         if event.stop:
             for state in builders_to_stop(self.builders.values(), event.pool, event.stop):
                 if state.busy:
-                    orders.append(DrainBuilder(state.builder.id))
-                orders.extend(self._drain(state, at, retire=True))
-            self.dispatcher.look_again(at, orders)
-        return orders or NO_COMMANDS
+                    commands.append(DrainBuilder(state.builder.id))
+                commands.extend(self._drain(state, at, retire=True))
+            self.dispatcher.look_again(at, commands)
+        return commands or NO_COMMANDS
 
     def _on_alarm(self, event: events.AlarmRang) -> Sequence[Command]:
-        at, orders = event.at, list[Command]()
+        at, commands = event.at, list[Command]()
         self._alarms.rang(at)
-        self.dispatcher.alarm_rang(at, orders)
+        self.dispatcher.alarm_rang(at, commands)
         for state in self._idle.due(at):
-            orders.extend(self._drain(state, at, retire=True))
-        self._idle.ask(orders)
-        self._losses.lose(at, orders)
-        return orders or NO_COMMANDS
+            commands.extend(self._drain(state, at, retire=True))
+        self._idle.ask(commands)
+        self._losses.lose(at, commands)
+        return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
         """From now on look, after whatever may have ended all hope, for jobs to be given up."""

@@ -15,8 +15,8 @@ from farm.core.state import BuilderState, PoolCounts
 class PoolKeeper:
     """Knows the pools and their counts, and numbers builders.
 
-    A fixed pool is kept at its size: whoever leaves it has a successor. A provisioned pool begins
-    with its minimum; from then on it has what its provisioner plans.
+    A fixed pool is kept at its size: a builder that leaves it has a successor. A provisioned pool
+    begins with its minimum; from then on it has what its provisioner plans.
     """
 
     def __init__(self, specs: Iterable[PoolSpec], builders: Mapping[str, BuilderState]) -> None:
@@ -56,7 +56,7 @@ class PoolKeeper:
     def request(
         self, name: str, count: int, at: float, commands: list[Command], *, outside: bool = False
     ) -> None:
-        """Request builders of a pool; of one that nobody described nothing is known to request."""
+        """Request builders of a pool; none of a pool that was not described."""
         spec = self.specs.get(name)
         if spec is None:
             return

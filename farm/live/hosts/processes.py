@@ -23,7 +23,7 @@ BUILDERS_PER_HOST = 200
 
 
 def hosts_needed(builders: int, room: int = 0) -> int:
-    """Return how many hosts should play so many builders (``room``: at most so many each)."""
+    """Return how many hosts are to play these builders (``room``: of one host; 0: any)."""
     return max(1, -(-builders // (room or BUILDERS_PER_HOST)))
 
 
