@@ -1,7 +1,7 @@
 """What a dispatch costs, by waiting jobs and invocations; contention with sixteen slots.
 
 Run ``python benchmarks/dispatch_cost.py [--quick]``. The whole scheduler is measured, not the queue
-alone: with so many jobs waiting, each step ends one job (which dispatches the next) and submits
+alone: each step ends one job (which dispatches the next) and submits
 another, so that the number that wait stays the same. Processor microseconds a step, the best
 of five laps. ``growth`` is the cost ÷ that of a tenth of the jobs.
 """
@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farm.core.commands import StartJob
-from farm.core.contention.progress import Progress, contention_law
+from farm.core.contention.laws import THESIS_TABLE
+from farm.core.contention.progress import ContentionLaw, Progress
 from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
@@ -70,9 +71,9 @@ class Bench:
             )
 
     def tell(self, event: Any) -> None:
-        for order in self.scheduler.handle(event):
-            if type(order) is StartJob:
-                self.running[order.job.id] = (order.attempt, order.builder)
+        for command in self.scheduler.handle(event):
+            if type(command) is StartJob:
+                self.running[command.job.id] = (command.attempt, command.builder)
 
     def lap(self) -> float:
         arrivals = list(self.jobs(STEPS))
@@ -109,15 +110,14 @@ def dispatching(sizes: tuple[int, ...]) -> None:
 
 def contention() -> None:
     print("\nslots   start and finish µs (thesis law, a fifth heavy)")
-    law = contention_law({"slowdown": "thesis"})
-    assert law is not None
+    law = ContentionLaw(THESIS_TABLE)
     for slots in (1, 4, 16, 64):
         cost = timed(lambda: exchange(Progress(law), slots), 20_000)  # noqa: B023 - called at once
         print(f"{slots:>5} {cost:>10.2f}", flush=True)
 
 
 def exchange(progress: Progress[int], slots: int) -> None:
-    """Keep so many jobs running while twenty thousand end."""
+    """Keep ``slots`` jobs running while twenty thousand end."""
     dice = random.Random(1)
     for number in range(slots):
         progress.start(0.0, number, dice.expovariate(1.0), heavy=number % 5 == 0, slot=number)

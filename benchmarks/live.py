@@ -3,7 +3,7 @@
 The farm: jobs that take no time are submitted to a live farm of 40 builders, scheduled one by
 one, sent to builder hosts, started, finished, booked. Plain Celery: the same number of worker
 processes of the same pool (solo) on the same server drain no-op tasks that were queued
-beforehand; nobody books anything. They take turns, so the ratio holds on a noisy machine.
+beforehand; nothing is recorded. They take turns, so the ratio holds on a noisy machine.
 
     python benchmarks/live.py [--jobs N] [--hosts 1,2] [--rounds 3]
 """
@@ -15,7 +15,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def main() -> None:
     parser.add_argument("--hosts", default="1,2")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    with choose_server(None) as server, tempfile.TemporaryDirectory():
+    with choose_server(None) as server:
         for hosts in map(int, options.hosts.split(",")):
             ours, theirs = [], []
             for _ in range(options.rounds):

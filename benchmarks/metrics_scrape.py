@@ -59,7 +59,7 @@ class Farm:
         )
 
     def tell(self, event) -> None:
-        """Handle a fact, observed."""
+        """Handle an event, observed."""
         self.metrics.observe(event, self.scheduler.handle(event))
 
     def look(self) -> list[float]:
@@ -144,8 +144,16 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
     ]
     answers = []
     decided = timed(lambda: answers.extend((e, farm.scheduler.handle(e)) for e in events))
-    counted = timed(lambda: [metrics.observe(event, orders) for event, orders in answers])
+    counted = timed(lambda: [metrics.observe(event, commands) for event, commands in answers])
     print(f"  a job's end: {decided:.1f} µs to decide, {counted:.1f} µs to count", flush=True)
+    given = FormulaGiver(RULES["launchpad"], "declared", refresh=1e9, swept_at_most=0)
+    for _ in given.prepare(farm.scheduler, 5.0):
+        pass
+    jobs = [farm.job(number, platforms) for number in range(10**8, 10**8 + 1_000)]
+    decided = timed(lambda: [farm.scheduler.handle(JobsSubmitted(6.0, (job,))) for job in jobs])
+    states = [farm.scheduler.jobs[job.id] for job in jobs]
+    estimated = timed(lambda: [given.give(farm.scheduler, [state], 6.0) for state in states])
+    print(f"  a submission: {decided:.1f} µs to decide, {estimated:.1f} µs to estimate", flush=True)
 
 
 def main() -> None:

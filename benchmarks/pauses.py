@@ -1,9 +1,9 @@
 """How long a live farm's reports wait for something else: estimates, metrics, reports to others.
 
-1,000 builders, played by two hosts, work off a queue of so many jobs, in one queue and in a
+1,000 builders, played by two hosts, process ``--waiting`` jobs, in one queue and in a
 fair-share tree; 50 jobs end and 50 come every second. Each farm runs twice: bare, and with every
 submission estimated, metrics published and scraped twice a second. Between two batches of
-reports the scheduler's thread does what else is to be done; its processor milliseconds at one go
+reports the scheduler's thread does other work; its processor milliseconds at one go
 are "aside", those of taking in, deciding on and committing a batch are "batch".
 
     python benchmarks/pauses.py [--waiting 10000,100000] [--seconds 30]
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 from farm.core.driver import World
@@ -49,34 +49,29 @@ while True:
 
 
 class Watch:
-    """Processor milliseconds of the scheduler's thread, while the farm is in full swing."""
+    """A meter of the scheduler's thread in processor milliseconds, once the farm is busy."""
 
-    def __init__(self) -> None:
-        self.aside: list[float] = []
-        self.batch: list[float] = []
+    def __init__(self, metrics: FarmMetrics | None) -> None:
+        self.asides: list[float] = []
+        self.batches: list[float] = []
         self.counts = False
         self._began = 0.0
+        self._metrics = metrics
 
-    def see(self, world: LiveWorld) -> None:
-        """Put ourselves between the world and what it does."""
-        world._do_regularly = self._before(world._do_regularly)
-        world.background.turn = self._after(world.background.turn)
-        self._began = time.thread_time()
+    def cycle(self, _: float) -> None:
+        self._note(self.batches)
 
-    def _before(self, action: Callable[[float], None]) -> Callable[[float], None]:
-        def timed(now: float) -> None:
-            self._note(self.batch)
-            action(now)
+    def aside(self, _: float) -> None:
+        self._note(self.asides)
 
-        return timed
+    def commit(self, _: float) -> None:
+        """Part of a batch."""
 
-    def _after(self, action: Callable[[float], float | None]) -> Callable[[float], float | None]:
-        def timed(since: float) -> float | None:
-            pause = action(since)
-            self._note(self.aside)
-            return pause
+    def lag(self, _: float) -> None:
+        """Not of interest."""
 
-        return timed
+    def step(self) -> bool:
+        return self._metrics is not None and self._metrics.step()
 
     def _note(self, times: list[float]) -> None:
         now = time.thread_time()
@@ -110,8 +105,9 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     """Run one farm; return what its scheduler's thread was at."""
     scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
-    desk, watch = Desk(scheduler, pools, long_lived=True), Watch()
+    desk = Desk(scheduler, pools, long_lived=True)
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
+    watch = Watch(metrics)
 
     def around(world: LiveWorld) -> World:
         if not watched:
@@ -122,7 +118,6 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         return made
 
     def up(world: LiveWorld, _: HostProcesses) -> None:
-        watch.see(world)
         threading.Thread(target=times, args=(world,), daemon=True).start()
 
     def times(world: LiveWorld) -> None:
@@ -154,7 +149,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
             progress=progress,
             on_up=up,
             on_tick=desk.tick,
-            meter=metrics,
+            meter=watch,
             around=around,
         )
     return watch
@@ -182,8 +177,8 @@ def main() -> None:
                 watch = run(rules, waiting, options.seconds, watched=watched)
                 print(
                     f"  {'estimates, scrapes' if watched else 'bare':<18}  "
-                    f"{shown('aside', watch.aside)};  {shown('batch', watch.batch)};  "
-                    f"{sum(watch.aside) / options.seconds / 10:.1f} % aside",
+                    f"{shown('aside', watch.asides)};  {shown('batch', watch.batches)};  "
+                    f"{sum(watch.asides) / options.seconds / 10:.1f} % aside",
                     flush=True,
                 )
 

@@ -36,7 +36,7 @@ PLATFORM = Platform("amd64", True)
 
 
 def draws(jobs: int, builders: int) -> Iterator[tuple[float, float]]:
-    """Yield (interarrival time, service time): the same for everybody."""
+    """Yield (interarrival time, service time): the same for all."""
     rng = random.Random(1)
     rate = LOAD * builders
     for _ in range(jobs):

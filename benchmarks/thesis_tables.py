@@ -15,6 +15,7 @@ from statistics import fmean, median
 import numpy as np
 
 from farm.core.commands import Command, EndJob
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
 from farm.core.driver import drive
 from farm.core.events import Event
 from farm.core.model import Job
@@ -71,8 +72,8 @@ def play(jobs: Sequence[Job], name: str, slots: int, slowdown: bool) -> Numbers:
             if type(command) is EndJob:
                 ended[command.job.id] = command.finished_at
 
-    contention = {"slowdown": "thesis"} if slowdown else None
-    pool = PoolSpec(name="node", slots=slots, builders=2, contention=contention)
+    law = ContentionLaw(THESIS_TABLE) if slowdown else None
+    pool = PoolSpec(name="node", slots=slots, builders=2, law=law)
     world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
     drive(Scheduler(SchedulingRules(policy=key), Oracle(), [pool]), world, observe)
     last: dict[str | None, float] = {}

@@ -99,7 +99,7 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
     if words.balancer != "heavy-light":
         return None
     rule = words.heavy_light
-    laws = {spec.name: law for spec in pool_specs(scenario) if (law := spec.law) is not None}
+    laws = {pool.name: pool.contention.law for pool in scenario.pools if pool.contention}
     if rule.load != "heavy-share" and not laws:
         raise ScenarioError(
             f"scheduling.heavy_light.load: found {rule.load}, and no pool has contention; "
@@ -126,14 +126,11 @@ def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:
 
 
 def pool_specs(scenario: Scenario) -> list[PoolSpec]:
-    """Return the pools as a world sets them up; raises InputError for a contention law."""
+    """Return the pools as a world sets them up."""
     rule = scenario.scheduling.heavy_light
     reports = scenario.scheduling.balancer == "heavy-light" and rule.load == "reported"
     limits = rule.limits if reports else None
-    specs = [_pool_spec(pool, scenario.seed, limits) for pool in scenario.pools]
-    for spec in specs:
-        _ = spec.law  # complain now about what could not be run later
-    return specs
+    return [_pool_spec(pool, scenario.seed, limits) for pool in scenario.pools]
 
 
 def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
@@ -152,9 +149,9 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         shutdown_time=pool.shutdown_time,
         speed=pool.speed,
         fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,
-        life_time=None if losses.rate is None else _life_times(seed, pool.name, losses.rate),
+        lifetime=None if losses.rate is None else _lifetimes(seed, pool.name, losses.rate),
         lost_at=losses.at,
-        contention=None if pool.contention is None else pool.contention.model_dump(mode="json"),
+        law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
         provisioned=pool.provisioner is not None,
         labels=dict(pool.labels),
@@ -166,7 +163,7 @@ def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
     return lambda number: stream(seed, "boot", pool, number).random() < rate
 
 
-def _life_times(seed: int, pool: str, rate: float) -> Callable[[int], float]:
+def _lifetimes(seed: int, pool: str, rate: float) -> Callable[[int], float]:
     """Return how long the n-th builder of a pool is there before it is lost: one draw a builder."""
     return lambda number: stream(seed, "loss", pool, number).expovariate(rate)
 

@@ -1,4 +1,4 @@
-"""A provisioner's life: it takes charge of a farm, looks at it until it is told to stop."""
+"""A provisioner's life: it takes charge of a farm, looks at it until asked to stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STANDBY_INTERVAL = 1.0
 
 
 def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
-    """Look until told to stop; a server that is away is waited for."""
+    """Look until asked to stop; a server that is away is waited for."""
     restored = away = False
     while not stop.wait(LOOK_INTERVAL):
         if lease.lost:
@@ -45,14 +45,14 @@ def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
 
 
 def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> Lease:
-    """Wait until no other provisioner looks after this farm, and be the one who does."""
+    """Wait until no other provisioner looks after this farm, and then take charge of it."""
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
     lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
-    told = False
+    logged = False
     while not lease.try_to_take():
-        if not told:
+        if not logged:
             log.info("another provisioner is in charge, or was killed just now: standing by")
-            told = True
+            logged = True
         if stop.wait(STANDBY_INTERVAL):
             raise typer.Exit(0)
     stack.callback(lease.release)

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -24,9 +24,8 @@ from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
 from provisioner.backends.docker import ContainerOptions, DockerBackend
-from provisioner.backends.dry_run import DryRun
 from provisioner.backends.engine import check_engine_address, connect_engine
-from provisioner.backends.interface import Backend
+from provisioner.backends.interface import Backend, DryRun
 from provisioner.backends.kubernetes import (
     PATTERN,
     SETTLE_TIME,
@@ -45,7 +44,7 @@ log = logging.getLogger("farm.provisioner")
 
 
 class BackendName(StrEnum):
-    """What ``--backend`` takes."""
+    """What ``--backend`` accepts."""
 
     PROCESS = "process"
     DOCKER = "docker"
@@ -57,120 +56,93 @@ class BackendName(StrEnum):
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+def _option(variable: str | list[str], text: str, **limits: Any) -> Any:
+    return typer.Option(envvar=variable, help=text, **limits)
+
+
 @app.command()
 def provision(
     scenario: Annotated[
         Path, typer.Argument(envvar="FARM_SCENARIO", help="Its pools' provisioner sections.")
     ],
     sets: Overrides = None,
-    redis: Annotated[
-        str | None, typer.Option(envvar="FARM_REDIS_URL", help="The farm's server.")
-    ] = None,
+    redis: Annotated[str | None, _option("FARM_REDIS_URL", "The farm's server.")] = None,
     backend: Annotated[
-        BackendName,
-        typer.Option(envvar="FARM_BACKEND", help="What makes plans so; dry-run only logs them."),
+        BackendName, _option("FARM_BACKEND", "What carries plans out; dry-run only logs them.")
     ] = BackendName.PROCESS,
     hosts_dir: Annotated[
         Path | None, typer.Option(help="process: where logs and process ids of hosts go.")
     ] = None,
     cord: Annotated[
-        bool,
-        typer.Option(help="process: hosts live as long as our standard input, not as long as we."),
+        bool, typer.Option(help="process: hosts end when our standard input does, not with us.")
     ] = False,
     image: Annotated[
-        str,
-        typer.Option(envvar=["FARM_BUILDER_IMAGE", "FARM_IMAGE"], help="docker: builders' image."),
+        str, _option(["FARM_BUILDER_IMAGE", "FARM_IMAGE"], "docker: builders' image.")
     ] = "build-farm-emulator",
     network: Annotated[
-        str | None,
-        typer.Option(envvar="FARM_BUILDER_NETWORK", help="docker: where they find the server."),
+        str | None, _option("FARM_BUILDER_NETWORK", "docker: where they find the server.")
     ] = None,
     builder_redis: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_BUILDER_REDIS_URL",
-            help="docker: the server as seen from a container; absent: as we see it.",
-        ),
+        _option("FARM_BUILDER_REDIS_URL", "docker: the server for containers; absent: as for us."),
     ] = None,
-    cpus: Annotated[
-        float, typer.Option(envvar="FARM_BUILDER_CPUS", min=0.01, help="docker: of a builder.")
-    ] = 1.0,
+    cpus: Annotated[float, _option("FARM_BUILDER_CPUS", "docker: of a builder.", min=0.01)] = 1.0,
     memory: Annotated[
-        str, typer.Option(envvar="FARM_BUILDER_MEMORY", help="docker: of a builder, such as 512m.")
+        str, _option("FARM_BUILDER_MEMORY", "docker: of a builder, such as 512m.")
     ] = "512m",
     name: Annotated[
-        str,
-        typer.Option(
-            envvar="FARM_NAME", help="docker, prepared: tells the farms of one Engine apart."
-        ),
+        str, _option("FARM_NAME", "docker, prepared: distinguishes the farms of one Engine.")
     ] = "farm",
     keep: Annotated[
         bool,
         typer.Option(
             "--keep/--remove",
             envvar="FARM_KEEP_BUILDERS",
-            help="docker, prepared: containers stay when we are told to stop, for our next start.",
+            help="docker, prepared: containers stay when we are asked to stop, for our next start.",
         ),
     ] = False,
     docker_host: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_DOCKER_HOST",
-            help="docker, prepared: the Engine's address; absent: what DOCKER_HOST says.",
-        ),
+        _option("FARM_DOCKER_HOST", "docker, prepared: the Engine; absent: what DOCKER_HOST says."),
     ] = None,
     docker_write_host: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_DOCKER_WRITE_HOST",
-            help="prepared: the address for starting and stopping, if it is another one.",
-        ),
+        _option("FARM_DOCKER_WRITE_HOST", "prepared: the Engine for starts and stops, if another."),
     ] = None,
     deployment: Annotated[
-        str,
-        typer.Option(
-            envvar="FARM_KUBERNETES_DEPLOYMENT", help="kubernetes: a pool's Deployment, by {pool}."
-        ),
+        str, _option("FARM_KUBERNETES_DEPLOYMENT", "kubernetes: a pool's Deployment, by {pool}.")
     ] = PATTERN,
     namespace: Annotated[
-        str | None,
-        typer.Option(envvar="FARM_KUBERNETES_NAMESPACE", help="kubernetes: absent: the account's."),
+        str | None, _option("FARM_KUBERNETES_NAMESPACE", "kubernetes: absent: the account's.")
     ] = None,
     kubernetes_api: Annotated[
-        str, typer.Option(envvar="FARM_KUBERNETES_API", help="kubernetes: the API server.")
+        str, _option("FARM_KUBERNETES_API", "kubernetes: the API server.")
     ] = IN_CLUSTER,
     kubernetes_account: Annotated[
-        Path,
-        typer.Option(
-            envvar="FARM_KUBERNETES_ACCOUNT", help="kubernetes: a folder with token and ca.crt."
-        ),
+        Path, _option("FARM_KUBERNETES_ACCOUNT", "kubernetes: a folder with token and ca.crt.")
     ] = ACCOUNT,
     settle_time: Annotated[
         float,
-        typer.Option(
-            envvar="FARM_KUBERNETES_SETTLE_TIME",
+        _option(
+            "FARM_KUBERNETES_SETTLE_TIME",
+            "kubernetes: seconds after which an idle pod is surely not ready.",
             min=0,
-            help="kubernetes: seconds after which a pod that plays nobody is surely not ready.",
         ),
     ] = SETTLE_TIME,
     boot_timeout: Annotated[
         float,
-        typer.Option(
-            envvar="FARM_BOOT_TIMEOUT",
-            min=1,
-            help="Seconds after which a builder that has not joined is given up.",
-        ),
+        _option("FARM_BOOT_TIMEOUT", "Seconds for a builder to join, else it is given up.", min=1),
     ] = 120.0,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
     builder_metrics_port: Annotated[
         int | None,
-        typer.Option(
-            envvar="FARM_BUILDER_METRICS_PORT",
+        _option(
+            "FARM_BUILDER_METRICS_PORT",
+            "docker: the port on which each container serves metrics; absent: none.",
             min=1,
             max=65535,
-            help="docker: each container serves metrics on this port of its own; absent: none.",
         ),
     ] = None,
 ) -> None:
@@ -202,7 +174,8 @@ def provision(
         lease = take_charge(redis, settings, stack, stop)
         if backend is BackendName.DOCKER:
             inside = _settings_of_containers(settings, builder_redis, builder_metrics_port)
-            chosen = _docker(inside, options, docker_host, keep=keep)
+            chosen = DockerBackend(connect_engine(docker_host), inside, options, keep=keep)
+            chosen.check()
         elif backend is BackendName.PROCESS:
             folder = hosts_dir or Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-hosts-"))
@@ -220,7 +193,7 @@ def provision(
 
 
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
-    """Return what hosts beside us are told: any free port is theirs, ours is not."""
+    """Return the settings of hosts beside us: any free port is theirs, ours is not."""
     return msgspec.structs.replace(
         from_environment(),
         redis_url=redis,
@@ -234,7 +207,7 @@ def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
 def _settings_of_containers(
     settings: LiveSettings, redis: str | None, metrics_port: int | None
 ) -> LiveSettings:
-    """Return what hosts in containers are told: each has all ports of an address of its own."""
+    """Return the settings of hosts in containers: each has all ports of an address of its own."""
     return msgspec.structs.replace(
         settings,
         redis_url=redis or settings.redis_url,
@@ -242,11 +215,3 @@ def _settings_of_containers(
         metrics_address="0.0.0.0",  # noqa: S104 - reached by its neighbours on the network only
         metrics_targets="",
     )
-
-
-def _docker(
-    settings: LiveSettings, options: ContainerOptions, host: str | None, *, keep: bool
-) -> DockerBackend:
-    backend = DockerBackend(connect_engine(host), settings, options, keep=keep)
-    backend.check()
-    return backend

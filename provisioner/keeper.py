@@ -6,10 +6,10 @@ Three sets are kept apart, as values, and never guessed from one another:
 * *requested*: the builders that the scheduler has been asked for and that have not joined;
 * *observed*: the builders that have joined, and the instances (containers) that exist.
 
-``decide`` compares plan and pool and says how many are to come or go; ``reconcile`` compares
+``decide`` compares plan and pool and says how many to start or stop; ``reconcile`` compares
 requested and observed and says which instances to start and which to remove. Both return a new
-``Keeping``, which is all there is to save: a provisioner that starts again goes on from it and
-adopts what exists.
+``Keeping``, which is all there is to save: a provisioner that starts again continues from it
+and adopts what exists.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from farm.live.wire.pool_report import PoolReport
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long is waited before something is done about silence; real seconds."""
 
-    #: a builder that has not joined so long after its boot time was over will not come
+    #: a builder that has not joined this long after its boot time will not come
     boot_timeout: float = 120.0
     #: pause after the first failed boot; it doubles with every further one in a row …
     first_pause: float = 2.0
     #: … up to this
     longest_pause: float = 300.0
-    #: an instance that nobody knows is removed when it was unknown for so long
+    #: an instance of no known builder is removed after this time
     orphan_time: float = 5.0
 
 
@@ -72,12 +72,12 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str = ""
     #: what the backend cannot do now
     backend: str = ""
-    #: when each instance that nobody knows was first seen (real)
+    #: when each instance of no known builder was first seen (real)
     unknown_since: dict[str, float] = {}
 
 
 class Resize(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell the scheduler: so many builders are to come, so many are to go."""
+    """Tell the scheduler how many builders to start and to stop."""
 
     serial: int
     desired: int
@@ -93,7 +93,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Remove(msgspec.Struct, frozen=True):
-    """Remove an instance: it is dead, has done its work, or belongs to nobody."""
+    """Remove an instance: it is dead, has done its work, or belongs to no builder."""
 
     instance: Instance
     why: Literal["retired", "orphan", "exited", "boot time-out"]

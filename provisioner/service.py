@@ -21,8 +21,7 @@ from farm.live.operating.operator import Operator
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
-from provisioner.backends.hosting import Pause
-from provisioner.backends.interface import Backend, BackendError
+from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED, plan_of
 from provisioner.keeper import (
     GiveUp,
@@ -64,8 +63,6 @@ class Provisioner:
         self._backend = backend
         self._patience = patience or Patience()
         self._wall = wall
-        self._life = uuid.uuid4().hex[:8]
-        self._introductions = 0
         self._tokens: dict[str, str] = {}
         self._introduced_at: dict[str, float] = {}
         self._keepings: dict[str, Keeping] = {}
@@ -80,22 +77,17 @@ class Provisioner:
         self._troubles: dict[str, str] = {}
         self._told: dict[str, str] | None = None
 
-    @property
-    def trouble(self) -> str:
-        """What the backend cannot do; empty: all is well."""
-        return "; ".join((self._told or {}).values())
-
     def restore(self) -> None:
-        """Go on with what an earlier provisioner remembered."""
+        """Continue from what an earlier provisioner saved."""
         for pool, saved in self._operator.remembered().items():
             if pool in self._algorithms:
                 try:
                     self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
                 except msgspec.DecodeError:
-                    log.warning("what is remembered of pool %s cannot be read: begun anew", pool)
+                    log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:
-        """Look at every pool once and do what is to be done; raises redis errors, RunError."""
+        """Look at every pool once and do what follows; raises redis errors, RunError."""
         began = time.monotonic()
         try:
             self._troubles = {}
@@ -110,9 +102,11 @@ class Provisioner:
         self._tend(reports)
         found: list[Instance] | None = None
         if self._backend.outside:
-            found = self._attempt(self._backend.instances)
-            if found is None:
-                return  # an engine that does not answer: nothing is known, so nothing is done
+            try:
+                found = self._backend.instances()
+            except BackendError as error:
+                self._troubles[ALL] = str(error)
+                return  # nothing is known, so nothing is done
             self._remove_orphans(found, reports)
         for pool, algorithm in self._algorithms.items():
             report = reports.get(pool)
@@ -163,12 +157,11 @@ class Provisioner:
             return True
         now = self._wall()
         if now - self._introduced_at.get(pool, 0.0) > INTRODUCE_AGAIN:
-            self._introductions += 1
             self._introduced_at[pool] = now
-            token = self._tokens[pool] = f"{self._life}.{self._introductions}"
+            token = self._tokens[pool] = uuid.uuid4().hex
             closely, outside = algorithm.looks_closely, self._backend.outside
             self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
-            # decisions are counted anew; who is there may have changed while nobody looked
+            # decisions are counted anew; builders may have come and gone in the meantime
             keeping = self._keepings.get(pool, Keeping())
             self._keepings[pool] = msgspec.structs.replace(
                 keeping, serial=0, next_at=0.0, desired=None, observed=(), requested=()
@@ -248,9 +241,9 @@ class Provisioner:
         self._metrics.acted(play.builder.pool, "started")
         return keeping
 
-    def _give_up(self, order: GiveUp) -> None:
+    def _give_up(self, given_up: GiveUp) -> None:
         if self._backend.acts:
-            self._operator.tell(GiveUpBuilder(order.builder, order.reason))
+            self._operator.tell(GiveUpBuilder(given_up.builder, given_up.reason))
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""
@@ -258,27 +251,18 @@ class Provisioner:
             if reports and instance.pool not in reports:
                 self._remove(Remove(instance, "orphan"), f"there is no pool {instance.pool}")
 
-    def _remove(self, order: Remove, why: str) -> None:
+    def _remove(self, command: Remove, why: str) -> None:
         """Remove an instance; one that cannot be removed is tried again at every look."""
-
-        def remove() -> bool:
-            self._backend.remove(order)
-            return True
-
-        if self._attempt(remove):
-            log.info("removed %s (%s)", order.instance.name, why)
-            self._metrics.acted(order.instance.pool, "removed")
+        try:
+            self._backend.remove(command)
+        except BackendError as error:
+            self._troubles[ALL] = str(error)
+            return
+        log.info("removed %s (%s)", command.instance.name, why)
+        self._metrics.acted(command.instance.pool, "removed")
 
     def _save(self, pool: str, keeping: Keeping) -> None:
         saved = msgspec.json.encode(keeping)
         if self._backend.acts and saved != self._saved.get(pool):
             self._saved[pool] = saved
             self._operator.remember(pool, saved)
-
-    def _attempt(self, action: Callable[[], Any]) -> Any:
-        """Do something that the backend may not be able to do now; None if it was not."""
-        try:
-            return action()
-        except BackendError as error:
-            self._troubles[ALL] = str(error)
-            return None

@@ -1,44 +1,33 @@
-"""One timer thread for a whole builder host: what is due, in order of its instant."""
+"""The agenda in real time: one timer thread for a whole builder host."""
 
 from __future__ import annotations
 
 import heapq
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-Action = Callable[[], None]
+from farm.emulation.agenda import LIFE, Action, Entry
 
 #: seconds; a wait of many years is more than the system takes
 LONGEST_WAIT = 3600.0
 
 
-class Entry:
-    """Something due at a real instant (``time.monotonic``); ``cancel()`` voids it."""
-
-    __slots__ = ("action", "due_at")
-
-    def __init__(self, due_at: float, action: Action) -> None:
-        self.due_at = due_at
-        self.action: Action | None = action
-
-    def cancel(self) -> None:
-        """Make sure that it does not happen any more."""
-        self.action = None
-
-
 class Agenda:
     """A heap of deadlines and one thread that sleeps until the first of them.
 
-    Actions run under ``lock``, which everybody who changes the host's state holds; they must
-    be short. Entries due at the same instant happen in the order in which they were made.
-    ``late`` is told of each by how many seconds it came too late.
+    Actions run under ``lock``, which everybody who changes the host's state holds; they are given
+    the instant, real seconds (``time.monotonic``), and must be short. Who puts something in does
+    so in a ``turn()``, at whose end everything happens that is due by then. Entries due at the
+    same instant happen by rank, by place, then in the order in which they were made. ``late`` is
+    given for each by how many seconds it came too late.
     """
 
     def __init__(self, lock: threading.RLock, late: Callable[[float], None] | None = None) -> None:
         self._late = late
         self._changed = threading.Condition(lock)
-        self._heap: list[tuple[float, int, Entry]] = []
+        self._heap: list[tuple[float, int, int, int, Entry]] = []
         self._serial = 0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="farm-agenda", daemon=True)
@@ -55,34 +44,68 @@ class Agenda:
         if self._thread.is_alive():
             self._thread.join(timeout)
 
-    def after(self, seconds: float, action: Action) -> Entry:
-        """Do this so many real seconds from now."""
-        return self.at(time.monotonic() + seconds, action)
-
-    def at(self, due_at: float, action: Action) -> Entry:
-        """Do this at that instant of ``time.monotonic``."""
-        entry = Entry(due_at, action)
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the lock, and let what is due by then happen at the end."""
         with self._changed:
-            self._serial += 1
-            heapq.heappush(self._heap, (due_at, self._serial, entry))
-            if self._heap[0][2] is entry:
-                self._changed.notify_all()
+            yield
+            self._catch_up()
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do this so many real seconds from now."""
+        with self._changed:
+            self.put(time.monotonic() + seconds, LIFE, 0, lambda _: action())
+
+    def put(self, due_at: float, rank: int, place: int, action: Action) -> Entry:
+        """Do this at that instant of ``time.monotonic``; called under the lock."""
+        entry = Entry(action)
+        self._serial += 1
+        heapq.heappush(self._heap, (due_at, rank, place, self._serial, entry))
+        if self._heap[0][4] is entry and due_at > time.monotonic():
+            self._changed.notify_all()
         return entry
+
+    def _catch_up(self) -> float | None:
+        """Let everything happen that is due; return the seconds until the next entry, if any."""
+        while self._heap:
+            due_at, _, _, _, entry = self._heap[0]
+            pause = due_at - time.monotonic()
+            if entry.action is not None and pause > 0:
+                return pause
+            heapq.heappop(self._heap)
+            if entry.action is not None:
+                if self._late is not None:
+                    self._late(-pause)
+                entry.action(due_at)
+        return None
 
     def _run(self) -> None:
         with self._changed:
             while not self._closing:
-                self._drop_void()
-                pause = self._heap[0][0] - time.monotonic() if self._heap else None
-                if pause is not None and pause <= 0:
-                    entry = heapq.heappop(self._heap)[2]
-                    if entry.action is not None:
-                        if self._late is not None:
-                            self._late(-pause)
-                        entry.action()
-                else:
-                    self._changed.wait(None if pause is None else min(pause, LONGEST_WAIT))
+                pause = self._catch_up()
+                self._changed.wait(None if pause is None else min(pause, LONGEST_WAIT))
 
-    def _drop_void(self) -> None:
-        while self._heap and self._heap[0][2].action is None:
-            heapq.heappop(self._heap)
+
+class FarmAgenda:
+    """The same agenda in farm seconds: ``speed`` of them pass in a real one.
+
+    Its zero is the machine's: good for spans, never sent anywhere.
+    """
+
+    def __init__(self, agenda: Agenda, speed: float) -> None:
+        self._agenda = agenda
+        self._speed = speed
+
+    @property
+    def now(self) -> float:
+        """The present instant, farm seconds."""
+        return time.monotonic() * self._speed
+
+    def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
+        """Let something happen at that instant, and give it the instant when it does."""
+
+        def due(_: float) -> None:
+            # the clocks differ by rounding: never a hair earlier than was asked for
+            action(max(at, self.now))
+
+        return self._agenda.put(at / self._speed, rank, place, due)

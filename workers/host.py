@@ -5,37 +5,40 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
+from farm.core.events import BuilderRetired
+from farm.emulation.builder import BuilderEvent
 from farm.live.redis.keys import Keys
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import (
+    UNSTAMPED,
     Beat,
-    BuilderGone,
-    CancelAttempt,
     HostLeft,
     HostUp,
-    Lose,
     Play,
     Reset,
-    Retire,
-    StartAttempt,
     decode_play,
+    stamped,
 )
 from farm.live.wire.reporter import Reporter
 from workers.agenda import Agenda
-from workers.builder import PlayedBuilder, Token, law_of
+from workers.builder import PlayedBuilder
 from workers.burn.burners import MODES as BURNING_MODES
 from workers.burn.burners import Burners, BurnSettings
 from workers.metering import HostMetering
 from workers.ready import ReadyFile
 
-#: ended attempts remembered, so that an order sent twice is obeyed once
+Token = tuple[str, int]
+"""An attempt: the job's id and the attempt's number."""
+
+#: ended attempts remembered, so that a command sent twice is obeyed once
 REMEMBERED = 20_000
 MODES = ("timed", *sorted(BURNING_MODES))
 CLOSE_TIMEOUT = 2.0
 
 
 class BuilderHost:
-    """Obeys orders (from Celery's thread) and lets time pass (in the agenda's thread).
+    """Obeys commands (from Celery's thread) and lets time pass (in the agenda's thread).
 
     One lock guards everything; reports are queued under it, so their order is the order of
     what happened, and a heartbeat agrees with the reports before it.
@@ -93,62 +96,45 @@ class BuilderHost:
             return True
 
     def _drain(self) -> None:
-        """Let what runs end (Celery consumes no more orders by now), and builders go in order."""
+        """Let what runs end (Celery consumes no more commands by now), and builders go in order."""
         self._leaving = True
         for name in [name for name, builder in self._builders.items() if not builder.booted]:
             self._builders.pop(name).vanish()
         self._tell_beat()
         self._await_end_of_attempts(self._settings.drain_time)
         for builder in self._builders.values():
-            if not (builder.held or builder.gone):
-                self._reporter.put(BuilderGone(builder.id))
+            if not (builder.attempts or builder.gone):
+                self._reporter.put(BuilderRetired(UNSTAMPED, builder.id))
 
-    def start_attempt(self, order: StartAttempt) -> None:
+    def start_attempt(self, command: StartJob) -> None:
         """Begin an attempt, unless it is known already or its builder is not played here."""
-        token = (order.job.id, order.attempt)
-        with self._lock:
-            builder = self._builders.get(order.builder)
+        token = (command.job.id, command.attempt)
+        with self._agenda.turn():
+            builder = self._builders.get(command.builder)
             if builder is None or token in self._seen:
                 return
             self._remember(token)
-            builder.start(order)
+            builder.start(command)
 
-    def cancel_attempt(self, order: CancelAttempt) -> None:
-        """Stop an attempt if it is held."""
-        with self._lock:
-            if (builder := self._builders.get(order.builder)) is not None:
-                builder.cancel((order.job, order.attempt), order.reason)
-
-    def play(self, order: Play) -> None:
+    def play(self, command: Play) -> None:
         """Play this builder from now on; one that is played already is left alone."""
-        with self._lock:
-            if order.builder.id not in self._builders:
-                self._builders[order.builder.id] = PlayedBuilder(
-                    order,
-                    self._agenda,
-                    self._reporter.put,
-                    law_of(order),
-                    self._burners,
-                    self.metering.metrics,
+        with self._agenda.turn():
+            if command.builder.id not in self._builders:
+                self._builders[command.builder.id] = PlayedBuilder(
+                    command, self._agenda, self._report, self._burners, self.metering.metrics
                 )
                 self._ready.show(playing=True)
 
-    def retire(self, order: Retire) -> None:
-        """Shut a builder down."""
-        with self._lock:
-            if (builder := self._builders.get(order.builder)) is not None:
-                builder.retire()
+    def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
+        """Let a builder that is played here carry out a command."""
+        with self._agenda.turn():
+            if (builder := self._builders.get(command.builder)) is not None:
+                builder.obey(command)
 
-    def lose(self, order: Lose) -> None:
-        """Let a builder vanish, as the scenario says."""
-        with self._lock:
-            if (builder := self._builders.get(order.builder)) is not None:
-                builder.lose()
-
-    def reset(self, order: Reset) -> None:
-        """Drop everything and come up as a new life, if the order means this one."""
-        with self._lock:
-            if order.life != self._reporter.life:
+    def reset(self, command: Reset) -> None:
+        """Drop everything and come up as a new life, if the command means this one."""
+        with self._agenda.turn():
+            if command.life != self._reporter.life:
                 return
             for builder in self._builders.values():
                 builder.vanish()
@@ -157,6 +143,10 @@ class BuilderHost:
             self._seen.clear()
             self._reporter.new_life()
             self._come_up()
+
+    def _report(self, event: BuilderEvent) -> None:
+        """Send what happened, without the instant: this machine's clock never leaves it."""
+        self._reporter.put(stamped(event, UNSTAMPED))
 
     def _come_up(self) -> None:
         settings, own = self._settings, self._own is not None
@@ -179,7 +169,11 @@ class BuilderHost:
         played = self._builders.values()
         self._reporter.put(
             Beat(
-                held=tuple(token for builder in played for token in builder.held),
+                held=tuple(
+                    (job, start.attempt)
+                    for builder in played
+                    for job, start in builder.attempts.items()
+                ),
                 builders=tuple(self._builders),
                 retiring=tuple(builder.id for builder in played if builder.retiring),
                 leaving=self._leaving,
@@ -190,8 +184,8 @@ class BuilderHost:
         """Tell the metrics what only now and then is worth a look."""
         held = dict.fromkeys(MODES, 0)
         for builder in self._builders.values():
-            for order in builder.held.values():
-                held[order.job.mode] = held.get(order.job.mode, 0) + 1
+            for start in builder.attempts.values():
+                held[start.job.mode] = held.get(start.job.mode, 0) + 1
         self.metering.metrics.holds(len(self._builders), held)
         self.metering.metrics.reports(self._reporter.waiting, self._reporter.failures)
 
@@ -202,5 +196,5 @@ class BuilderHost:
 
     def _await_end_of_attempts(self, timeout: float) -> None:
         self._empty.wait_for(
-            lambda: not any(builder.held for builder in self._builders.values()), timeout
+            lambda: not any(builder.attempts for builder in self._builders.values()), timeout
         )

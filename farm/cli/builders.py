@@ -13,9 +13,10 @@ from farm.cli.connection import DEFAULT_DIR, Dir, Redis, reach, warn_if_unattend
 from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import Column, FarmConsole, coloured, listing, many, plain
 from farm.core.errors import InputError
+from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.snapshot import BuilderView
 from farm.live.operating.operator import Operator
-from farm.live.wire.messages import Drain, Undrain
+from farm.live.wire.messages import UNSTAMPED
 from farm.units import format_duration
 
 COLUMNS = (
@@ -94,7 +95,7 @@ def drain(
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
         reports = operator.pools()
-        operator.tell(Drain(pattern, retire=retire))
+        operator.tell(DrainRequested(UNSTAMPED, pattern, retire=retire))
     names = sorted(records, key=_natural)
     booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
     notes = [f"{many(booting, 'more')} of that name boot, and will take jobs"] if booting else []
@@ -116,7 +117,7 @@ def undrain(
     """Let drained and failed builders take jobs again (a failed one's count begins anew)."""
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
-        operator.tell(Undrain(pattern))
+        operator.tell(UndrainRequested(UNSTAMPED, pattern))
     closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
     names = sorted((n for n, r in closed.items() if not r.retiring), key=_natural)
     leaving = len(closed) - len(names)

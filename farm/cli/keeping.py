@@ -16,17 +16,18 @@ from farm.cli.burning import rates_for
 from farm.cli.connection import FarmPlace, place_file
 from farm.cli.watching import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
+from farm.core.events import DrainRequested
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import LOST_CONNECTION, redacted
 from farm.live.redis.server import Server, choose_server
 from farm.live.settings import from_environment
-from farm.live.wire.messages import Drain
+from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
 from farm.processes.identity import began_at, is_alive
-from farm.processes.signal_wait import Wakeups
-from farm.processes.supervisor import MOST_RESTARTS, Restarts, Service, Supervisor
+from farm.processes.signals import Wakeups
+from farm.processes.supervisor import MAX_RESTARTS, Restarts, Service, Supervisor
 from farm.scenario import Scenario
 
 log = logging.getLogger("farm.up")
@@ -166,7 +167,7 @@ class FarmKeeper:
 
     def _server_came_back(self) -> None:
         count = self._server_ends.another(time.monotonic())
-        if count >= MOST_RESTARTS:
+        if count >= MAX_RESTARTS:
             raise RunError(f"the farm's server ended unasked {count} times lately")
         log.warning("the server had ended unasked: started again")
 
@@ -190,7 +191,7 @@ class FarmKeeper:
     def _drain(self, operator: Operator) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
         if not all(record.draining for record in operator.builders().values()):
-            operator.tell(Drain("*"))
+            operator.tell(DrainRequested(UNSTAMPED, "*"))
             return True
         return operator.count_running() > 0
 

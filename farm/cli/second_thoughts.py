@@ -27,11 +27,12 @@ from farm.cli.jobs import unknown
 from farm.cli.options import AsJson, Quiet
 from farm.cli.showing import many
 from farm.core.errors import InputError
+from farm.core.events import CancelRequested
 from farm.core.model import Job
 from farm.live.operating.operator import Operator
 from farm.live.store.job_reader import AT_ONCE, LiveJob
 from farm.live.wire.job_limits import MAX_TEXT, flaw_of
-from farm.live.wire.messages import Cancel
+from farm.live.wire.messages import UNSTAMPED
 
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 
@@ -98,7 +99,8 @@ def cancel(
     with reach(redis, folder) as operator:
         warn_if_unattended(operator)
         if invocation is not None:
-            operator.tell(Cancel(invocation=tuple(invocation.strip("/").split("/")), reason=reason))
+            path = tuple(invocation.strip("/").split("/"))
+            operator.tell(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0
         elif filtered:
             found = wanted.found(operator, stable=False)
@@ -106,7 +108,8 @@ def cancel(
         else:
             names, ended = _live_of(operator, _ids(job_ids or ()))
         for first in range(0, len(names), AT_ONCE):
-            operator.tell(Cancel(jobs=tuple(names[first : first + AT_ONCE]), reason=reason))
+            chunk = tuple(names[first : first + AT_ONCE])
+            operator.tell(CancelRequested(UNSTAMPED, chunk, reason=reason))
     if as_json:
         asked = {"jobs": len(names), "matrix": matrix, "invocation": invocation}
         typer.echo(msgspec.json.encode({"asked": asked, "ended": ended}).decode())

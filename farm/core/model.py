@@ -100,7 +100,7 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: False: it boots and is there, yet never takes a job (a failed boot)
     takes_jobs: bool = True
     #: truth: it is lost so long after it joined, farm seconds; None: it is not
-    life_time: float | None = None
+    lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned
     cleans: bool = False
     #: the Celery process that plays it (live world only)

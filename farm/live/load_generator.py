@@ -8,9 +8,10 @@ from collections.abc import Iterable
 import msgspec
 
 from farm.core.errors import RunError
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.live.clock import FarmClock
-from farm.live.wire.messages import LoadDone, Submit
+from farm.live.wire.messages import UNSTAMPED, LoadDone
 from farm.live.wire.reporter import Reporter
 
 Batches = Iterable[tuple[float, tuple[Job, ...]]]
@@ -59,7 +60,8 @@ class LoadGenerator:
                     self._stop.wait(pause)
                 if self._stop.is_set():
                     return
-                self._reporter.put(Submit(tuple(_stamped(job, arrived_at) for job in jobs)))
+                stamped = tuple(_stamped(job, arrived_at) for job in jobs)
+                self._reporter.put(JobsSubmitted(UNSTAMPED, stamped))
             self._reporter.put(LoadDone())
         except Exception as error:  # noqa: BLE001 - handed to the run, which ends with it
             self.error = error

@@ -34,7 +34,7 @@ from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveStatus, LiveWorld, Meter
-from farm.processes.stop_signals import StopSignals
+from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from pathlib import Path
 
@@ -16,24 +15,12 @@ def began_at(pid: int) -> str:
     if Path("/proc/self/stat").exists():
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        asked = ["ps", "-o", "lstart=", "-p", str(pid)]
-        done = subprocess.run(  # noqa: S603 - no shell, and a number of ours
-            asked,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
+        command = ["ps", "-o", "lstart=", "-p", str(pid)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603 - no shell
         return done.stdout.strip()
     return ""
 
 
 def is_alive(pid: int, began: str) -> bool:
-    """Whether the process that began then is still there (and not merely unburied)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    """Whether the process that began then is still there (and not a zombie)."""
     return began_at(pid) == began != ""

@@ -1,8 +1,8 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
-Services are started again when they end unasked, less and less eagerly, and not for ever. All of
-them have a *cord* as standard input, a pipe whose other end only this process holds: builder
-hosts inherit it from the provisioner and leave when it closes, whatever became of us.
+A service that ends unasked is started again after a pause that doubles, and given up in the end.
+All have a *cord* as standard input, a pipe whose other end only this process holds: builder hosts
+inherit it from the provisioner and leave when it closes, however this process ended.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from farm.processes.log_files import last_line
 log = logging.getLogger("farm.supervisor")
 
 #: a service that ended unasked so often within the window is given up (real seconds)
-MOST_RESTARTS, WINDOW = 6, 120.0
+MAX_RESTARTS, WINDOW = 6, 120.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STOP_TIMEOUT = 15.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A process that is to run as long as the farm."""
+    """A process that runs as long as the farm."""
 
     name: str
     command: tuple[str, ...]
 
 
 class Restarts:
-    """Counts how often something ended unasked of late."""
+    """Counts how often something ended unasked recently."""
 
     def __init__(self) -> None:
         self._ends: deque[float] = deque()
@@ -75,7 +75,7 @@ class Supervisor:
         self._folder = folder
         self._environment = dict(environment)
         self._running = [_Running(service) for service in services]
-        #: all were well once: what a service says to be impossible (exit code 2) may pass
+        #: all were well once: what a service says to be impossible (exit code 2) may be temporary
         self.settled = False
         self._cord_in, self._cord_out = os.pipe()
         os.set_inheritable(self._cord_out, False)
@@ -86,9 +86,9 @@ class Supervisor:
             self._start(running)
 
     def check(self) -> float:
-        """Start again whoever ended; raises RunError for one that keeps on ending.
+        """Restart services that ended; raises RunError for one that keeps on ending.
 
-        Returns after how many seconds the next look is due, if nobody ends before (SIGCHLD).
+        Returns after how many seconds the next check is due, unless one ends before (SIGCHLD).
         """
         now = time.monotonic()
         due = float("inf")
@@ -102,7 +102,7 @@ class Supervisor:
         return due
 
     def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
-        """End one service: asked first, killed if it does not listen."""
+        """End one service: SIGTERM first, SIGKILL after the time-out."""
         for running in self._running:
             if running.service.name == name:
                 running.not_before = float("inf")
@@ -128,19 +128,9 @@ class Supervisor:
         """Return the last line that a service logged."""
         return last_line(self._folder / f"{name}.log")
 
-    def pid(self, name: str) -> int | None:
-        """Return a service's process id, if it runs."""
-        for running in self._running:
-            if running.service.name == name and running.process is not None:
-                return running.process.pid
-        return None
-
-    def exit_code(self, name: str) -> int | None:
-        """Return how a service ended, if its process has ended and was not replaced yet."""
-        for running in self._running:
-            if running.service.name == name and running.process is not None:
-                return running.process.poll()
-        return None
+    def process(self, name: str) -> subprocess.Popen[bytes] | None:
+        """Return a service's process; None while it waits for its next start."""
+        return next(r.process for r in self._running if r.service.name == name)
 
     def _start(self, running: _Running) -> None:
         service = running.service
@@ -161,7 +151,7 @@ class Supervisor:
         code = None if process is None else process.returncode
         running.process = None
         count = running.restarts.another(now)
-        if (code == 2 and not self.settled) or count >= MOST_RESTARTS:
+        if (code == 2 and not self.settled) or count >= MAX_RESTARTS:
             raise RunError(
                 f"the farm's {name} ended, exit code {code} ({count} times lately); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"

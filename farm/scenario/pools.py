@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from farm.core.contention.laws import THESIS_TABLE
+from farm.core.contention import laws
 from farm.core.model import Platform
 from farm.scenario.quantities import (
     Count,
@@ -112,6 +112,11 @@ class LinearSlowdown(Section):
     slope: NonNegative
     """Added for each heavy job beyond the threshold."""
 
+    @property
+    def law(self) -> laws.LinearSlowdown:
+        """This line as the core has it."""
+        return laws.LinearSlowdown(self.threshold, self.slope)
+
 
 class ThreadSlowdown(Section):
     """Slowdown (threads of all running jobs) ÷ cores, never below 1."""
@@ -132,7 +137,7 @@ def _never_falling(table: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _thesis_table(given: Any) -> Any:
-    return THESIS_TABLE.factors if given == "thesis" else given
+    return laws.THESIS_TABLE.factors if given == "thesis" else given
 
 
 SlowdownTable = Annotated[tuple[Number, ...], AfterValidator(_never_falling)]
@@ -174,6 +179,23 @@ class Contention(Section):
         if not laws and self.memory is None:
             raise ValueError(f"found nothing; allowed: one of {', '.join(CPU_LAWS)}, and memory")
         return self
+
+    @property
+    def law(self) -> laws.ContentionLaw:
+        """The law that these words describe (a calibration file's table is read before)."""
+        return laws.ContentionLaw(self._cpu_law(), self._memory_law(), self.combine)
+
+    def _cpu_law(self) -> laws.ResourceLaw | None:
+        if self.slowdown is not None:
+            return laws.SlowdownTable(self.slowdown)
+        if self.threads is not None:
+            return laws.ThreadSlowdown(self.threads.cores, self.threads.heavy_threads)
+        return None if self.linear is None else self.linear.law
+
+    def _memory_law(self) -> laws.SlowdownTable | laws.LinearSlowdown | None:
+        if isinstance(self.memory, LinearSlowdown):
+            return self.memory.law
+        return None if self.memory is None else laws.SlowdownTable(self.memory)
 
 
 class Losses(Section):

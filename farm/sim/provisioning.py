@@ -8,7 +8,8 @@ from farm.core import events
 from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
-from farm.sim.agenda import TICK, Agenda
+from farm.emulation.agenda import TICK
+from farm.sim.agenda import Agenda
 
 
 class SimulatedProvisioner:
@@ -25,13 +26,13 @@ class SimulatedProvisioner:
     def begin(self, agenda: Agenda) -> None:
         """Plan for the first time one interval from now."""
         self._agenda = agenda
-        agenda.put(self._algorithm.interval, TICK, 0, self)
+        agenda.add(self._algorithm.interval, TICK, 0, self)
 
     def due(self, serial: int, at: float) -> Event | None:  # noqa: ARG002 - as every entry's
         """Return the plan if it is news."""
         snapshot = self._observer.look(at)
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)
-        self._agenda.put(at + self._algorithm.interval, TICK, 0, self)
+        self._agenda.add(at + self._algorithm.interval, TICK, 0, self)
         if plan.desired == self._desired and not plan.start and not plan.stop:
             return None
         self._desired = plan.desired

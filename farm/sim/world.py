@@ -1,4 +1,4 @@
-"""The simulated world: the same facts as the live farm, in virtual time.
+"""The simulated world: the same events as the live farm, in virtual time.
 
 No clock, no I/O, no threads. What will happen stands in an agenda; a job's end is put there when
 it starts, and moves when its neighbours on the builder change (contention).
@@ -21,11 +21,20 @@ from farm.core.commands import (
     SetAlarm,
     StartJob,
 )
-from farm.core.events import Event, JobFinished, JobsSubmitted, JobStarted
+from farm.core.events import (
+    BuilderLost,
+    BuilderRetired,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+)
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
-from farm.sim.agenda import ALARM, FINISH, Agenda
-from farm.sim.builder_life import BuilderLife
+from farm.emulation.agenda import ALARM, FINISH, Entry
+from farm.emulation.builder import EmulatedBuilder
+from farm.emulation.spec import spec_of
+from farm.sim.agenda import Agenda
 from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
@@ -61,15 +70,15 @@ class SimulatedWorld:
         opening: events.FarmOpened | None = None,
     ) -> None:
         opening = opening or events.FarmOpened(0.0)
-        self.now = opening.at
         #: the run lasts at least so long: builders live on when there is nothing left to do
         self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
         self._arrivals = arrivals
         self._agenda = Agenda()
-        #: facts of this very instant that follow from the orders just carried out
+        self._agenda.now = opening.at
+        #: events of this very instant that follow from the commands just carried out
         self._at_once: deque[Event] = deque([opening])
-        self._lives: dict[str, BuilderLife] = {}
+        self._played: dict[str, EmulatedBuilder] = {}
         #: jobs handed in and not ended
         self._open_jobs = 0
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
@@ -79,21 +88,27 @@ class SimulatedWorld:
         """Let a provisioner size a pool from now on."""
         provisioner.begin(self._agenda)
 
+    @property
+    def now(self) -> float:
+        """The present instant, farm time."""
+        return self._agenda.now
+
     # --- the World protocol -----------------------------------------------------------------
 
     def next_event(self) -> Event | None:
-        """Return the next fact, or None when the last job has ended and none will come."""
+        """Return the next event, or None when the last job has ended and none will come."""
         at_once = self._at_once
         if at_once:
             return at_once.popleft()
-        heap = self._agenda.heap
+        agenda = self._agenda
+        heap = agenda.heap
         while True:
             arrives_at = self._next_arrival_at
             if not heap or arrives_at < heap[0][0]:
                 if arrives_at == _NEVER:
                     return None
                 jobs = self._next_jobs
-                self.now = arrives_at
+                agenda.now = arrives_at
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
                 self._look_for_the_end()
@@ -102,49 +117,53 @@ class SimulatedWorld:
                 return None
             at, _, _, serial, what = heappop(heap)
             if type(what) is StartJob:
-                life = self._lives.get(what.builder)
-                if life is None or life.attempts.get(what.job.id) is not what:
+                builder = self._played.get(what.builder)
+                if builder is None or builder.attempts.get(what.job.id) is not what:
                     continue  # stopped before its end
-                self.now = at
-                if life.simple:
-                    del life.attempts[what.job.id]
-                else:
-                    life.freed(what, at)
+                agenda.now = at
+                del builder.attempts[what.job.id]
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
-            self.now = at
+            agenda.now = at
+            if type(what) is Entry:
+                if what.action is not None:
+                    what.action(at)
+                if at_once:
+                    return at_once.popleft()
+                continue
             event: Event | None = what.due(serial, at)
             if event is not None:
                 return event
 
     def execute(self, command: Command) -> None:
-        """Carry out an order; facts that follow at this instant come out next."""
+        """Carry out a command; events that follow at this instant come out next."""
         if type(command) is StartJob:
-            at, job = self.now, command.job
-            life = self._lives.get(command.builder)
-            if life is None:
-                return  # it vanished at this instant: the scheduler hears of that next
+            agenda = self._agenda
+            at = agenda.now
+            builder = self._played.get(command.builder)
+            if builder is None:
+                return  # it was lost at this instant: the scheduler learns that next
+            if not builder.simple:
+                builder.start(command)
+                return
+            # what EmulatedBuilder.start comes to then, without its calls
+            job = command.job
             self._at_once.append(JobStarted(at, job.id, command.attempt, command.builder))
-            life.attempts[job.id] = command
-            if life.progress is None:
-                agenda = self._agenda
-                agenda.serial = serial = agenda.serial + 1
-                finish_at = at + job.service_time / life.speed
-                heappush(
-                    agenda.heap, (finish_at, FINISH, life.place + command.slot, serial, command)
-                )
-            else:
-                life.start_shared(command, at)
+            builder.attempts[job.id] = command
+            agenda.serial = serial = agenda.serial + 1
+            finish_at = at + job.service_time / builder.speed
+            place = builder.place + command.slot
+            heappush(agenda.heap, (finish_at, FINISH, place, serial, command))
         elif type(command) is EndJob:
             self._open_jobs -= 1
         elif type(command) is RequestBuilder:
-            self._boot(command.builder)
+            self._emulate(command.builder).boot()
         elif type(command) is SetAlarm:
-            self._agenda.put(max(self.now, command.rings_at), ALARM, 0, _ALARM)
+            self._agenda.add(max(self.now, command.rings_at), ALARM, 0, _ALARM)
         elif isinstance(command, CancelJob | RetireBuilder | LoseBuilder):
-            life = self._lives.get(command.builder)
-            if life is not None:
-                self._tell(life, command)
+            played = self._played.get(command.builder)
+            if played is not None:
+                played.obey(command)
 
     # --- what happens -----------------------------------------------------------------------
 
@@ -153,20 +172,14 @@ class SimulatedWorld:
         if self._next_arrival_at == _NEVER:
             self._at_once.append(events.ArrivalsEnded(self.now))
 
-    def _boot(self, builder: Builder) -> None:
-        pool = self._pools[builder.pool]
-        life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
-        self._lives[builder.id] = life
-        life.boot(self.now)
+    def _emulate(self, builder: Builder) -> EmulatedBuilder:
+        """Let a builder be there from now on."""
+        spec = spec_of(self._pools[builder.pool], builder)
+        played = self._played[builder.id] = EmulatedBuilder(spec, self._agenda, self._reported)
+        return played
 
-    def _tell(self, life: BuilderLife, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
-        if isinstance(command, CancelJob):
-            life.cancel(command, self.now)
-        elif isinstance(command, RetireBuilder):
-            life.retire(self.now)
-        else:
-            life.lose(self.now)
-
-    def _gone(self, life: BuilderLife) -> None:
-        """A builder is no more."""
-        del self._lives[life.builder.id]
+    def _reported(self, event: Event) -> None:
+        """Take an event from a builder, of this instant."""
+        self._at_once.append(event)
+        if type(event) is BuilderLost or type(event) is BuilderRetired:
+            del self._played[event.builder]

@@ -9,7 +9,7 @@ from provisioner.algorithms.sizing import Count, Memoryless, Seconds, builders_f
 class Arc(Memoryless, frozen=True, kw_only=True):
     """The scale set's rule: target = min(min + assigned jobs, max).
 
-    Assigned jobs are waiting and running ones, in builders of so many slots. ``min`` is therefore
+    Assigned jobs are waiting and running ones, in whole builders. ``min`` is therefore
     the number of idle builders kept ready, not the least size alone. The original is driven by
     events; ``interval`` is short instead. A runner is never taken from a job, so only idle builders
     are stopped.

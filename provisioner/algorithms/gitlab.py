@@ -63,7 +63,7 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
         return plan, GitlabMemory(since, tokens - start, snapshot.at)
 
     def idle_wanted(self, in_use: int) -> int:
-        """Return how many idle builders to keep beside so many in use."""
+        """Return how many idle builders to keep beside those in use."""
         if self.scale_factor == 0:
             return self.idle_count
         share = math.ceil(in_use * self.scale_factor)

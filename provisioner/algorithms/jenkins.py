@@ -28,7 +28,7 @@ class Jenkins(Sizing[LoadStatistics], frozen=True, kw_only=True):
 
     Each plan moves an average by (1 - ``decay``) of the way to the present value. Planned slots
     are those of booting builders (the original's connecting ones are among them). Nothing happens
-    during ``initial_delay``. Nobody is stopped: idle time-outs do that. ``min`` builders are
+    during ``initial_delay``. No builder is stopped: idle time-outs do that. ``min`` builders are
     always kept.
     """
 
@@ -59,7 +59,7 @@ class Jenkins(Sizing[LoadStatistics], frozen=True, kw_only=True):
         if snapshot.at - (memory.began_at or 0.0) < self.initial_delay:
             slots = 0
         wanted = snapshot.present + builders_for(slots, snapshot)
-        return self.towards(snapshot, wanted, f"{slots} slots in excess", stop="nobody"), memory
+        return self.towards(snapshot, wanted, f"{slots} slots in excess", stop="none"), memory
 
     def slots_to_start(self, snapshot: PoolSnapshot, averages: LoadStatistics) -> int:
         """Return the excess workload in whole slots."""

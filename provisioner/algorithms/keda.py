@@ -1,4 +1,4 @@
-"""One builder per so many queued jobs, with the autoscaler's habits (KEDA redis scaler and HPA)."""
+"""Builders in proportion to queued jobs, as an autoscaler does (KEDA redis scaler and HPA)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from provisioner.algorithms.sizing import Count, Memoryless, Seconds
 
 
 class Manual(Memoryless, frozen=True, kw_only=True):
-    """Keep as many builders as somebody wrote down for this hour.
+    """Keep as many builders as are configured for this hour.
 
     ``capacity`` is a number, or numbers by the hour from which they hold: ``{0: 5, 8: 40, 18:
     10}``; before the first hour the last one's holds, as the day goes round.
@@ -41,10 +41,10 @@ class Manual(Memoryless, frozen=True, kw_only=True):
         if self.compatibility is None:
             return self.towards(snapshot, capacity, f"{capacity} at hour {int(snapshot.hour)}")
         why = f"{capacity} at hour {int(snapshot.hour)}; none is stopped"
-        return self.towards(snapshot, capacity, why, stop="nobody")
+        return self.towards(snapshot, capacity, why, stop="none")
 
     def capacity_at(self, hour: float) -> int:
-        """Return the number written down for an hour of the day."""
+        """Return the number configured for an hour of the day."""
         if isinstance(self.capacity, int):
             return self.capacity
         begun = [start for start in self.capacity if start <= hour]

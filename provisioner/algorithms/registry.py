@@ -50,7 +50,7 @@ def make_algorithm(
 ) -> AnyAlgorithm:
     """Make the named algorithm with its options (min, max and interval are options of all).
 
-    Instead of a name it may be an algorithm class of somebody's own, already loaded.
+    Instead of a name it may be a user's algorithm class, already loaded.
     ``parse_time`` reads options that are times, such as 5m; without it they are seconds. Raises
     InputError that names the option (after ``where``), what was found and what is allowed.
     """
@@ -71,11 +71,6 @@ def make_algorithm(
         return kind(**values)
     except ValueError as error:
         raise InputError(f"{where}.{error}") from None
-
-
-def option_names(name: str) -> tuple[str, ...]:
-    """Return the options of an algorithm, for help texts and schemas."""
-    return tuple(field.name for field in msgspec.structs.fields(ALGORITHMS[name]))
 
 
 def _value(

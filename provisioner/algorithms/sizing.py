@@ -16,7 +16,7 @@ Factor = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, extra={"unit": "s"})]
 PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, extra={"unit": "s"})]
 
-Stop = Literal["nobody", "idle", "anybody"]
+Stop = Literal["none", "idle", "any"]
 
 NOTHING = Memory()
 
@@ -43,7 +43,7 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
             raise ValueError(f"interval: found {self.interval:g}; expected a time above 0")
 
     def towards(
-        self, snapshot: PoolSnapshot, wanted: float, why: str, *, stop: Stop = "anybody"
+        self, snapshot: PoolSnapshot, wanted: float, why: str, *, stop: Stop = "any"
     ) -> ScalingPlan:
         """Plan to have ``wanted`` builders: round up, keep the limits, and say what that takes.
 
@@ -53,7 +53,7 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
         desired = limited(wanted, self.min, self.max)
         missing = desired - snapshot.present
         start = max(0, min(missing, self.max - snapshot.total))
-        most = {"nobody": 0, "idle": snapshot.idle, "anybody": snapshot.joined}[stop]
+        most = {"none": 0, "idle": snapshot.idle, "any": snapshot.joined}[stop]
         return ScalingPlan(desired, start, max(0, min(-missing, most)), why)
 
 

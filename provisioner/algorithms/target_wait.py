@@ -12,7 +12,7 @@ from provisioner.algorithms.sizing import Count, PositiveSeconds, Seconds, Sizin
 
 
 class Surplus(Memory, frozen=True):
-    """Since when there are too many builders, and the most that would have done meanwhile."""
+    """Since when there are too many builders, and the most that would have been enough since."""
 
     since: float | None = None
     peak: int = 0
@@ -34,10 +34,10 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
 
     Hysteresis: the pool grows at once to the size needed for ``objective``. It shrinks only after
     it was, for ``hold`` without interruption, larger than the size needed for ``release`` *
-    objective, and then to the largest such size seen meanwhile; only idle builders are stopped.
+    objective, and then to the largest such size seen in that time; only idle builders are stopped.
 
-    Nobody waiting and nobody running needs no builder: ``min`` says how many stay warm. Boot time
-    is not part of the estimate, so an objective below it is met only by spare builders (``min``).
+    With no waiting or running jobs no builder is needed: ``min`` says how many stay warm. Boot
+    time is not part of the estimate, so an objective below it is met only by spare builders.
     """
 
     looks_closely: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
         if present <= enough:
             return self.towards(snapshot, present, "as many as needed", stop="idle"), Surplus()
         if memory.peak >= present:
-            memory = Surplus()  # all that are left were needed meanwhile: the surplus begins now
+            memory = Surplus()  # all that are left were needed since: the surplus begins now
         since = snapshot.at if memory.since is None else memory.since
         peak = max(enough, memory.peak)
         if snapshot.at - since < self.hold:

@@ -34,7 +34,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
     start    = max(0, max(0, desired - nonStop) - requested)
 
     ``existing`` are joined builders, ``requested`` booting ones, ``stopping`` those that drain or
-    shut down. Nobody is stopped: idle time-outs do that. With ``terminate`` idle builders above
+    shut down. No builder is stopped: idle time-outs do that. With ``terminate`` idle builders above
     target = max(min, min((pending + claimed) * scaling_ratio, max)) are stopped as well.
 
     ``compatibility: taskcluster`` is the copy in that project's simulator: it counts *workers*

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,10 +18,9 @@ import msgspec
 from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.live.settings import LiveSettings, host_environment
-from farm.live.wire.messages import Play
-from farm.live.wire.pool_report import HostRecord, PoolReport
+from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import Backend, BackendError
 from provisioner.keeper import Instance, Remove
 
 T = TypeVar("T")
@@ -31,12 +30,12 @@ log = logging.getLogger("farm.provisioner")
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMPOSE = "com.docker.compose"
 COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
-#: what every builder is called on its network, so that one question finds them all (Prometheus)
+#: the name of every builder on its network, so that one query finds them all (Prometheus)
 ALIAS = "builder"
-#: networks of the Engine's own, on which nobody has another name
+#: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds that builders have to say good-bye when all are to go
+#: real seconds that builders have to sign off when all are removed
 LEAVE_TIME = 5.0
 
 
@@ -55,7 +54,7 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     farm: str = "farm"
 
 
-class DockerBackend:
+class DockerBackend(Backend):
     """Builders as containers.
 
     Args:
@@ -66,7 +65,6 @@ class DockerBackend:
     """
 
     outside = True
-    acts = True
 
     def __init__(
         self, client: Any, settings: LiveSettings, options: ContainerOptions, *, keep: bool = False
@@ -103,9 +101,9 @@ class DockerBackend:
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
-            self._settings, host=name, play=msgspec.json.encode(play).decode(), watch_stdin=False
+            self._settings, host=name, play=encode_play(play), watch_stdin=False
         )
-        # not run(), which would pull an image that is missing: whoever may have put it there
+        # not run(), which would pull a missing image, whoever published it
         container = self._calling(
             lambda: self._client.containers.create(
                 options.image,
@@ -120,26 +118,20 @@ class DockerBackend:
         )
         self._calling(container.start)
 
-    def remove(self, order: Remove) -> None:
+    def remove(self, command: Remove) -> None:
         """Remove a container, running or not."""
         try:
             self._calling(
-                lambda: self._client.containers.get(order.instance.name).remove(force=True, v=True)
+                lambda: self._client.containers.get(command.instance.name).remove(
+                    force=True, v=True
+                )
             )
         except BackendError as error:
             if not isinstance(error.__context__, self._errors) or not is_gone(error.__context__):
                 raise
 
-    def tend(
-        self,
-        reports: Mapping[str, PoolReport],  # noqa: ARG002 - nobody is looked at
-        hosts: Mapping[str, HostRecord],  # noqa: ARG002
-    ) -> Mapping[str, str]:
-        """Each builder is its own host."""
-        return {}
-
     def close(self) -> None:
-        """Leave nothing behind, unless told to, or there is no Engine to take it away."""
+        """Remove all containers, unless they are to be kept or no Engine answers."""
         try:
             if not self._keep:
                 self._let_go()
@@ -151,7 +143,7 @@ class DockerBackend:
             self._client.close()
 
     def _let_go(self) -> None:
-        """Let builders say good-bye: their jobs wait again at once, not after a long silence."""
+        """Let builders sign off: their jobs wait again at once, not after a long silence."""
         leaving = {each.name for each in self.instances() if each.running}
         for name in leaving:
             with contextlib.suppress(*self._errors):
@@ -198,7 +190,7 @@ class DockerBackend:
             POOL: builder.pool,
             BUILDER: builder.id,
             # an image that docker compose built says of which service it is, and containers take
-            # that over: whoever looks for that service's containers would find builders
+            # that over: a search for that service's containers would find builders
             f"{COMPOSE}.project": f"{self._options.farm}-builders",
             f"{COMPOSE}.service": builder.pool,
         }

@@ -13,7 +13,7 @@ TIMEOUT = 30
 def connect_engine(host: str | None = None, timeout: float = TIMEOUT) -> Any:
     """Return a client of the Engine at this address, else of the one that DOCKER_HOST names.
 
-    Raises InputError if there is no docker package, the address is none, or nobody answers.
+    Raises InputError if there is no docker package, the address is none, or no Engine answers.
     """
     docker = _docker()
     try:
@@ -47,7 +47,7 @@ def _docker() -> Any:
 
 
 def no_engine(error: BaseException) -> str:
-    """Say that nobody answers, and what to do."""
+    """Say that no Engine answers, and what to do."""
     return (
         f"no Docker Engine answers ({first_line(error)}): start one, or say where it is with "
         "DOCKER_HOST, or use --backend process"

@@ -1,9 +1,8 @@
-"""What the provisioner's service needs of a backend."""
+"""What the provisioner's service needs of a backend, and what most backends have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from farm.core.errors import FarmError
 from farm.live.wire.messages import Play
@@ -15,34 +14,80 @@ class BackendError(FarmError):
     """A backend that cannot do now what it is asked for; trying again later may help."""
 
 
-class Backend(Protocol):
-    """Starts and removes what plays builders."""
+class Backend:
+    """Starts and removes what plays builders.
 
-    @property
-    def outside(self) -> bool:
-        """Whether each builder is an instance of its own; else hosts play many of them."""
+    Most backends only have enough *hosts*: the scheduler tells a host with room which builders to
+    play, so that launching and removing a builder is not theirs, as it is not here.
+    """
 
-    @property
-    def acts(self) -> bool:
-        """Whether anything is done at all (a dry run only says what it would do)."""
+    #: whether each builder is an instance of its own; else hosts play many of them
+    outside = False
+    #: whether anything is done at all
+    acts = True
 
     def instances(self) -> list[Instance]:
         """Return every instance of this farm; raises BackendError."""
+        return []
 
     def launch(self, play: Play) -> None:
         """Start an instance for this builder; raises BackendError."""
 
-    def remove(self, order: Remove) -> None:
+    def remove(self, command: Remove) -> None:
         """Remove an instance; one that is gone already is no error. Raises BackendError."""
 
     def tend(
-        self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
+        self,
+        reports: Mapping[str, PoolReport],  # noqa: ARG002 - without hosts there is nothing to do
+        hosts: Mapping[str, HostRecord],  # noqa: ARG002
     ) -> Mapping[str, str]:
         """Have enough hosts for the builders that are there and asked for.
 
         Returns what stands in the way, by pool, for people; raises BackendError if nothing could
         be done at all: it is not called again before a pause, which doubles.
         """
+        return {}
 
     def close(self) -> None:
         """The service ends on purpose."""
+
+
+class DryRun(Backend):
+    """Does nothing: the service's log says what would be done. The scheduler is told nothing."""
+
+    acts = False
+
+
+def builders_to_host(reports: Mapping[str, PoolReport]) -> dict[str, int]:
+    """Return, by pool, how many builders that are there or asked for need room on a host."""
+    return {
+        pool: len(report.joined) + len(report.requested) - report.elsewhere
+        for pool, report in reports.items()
+    }
+
+
+class Pause:
+    """A pause that doubles with each failure in a row; instants are real seconds."""
+
+    def __init__(self, first: float = 1.0, longest: float = 60.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._until = float("-inf")
+        #: failures in a row
+        self.failures = 0
+
+    def failed(self, now: float) -> float:
+        """One more failure: return how long the pause is that begins now."""
+        pause = min(self._longest, self._first * 2.0 ** min(self.failures, 30))
+        self.failures += 1
+        self._until = now + pause
+        return pause
+
+    def well(self) -> None:
+        """It works: no failures any more."""
+        self.failures = 0
+        self._until = float("-inf")
+
+    def over(self, now: float) -> bool:
+        """Whether it is time for another try."""
+        return now >= self._until

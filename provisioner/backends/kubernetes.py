@@ -3,8 +3,8 @@
 All that is done is to set how many pods there are to be. Which pod goes the cluster decides: of
 running pods it takes those that are not *ready* first (Kubernetes sorts them so before it looks
 at anything else: ``ActivePodsWithRanks`` of kube-controller-manager). A host shows by a file
-whether it plays a builder, and its pod is ready as long as the file is there: so those go that
-play nobody. That takes a moment to be seen, so a Deployment is only made as small as it could
+whether it plays a builder, and its pod is ready as long as the file is there: so idle
+ones go. That takes a moment to be seen, so a Deployment is only made as small as it could
 have been all through the settling time.
 """
 
@@ -16,19 +16,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from farm.core.errors import InputError
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 from provisioner.backends.kubernetes_api import ScaleApi
-from provisioner.keeper import Instance, Remove
 
 log = logging.getLogger("farm.provisioner")
 
 PATTERN = "builders-{pool}"
 #: a probe every 2 s, a heartbeat every second, and time for the controllers to hear of it
 SETTLE_TIME = 10.0
-#: somebody else may have scaled a Deployment: real seconds between two looks at it
+#: others may have scaled a Deployment: real seconds between two looks at it
 LOOK_AGAIN = 5.0
 #: what Kubernetes takes as a name
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -84,18 +81,17 @@ class Deployment:
         return min(self._replicas, max(size for _, size in self._recent))
 
 
-class KubernetesBackend:
+class KubernetesBackend(Backend):
     """Lets each pool's Deployment have a pod for every builder that needs a host.
+
+    The pods stay when the service ends: its next start continues with them.
 
     Args:
         api: gets and patches scales.
         deployments: their names by pool.
-        settle_time: real seconds after which a pod that plays nobody is surely not ready.
+        settle_time: real seconds after which a pod that plays no builder is surely not ready.
         clock: real seconds.
     """
-
-    outside = False
-    acts = True
 
     def __init__(
         self,
@@ -109,16 +105,6 @@ class KubernetesBackend:
         self._settle_time = settle_time
         self._clock = clock
         self._deployments = {p: Deployment(name, clock()) for p, name in deployments.items()}
-
-    def instances(self) -> list[Instance]:
-        """A pod is not one builder: it plays whom it is given."""
-        return []
-
-    def launch(self, play: Play) -> None:
-        """A host is told by the scheduler."""
-
-    def remove(self, order: Remove) -> None:
-        """A host is told by the scheduler."""
 
     def tend(
         self,
@@ -138,6 +124,3 @@ class KubernetesBackend:
                 deployment.trouble = str(error)
                 deployment.pause.failed(now)
         return {p: d.trouble for p, d in self._deployments.items() if d.pause.failures}
-
-    def close(self) -> None:
-        """The pods stay: our next start goes on with them."""

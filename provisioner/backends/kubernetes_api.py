@@ -80,7 +80,7 @@ class ScaleApi:
         return self._call("GET", deployment)
 
     def scale(self, deployment: str, replicas: int) -> None:
-        """Let it have so many; raises BackendError."""
+        """Set how many pods it is to have; raises BackendError."""
         self._call("PATCH", deployment, msgspec.json.encode({"spec": {"replicas": replicas}}))
 
     def _call(self, method: str, deployment: str, body: bytes | None = None) -> int:

@@ -1,9 +1,9 @@
-"""Containers that somebody else made, each a host with room for one builder: started and stopped.
+"""Containers made beforehand, each a host with room for one builder: started and stopped.
 
 The provisioner needs no right but to list, start and stop (``docker compose up --no-start
 --scale`` makes them), so it can be given a proxy instead of the Engine's socket. What it does
-follows from the list and from what the hosts announced; it remembers only whom it told to stop,
-and who failed. A provisioner that starts again goes on from the list.
+follows from the list and from what the hosts announced; it remembers only which it told to
+stop, and which failed. A provisioner that starts again continues from the list.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.docker import FARM, ROLE
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
-from provisioner.keeper import Instance, Remove
 
 log = logging.getLogger("farm.provisioner")
 
-#: a container that plays nobody and that nobody needs is stopped after so long (real seconds)
+#: an idle container that is not needed is stopped after it (real seconds)
 SPARE_TIME = 10.0
-#: one that ran for so long has recovered; one told to stop that still runs is told again
+#: one that ran this long has recovered; one told to stop that still runs is told again
 STEADY_TIME = 60.0
 #: what containers have to stop in when all are to go
 CLOSE_TIME = 50.0
@@ -43,7 +40,7 @@ class Known:
         self.ran_since = 0.0
         #: when its host was last seen among the farm's
         self.heard_at = 0.0
-        #: since when it has played nobody
+        #: since when it has been idle
         self.idle_since: float | None = None
         #: when we told it to stop
         self.told_at: float | None = None
@@ -55,7 +52,7 @@ class Known:
         self.ran, self.ran_since, self.heard_at, self.told_at = True, now, now, None
 
     def is_stopping(self, now: float) -> bool:
-        """Whether it was told to, not long ago."""
+        """Whether it was told to recently."""
         return self.told_at is not None and now - self.told_at < STEADY_TIME
 
 
@@ -78,8 +75,8 @@ def share_out(need: Mapping[str, int], boxes: Iterable[Box]) -> tuple[list[Box],
     return needed, {pool: count for pool, count in left.items() if count > 0}
 
 
-class PreparedBackend:
-    """Starts prepared containers while builders wait for a host; stops those that play nobody.
+class PreparedBackend(Backend):
+    """Starts prepared containers while builders wait for a host; stops idle ones.
 
     Args:
         api: lists, starts and stops them.
@@ -87,9 +84,6 @@ class PreparedBackend:
         keep: leave them running when the service ends on purpose (for its next start).
         clock: real seconds.
     """
-
-    outside = False
-    acts = True
 
     def __init__(
         self,
@@ -107,20 +101,10 @@ class PreparedBackend:
         self._threads = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="farm-stop")
         self._stops: dict[str, Future[None]] = {}
 
-    def instances(self) -> list[Instance]:
-        """A container is not one builder: it plays whom it is given."""
-        return []
-
-    def launch(self, play: Play) -> None:
-        """A host is told by the scheduler."""
-
-    def remove(self, order: Remove) -> None:
-        """A host is told by the scheduler."""
-
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Start what is missing, stop what nobody needs; raises BackendError."""
+        """Start what is missing, stop what is not needed; raises BackendError."""
         now = self._clock()
         self._hear_of_stops()
         boxes = self._api.list()
@@ -128,7 +112,7 @@ class PreparedBackend:
         for box in boxes:
             self._look_at(box, hosts.get(box.host), now)
         usable = [box for box in boxes if self._is_usable(box, hosts.get(box.host), now)]
-        # those that play somebody are needed first, then those that are up
+        # those that play a builder are needed first, then those that run
         usable.sort(key=lambda box: (not _plays(hosts.get(box.host)), box.host not in hosts))
         need = builders_to_host(reports)
         needed, short = share_out(need, usable)
@@ -137,12 +121,12 @@ class PreparedBackend:
         for box in usable:
             since = self._known[box.name].idle_since
             if box not in needed and since is not None and now - since >= SPARE_TIME:
-                log.info("stopping prepared container %s: nobody needs it", box.name)
+                log.info("stopping prepared container %s: it is not needed", box.name)
                 self._stop(box, now)
         return {pool: self._why(pool, count, boxes) for pool, count in short.items()}
 
     def close(self) -> None:
-        """Stop all of them, unless told to leave them."""
+        """Stop all of them, unless they are to be kept."""
         try:
             running = [] if self._keep else [box for box in self._api.list() if box.running]
             stops = [self._threads.submit(self._api.stop, box) for box in running]

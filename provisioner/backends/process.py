@@ -19,17 +19,14 @@ import msgspec
 
 from farm.live.hosts.processes import HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
 from farm.processes.identity import began_at, is_alive
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
-from provisioner.keeper import Instance, Remove
+from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 
 log = logging.getLogger("farm.provisioner")
 
-#: a host that plays nobody for so long goes, if others are left (real seconds)
+#: a host that was idle for it ends, if others are left (real seconds)
 SPARE_TIME = 60.0
 
 
@@ -51,7 +48,7 @@ class AdoptedHost:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it lives (how it ended nobody can say: it was not our child)."""
+        """None while it lives; 0 after (how it ended is unknown: it was not our child)."""
         return None if is_alive(self.pid, self._began) else 0
 
     @property
@@ -70,23 +67,20 @@ class AdoptedHost:
         forget_host(self._targets, self.name)
 
     def last_words(self) -> str:
-        """It did not tell us."""
+        """Unknown: its log was not ours."""
         return "nothing"
 
 
-class ProcessBackend:
+class ProcessBackend(Backend):
     """Keeps enough hosts.
 
     Args:
         settings: where the farm is; each host gets a name of its own.
         folder: where logs and files of the hosts go.
         cord: hosts inherit our standard input, and leave when it closes: the other end is held
-            by whoever keeps the farm up, so hosts outlive a provisioner but not the farm. False:
-            hosts leave with us.
+            by the process that keeps the farm up, so hosts outlive a provisioner but not the farm.
+            False: hosts leave with us.
     """
-
-    outside = False
-    acts = True
 
     def __init__(self, settings: LiveSettings, folder: Path, *, cord: bool = False) -> None:
         self._settings = settings
@@ -100,27 +94,17 @@ class ProcessBackend:
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
 
-    def instances(self) -> list[Instance]:
-        """Builders are no processes of their own here."""
-        return []
-
-    def launch(self, play: Play) -> None:
-        """A host is told by the scheduler."""
-
-    def remove(self, order: Remove) -> None:
-        """A host is told by the scheduler."""
-
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Bury the dead, start what is missing, let go whom nobody needs."""
-        self._bury()
+        """Forget ended hosts, start missing ones, end spare ones."""
+        self._forget_ended()
         builders = sum(builders_to_host(reports).values())
         needed = hosts_needed(builders, self._settings.room)
         now = time.monotonic()
         while len(self.hosts) < needed and self._pause.over(now):
             self._start()
-        self._let_go(needed, hosts, now)
+        self._end_spare(needed, hosts, now)
         return {"": self._trouble} if self._pause.failures else {}
 
     def close(self) -> None:
@@ -132,7 +116,7 @@ class ProcessBackend:
         deadline = time.monotonic() + 5.0
         while any(h.exit_code is None for h in self.hosts.values()) and time.monotonic() < deadline:
             time.sleep(0.02)
-        self._bury()
+        self._forget_ended()
 
     def _adopt(self) -> None:
         for path in sorted(self._folder.glob("*.json")):
@@ -160,7 +144,7 @@ class ProcessBackend:
         (self._folder / f"{name}.json").write_bytes(msgspec.json.encode(file))
         log.info("started builder host %s (process %d)", name, host.pid)
 
-    def _bury(self) -> None:
+    def _forget_ended(self) -> None:
         for name, host in list(self.hosts.items()):
             if host.exit_code is None:
                 continue
@@ -178,7 +162,7 @@ class ProcessBackend:
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
             host.close()
 
-    def _let_go(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
+    def _end_spare(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
         idle = [name for name in self.hosts if name in hosts and not hosts[name].builders]
         spare = {name: self._spare_since.get(name, now) for name in idle}
         for name, since in sorted(spare.items(), key=lambda pair: (pair[1], pair[0])):

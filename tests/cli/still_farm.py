@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from farm.cli.main import app
 from farm.core.commands import EndJob
+from farm.core.events import CancelRequested, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.snapshot import BuilderView
@@ -20,7 +21,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.saved import Attempt
 from farm.live.store.store import Batch, Store
-from farm.live.wire.messages import Cancel, Submit, decode_envelope
+from farm.live.wire.messages import decode_envelope
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 
 AMD64 = Platform("amd64", True)
@@ -107,7 +108,7 @@ class StillFarm:
         return [r for _, fields in entries for r in decode_envelope(fields[b"m"]).reports]
 
     def submitted(self) -> list[Job]:
-        return [job for r in self.inbox() if isinstance(r, Submit) for job in r.jobs]
+        return [job for r in self.inbox() if isinstance(r, JobsSubmitted) for job in r.jobs]
 
     def cancelled(self) -> list[str]:
-        return [name for r in self.inbox() if isinstance(r, Cancel) for name in r.jobs]
+        return [name for r in self.inbox() if isinstance(r, CancelRequested) for name in r.jobs]

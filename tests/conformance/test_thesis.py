@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from farm.core.commands import Command, EndJob
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, SlowdownTable
 from farm.core.driver import drive
 from farm.core.events import Event
 from farm.core.model import Job
@@ -60,20 +61,21 @@ def made(run: dict[str, Any]) -> tuple[Job, ...]:
     )
 
 
-def contention_of(engine: str, document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the pool's contention, as a scenario writes it, under the engine called so."""
+def law_of(engine: str, document: dict[str, Any]) -> ContentionLaw | None:
+    """Return the pool's contention law under the engine called so."""
     kind, _, slowdown = engine.partition("_")
     slowdown = slowdown.partition("_")[0]
-    given = {"none": None, "thesis": "thesis"}
+    given = {"none": None, "thesis": THESIS_TABLE.factors}
     given |= {
         k: v for k, v in document.get("meta", {}).get("slowdown", {}).items() if isinstance(v, list)
     }
     assert kind == "event", f"engine {engine}: known are event_… and tick_…"
     assert slowdown in given, f"engine {engine}: known slowdowns are {', '.join(given)}"
-    return None if given[slowdown] is None else {"slowdown": given[slowdown]}
+    factors = given[slowdown]
+    return None if factors is None else ContentionLaw(SlowdownTable(tuple(factors)))
 
 
-def play(jobs: Sequence[Job], name: str, slots: int, contention: dict[str, Any] | None) -> Numbers:
+def play(jobs: Sequence[Job], name: str, slots: int, law: ContentionLaw | None) -> Numbers:
     """Run the jobs; return makespan, mean response time and mean matrix response time."""
     policy, aging = NAMES[name]
     key = POLICIES[policy](PolicyOptions(aging=aging))
@@ -85,7 +87,7 @@ def play(jobs: Sequence[Job], name: str, slots: int, contention: dict[str, Any] 
                 assert command.outcome == "succeeded"
                 ended[command.job.id] = command.finished_at
 
-    pool = PoolSpec(name="node", slots=slots, builders=2, contention=contention)
+    pool = PoolSpec(name="node", slots=slots, builders=2, law=law)
     world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
     drive(Scheduler(SchedulingRules(policy=key), Oracle(), [pool]), world, observe)
     last: dict[str | None, float] = {}
@@ -101,10 +103,10 @@ def test_golden_run(case: dict[str, Any], document: dict[str, Any]) -> None:
     engines = [engine for engine in case["results"] if not engine.startswith("tick")]
     assert engines, "no results but those of time steps"
     for engine in engines:
-        contention = contention_of(engine, document)
+        law = law_of(engine, document)
         for name, by_slots in case["results"][engine].items():
             for slots, expected in by_slots.items():
-                found = play(jobs, name, int(slots), contention)
+                found = play(jobs, name, int(slots), law)
                 assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), (
                     f"{engine}, {name}, {slots} slots"
                 )
@@ -149,7 +151,7 @@ def test_what_the_thesis_claims(document: dict[str, Any]) -> None:
     sets = [jobs for jobs, _ in zip(job_sets(document), range(60), strict=False)]
     for slots in (2, 8):
         found = {
-            name: [play(jobs, name, slots, {"slowdown": "thesis"}) for jobs in sets]
+            name: [play(jobs, name, slots, ContentionLaw(THESIS_TABLE)) for jobs in sets]
             for name in ("LJF", "SJF", "FIFO")
         }
         medians = {
@@ -180,14 +182,12 @@ def test_table(case: dict[str, Any], document: dict[str, Any]) -> None:
     engine, table = case["name"], case["value"]
     if engine.startswith("tick"):
         pytest.skip("time steps are not ours to match")
-    contention = contention_of(engine, document)
+    law = law_of(engine, document)
     sets = list(job_sets(document, *engine.split("_")[2:]))
     slots = {count for by_slots in table.values() for count in by_slots}
     for count in sorted(slots, key=int):
         found = {
-            name: list(
-                zip(*(play(jobs, name, int(count), contention) for jobs in sets), strict=True)
-            )
+            name: list(zip(*(play(jobs, name, int(count), law) for jobs in sets), strict=True))
             for name in {*table, "RANDOM"}
         }
         for name in table:

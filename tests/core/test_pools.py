@@ -224,11 +224,11 @@ def test_a_loss_without_a_builder_is_none(ledger):
     assert farm.ring(5.0) == []
 
 
-def test_a_builder_carries_its_life_time(ledger):
+def test_a_builder_carries_its_lifetime(ledger):
     """Drawn by its number; the world that plays it sees to it."""
-    farm = ledger(pools=[planned(life_time=lambda number: 10.0 * number)])
+    farm = ledger(pools=[planned(lifetime=lambda number: 10.0 * number)])
     farm.plan(start=2)
-    assert [request.builder.life_time for request in farm.orders] == [10.0, 20.0]
+    assert [request.builder.lifetime for request in farm.orders] == [10.0, 20.0]
 
 
 # --- jobs without hope --------------------------------------------------------------------------

@@ -27,8 +27,8 @@ FARM = [sys.executable, "-m", "farm.cli.main"]
 #: what a panel says where a simulated run has nothing to show
 LIVE_ONLY = (
     "only a live farm measures this",
-    "hosts serve no metrics unless they are told to",
-    "only a provisioner with a process of its own tells this",
+    "hosts serve no metrics unless asked to",
+    "only a provisioner with a process of its own reports this",
     "no job of mode stress, memory or mixed has ended",
 )
 START = 1714521600.0  # 2024-05-01T00:00:00Z

@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
+from farm.core.commands import StartJob
 from farm.core.errors import InputError
+from farm.core.events import BuilderRetired, JobFinished
 from farm.core.model import Builder, Job
 from farm.live.hosts.processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings, from_environment, host_environment
 from farm.live.wire.messages import (
-    VERSION,
+    UNSTAMPED,
     Beat,
-    BuilderGone,
-    Finished,
     HostLeft,
     HostUp,
     Play,
-    StartAttempt,
     decode_envelope,
 )
 from farm.live.wire.task_messages import TaskMessages
@@ -34,15 +33,15 @@ pytestmark = pytest.mark.live
 
 
 def play(name: str, boot_time: float = 0.0) -> Play:
-    """Return the order to play this builder."""
+    """Return the command to play this builder."""
     builder = Builder(id=name, pool="linux", index=1, processors=("amd64",), slots=2)
-    return Play(v=VERSION, builder=builder, boot_time=boot_time)
+    return Play(builder=builder, boot_time=boot_time)
 
 
-def start(builder: str, service_time: float) -> StartAttempt:
-    """Return the order to start a job there."""
+def start(builder: str, service_time: float) -> StartJob:
+    """Return the command to start a job there."""
     job = Job(id="job", service_time=service_time)
-    return StartAttempt(v=VERSION, job=job, attempt=1, builder=builder, slot=0)
+    return StartJob(job, 1, builder, 0)
 
 
 class Alone:
@@ -96,9 +95,9 @@ def test_a_host_that_is_told_to_go_finishes_and_lets_its_builders_go(alone: Alon
     assert said[told].held == (("job", 1),)
     rest = [report for report in said[told:] if not isinstance(report, Beat)]
     finished = rest[0]
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, JobFinished)
     assert finished.outcome == "succeeded"
-    assert rest[-2:] == [BuilderGone("b"), HostLeft()]
+    assert rest[-2:] == [BuilderRetired(UNSTAMPED, "b"), HostLeft()]
 
 
 def test_a_builder_that_has_not_booted_is_not_begun(alone: Alone):
@@ -156,7 +155,7 @@ def test_a_ready_file_that_cannot_be_written_hurts_nobody(alone: Alone, tmp_path
     (tmp_path / "playing").mkdir()
     alone.host.play(play("b"))
     alone.host.start_attempt(start("b", 0.1))
-    until(lambda: any(isinstance(report, Finished) for report in alone.reports()))
+    until(lambda: any(isinstance(report, JobFinished) for report in alone.reports()))
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import ServerError
-from farm.core.events import EstimateMade
+from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.forecasts.dispatch import LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.live.operating.operator import Operator
 from farm.live.redis.server import choose_server, free_port
-from farm.live.wire.messages import Submit
+from farm.live.wire.messages import UNSTAMPED
 from farm.results.run_directory import load_run
 from farm.results.scoring import score
 
@@ -169,7 +169,7 @@ def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
                 except ServerError:
                     time.sleep(0.2)
             some = Job(id="one", service_time=30.0, kind="unit", platform=Platform("x", True))
-            operator.tell(Submit((some,)))
+            operator.tell(JobsSubmitted(UNSTAMPED, (some,)))
             before = learned(operator, first)
         finally:
             first.terminate()

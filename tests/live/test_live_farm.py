@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from farm.core import events
@@ -18,7 +17,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.live.hosts.processes import HostProcess
 from farm.live.hosts.registry import Patience
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import VERSION, Play
+from farm.live.wire.messages import Play, encode_play
 
 pytestmark = pytest.mark.live
 
@@ -217,7 +216,6 @@ def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):
     The second farm finds a host that was up before it: it must begin a new life, not be ignored.
     """
     play = Play(
-        v=VERSION,
         builder=Builder(id="own", pool="linux", index=1, processors=("amd64",)),
         speed=100.0,
     )
@@ -226,7 +224,7 @@ def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):
         prefix=farm.keys.prefix,
         host="container",
         beat_interval=0.25,
-        play=msgspec.json.encode(play).decode(),
+        play=encode_play(play),
     )
     jobs = jobs_like(5, service_time=10.0)
     container = HostProcess(settings, tmp_path / "container.log")

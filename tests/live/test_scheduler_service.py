@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.live.hosts.processes import HostProcesses
 from farm.live.redis.connection import connect
@@ -21,7 +22,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server, free_port
 from farm.live.settings import LiveSettings
 from farm.live.store.store import Store
-from farm.live.wire.messages import Submit
+from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.reporter import Reporter
 
 pytestmark = pytest.mark.live
@@ -79,7 +80,7 @@ class Service:
     def submit(self, jobs: list[Job]) -> None:
         reporter = Reporter(self.url, self.keys, "test")
         reporter.start()
-        reporter.put(Submit(tuple(jobs)))
+        reporter.put(JobsSubmitted(UNSTAMPED, tuple(jobs)))
         assert reporter.close(5)
 
     def metric(self, name: str) -> float | None:

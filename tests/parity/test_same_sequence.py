@@ -60,7 +60,7 @@ workload:
 live: {speed: 15}
 """
 #: times that are drawn or written down, and so the same in both worlds
-GIVEN_TIMES = ("service_time_s", "life_time_s")
+GIVEN_TIMES = ("service_time_s", "lifetime_s")
 
 
 def sequence(log: Path) -> list[dict]:

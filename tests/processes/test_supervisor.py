@@ -16,8 +16,8 @@ from farm.core.errors import RunError
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, GivenServer
 from farm.processes import log_files
-from farm.processes.signal_wait import Wakeups
-from farm.processes.supervisor import MOST_RESTARTS, Service, Supervisor
+from farm.processes.signals import Wakeups
+from farm.processes.supervisor import MAX_RESTARTS, Service, Supervisor
 
 pytestmark = pytest.mark.live
 #: longer than a test may take: a wait that ends by time fails
@@ -37,7 +37,7 @@ def stays() -> Service:
 
 def until_gone(supervisor: Supervisor, wakeups: Wakeups) -> None:
     """Wait for the end of the service."""
-    while supervisor.exit_code("service") is None:
+    while (process := supervisor.process("service")) is None or process.poll() is None:
         wakeups.wait(FOREVER)
 
 
@@ -76,10 +76,10 @@ def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
     pauses = []
     try:
         supervisor.start()
-        for _ in range(MOST_RESTARTS - 1):
+        for _ in range(MAX_RESTARTS - 1):
             until_gone(supervisor, wakeups)
             pauses.append(supervisor.check())
-            while supervisor.pid("service") is None:
+            while supervisor.process("service") is None:
                 wakeups.wait(supervisor.check())
         assert all(after > 1.5 * before for before, after in itertools.pairwise(pauses))
         until_gone(supervisor, wakeups)
@@ -122,10 +122,10 @@ def test_a_large_log_is_emptied_under_the_hands_of_its_writer(tmp_path: Path):
     path.parent.mkdir()
     with path.open("ab", buffering=0) as writer:
         writer.write(b"old line\n" * 100)
-        log_files.tidy(tmp_path, most=2000)
+        log_files.tidy(tmp_path, max_bytes=2000)
         assert path.stat().st_size == 900  # not yet
         writer.write(b"newer line\n" * 200)
-        log_files.tidy(tmp_path, most=2000)
+        log_files.tidy(tmp_path, max_bytes=2000)
         writer.write(b"the newest\n")
     assert path.read_text() == "the newest\n"
     assert path.with_name("host-1.log.1").read_text().startswith("old line\nold line\n")
@@ -142,7 +142,7 @@ def test_logs_of_hosts_that_are_gone_are_deleted_at_last(tmp_path: Path):
         os.utime(path, (number, number))
     (hosts / "host-0.log.1").write_text("long ago")
     (hosts / "host-1.json").write_text("{}")
-    log_files.tidy(tmp_path, most_old=2)
+    log_files.tidy(tmp_path, max_old=2)
     left = sorted(path.name for path in hosts.glob("*.log*"))
     assert left == ["host-1.log", "host-4.log", "host-5.log"]
 

@@ -12,14 +12,14 @@ import pytest
 from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import VERSION, Play, decode_play
+from farm.live.wire.messages import Play, decode_play
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.interface import BackendError
 from provisioner.keeper import Instance, Remove
 
 SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
 OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")
-PLAY = Play(v=VERSION, builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
+PLAY = Play(builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
 
 
 class NotFound(OSError):  # noqa: N818 - the SDK's name

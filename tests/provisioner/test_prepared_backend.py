@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from provisioner.backends.hosting import Pause, builders_to_host
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import BackendError, Pause, builders_to_host
 from provisioner.backends.prepared import share_out
 from provisioner.backends.prepared_api import Box
 from tests.provisioner.prepared_world import ReadTimeout, Refused, World, report

@@ -11,11 +11,10 @@ from farm.cli.pools import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.live.wire.messages import VERSION, GiveUpBuilder, Plan, Play, Report, Watch
+from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Report, Watch
 from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
-from provisioner.backends.dry_run import DryRun
-from provisioner.backends.interface import BackendError
+from provisioner.backends.interface import BackendError, DryRun
 from provisioner.keeper import Instance, Keeping, Patience, Remove
 from provisioner.service import Provisioner
 
@@ -76,8 +75,8 @@ class FakeFarm:
 
 
 def play(name: str) -> Play:
-    """Return the order to play a builder of the pool."""
-    return Play(v=VERSION, builder=Builder(id=name, pool="p", index=1))
+    """Return the command to play a builder of the pool."""
+    return Play(builder=Builder(id=name, pool="p", index=1))
 
 
 class FakeBackend:
@@ -97,15 +96,15 @@ class FakeBackend:
     def instances(self) -> list[Instance]:
         return list(self.boxes.values())
 
-    def launch(self, order: Play) -> None:
+    def launch(self, play: Play) -> None:
         self.launches += 1
         if self.broken:
             raise BackendError(self.broken)
-        name = order.builder.id
+        name = play.builder.id
         self.boxes[name] = Instance(name=f"c-{name}", builder=name, pool="p")
 
-    def remove(self, order: Remove) -> None:
-        self.boxes.pop(order.instance.builder)
+    def remove(self, command: Remove) -> None:
+        self.boxes.pop(command.instance.builder)
 
     def tend(self, *_: object) -> dict[str, str]:
         """Return what stands in the way of its hosts."""
@@ -226,10 +225,10 @@ def test_an_engine_that_does_not_answer_changes_nothing(world):
     there = world.backend.instances
     world.backend.instances = away
     world.looks(20)
-    assert world.service.trouble == "Docker Engine: gone"
+    assert _remembered(world).backend == "Docker Engine: gone"
     world.backend.instances = there
     world.looks(5)
-    assert world.service.trouble == ""
+    assert _remembered(world).backend == ""
     assert world.farm.plans == [(2, 2, 0)]
     assert len(world.backend.boxes) == 2
 
@@ -239,8 +238,8 @@ def test_an_instance_that_cannot_be_removed_is_told_once(world, caplog):
     world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="gone")
     remove, tries = world.backend.remove, []
 
-    def busy(order: Remove) -> None:
-        tries.append(order)
+    def busy(command: Remove) -> None:
+        tries.append(command)
         raise BackendError("c-x is busy")
 
     world.backend.remove = busy
@@ -252,7 +251,7 @@ def test_an_instance_that_cannot_be_removed_is_told_once(world, caplog):
         "c-x is busy", "removed c-x (there is no pool gone)",
     ]  # fmt: skip
     assert len(tries) == 20
-    assert world.service.trouble == ""
+    assert _remembered(world).backend == ""
 
 
 def test_a_dry_run_tells_nobody_anything(world):
@@ -281,7 +280,6 @@ def test_a_backend_that_can_do_nothing_is_tried_ever_more_rarely(world, caplog):
     world.backend.no_hosts = ""
     world.looks(70)
     assert _remembered(world).backend == ""
-    assert world.service.trouble == ""
     assert world.backend.tended > 5
 
 

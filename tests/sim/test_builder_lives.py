@@ -119,7 +119,7 @@ def test_builders_lost_at_odd_moments(story, pool, jobs, kind, at):
 def test_builders_are_lost_when_their_life_is_over(story, pool, jobs):
     """Counted from the joining; a fixed pool replaces them, a lost job begins anew."""
     lives = {1: 8.0, 2: 100.0}
-    pools = [pool(builders=1, boot_time=2.0, life_time=lives.get)]
+    pools = [pool(builders=1, boot_time=2.0, lifetime=lives.get)]
     story.play(pools, jobs((0, 5), (0, 5)))
     assert story.shape(BuilderLost, RequestBuilder) == [
         (0.0, "builder-requested", "p-1"),

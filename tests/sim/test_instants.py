@@ -8,6 +8,7 @@ import pytest
 
 from farm.assembly import make_scheduler
 from farm.core.commands import StartJob
+from farm.core.contention.laws import ContentionLaw, SlowdownTable
 from farm.core.events import (
     BuilderJoined,
     JobFinished,
@@ -109,9 +110,9 @@ def test_jobs_of_one_instant_are_submitted_together(story, pool, jobs):
 
 def test_contention_moves_the_finishes_of_neighbours(story, pool, jobs):
     """Two heavy jobs at 1.4: by hand, three pieces of time."""
-    law = {"slowdown": [1.0, 1.0, 1.4]}
+    law = ContentionLaw(SlowdownTable((1.0, 1.0, 1.4)))
     made = jobs((0, 10), (4, 10), heavy=True)
-    story.play([pool(builders=1, slots=2, contention=law)], made)
+    story.play([pool(builders=1, slots=2, law=law)], made)
     # a: 4 s alone, 6 s of work at 1.4 = 8.4 s; b: 6 s of work done by then, 4 s alone
     assert story.times()["a"] == (0.0, pytest.approx(12.4))
     assert story.times()["b"] == (4.0, pytest.approx(16.4))
@@ -121,11 +122,11 @@ def test_contention_with_a_stopped_neighbour(story, pool, jobs):
     """A cancelled job weighs no more, from that instant on."""
     import msgspec
 
-    law = {"slowdown": [1.0, 1.0, 2.0]}
+    law = ContentionLaw(SlowdownTable((1.0, 1.0, 2.0)))
     made = jobs((0, 10), (0, 10), (0, 2), heavy=True)
     quick = msgspec.structs.replace(made[2], heavy=False, fails=True, matrix="m")
     made = [made[0], msgspec.structs.replace(made[1], matrix="m"), quick]
-    story.play([pool(builders=1, slots=3, contention=law)], made, fail_fast=True)
+    story.play([pool(builders=1, slots=3, law=law)], made, fail_fast=True)
     # the light job runs at 1/2 too: it fails at 4 s, and takes b with it
     assert story.ends()["b"].finished_at == pytest.approx(4.0)
     assert story.times()["a"] == (0.0, pytest.approx(12.0))
@@ -133,9 +134,9 @@ def test_contention_with_a_stopped_neighbour(story, pool, jobs):
 
 def test_equal_finishes_under_contention_come_in_slot_order(story, pool, jobs):
     """Ties within a builder: by slot, as without contention."""
-    law = {"slowdown": [1, 1, 1.4, 1.8]}
+    law = ContentionLaw(SlowdownTable((1, 1, 1.4, 1.8)))
     made = jobs((0, 7), (0, 7), (0, 7), heavy=True)
-    story.play([pool(builders=1, slots=3, contention=law)], made)
+    story.play([pool(builders=1, slots=3, law=law)], made)
     assert [fact.job for fact in story.of(JobFinished)] == ["a", "b", "c"]
     assert len({fact.at for fact in story.of(JobFinished)}) == 1
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
 from farm.live.redis.server import free_port
 from farm.live.settings import LiveSettings, from_environment, host_environment
-from farm.live.wire.messages import VERSION, CancelAttempt, Play, StartAttempt
+from farm.live.wire.messages import Play
 from workers import host as module
 from workers.host import BuilderHost
 
@@ -26,9 +27,9 @@ PATIENCE = 30.0
 class Host(BuilderHost):
     """A host that speaks to a server which is away, so nobody gives it orders but the test."""
 
-    def begin(self, name: str, service_time: float, **job) -> None:
-        order = Job(id=name, service_time=service_time, **job)
-        self.start_attempt(StartAttempt(v=VERSION, job=order, attempt=1, builder="b", slot=0))
+    def begin(self, name: str, service_time: float, **more) -> None:
+        job = Job(id=name, service_time=service_time, **more)
+        self.start_attempt(StartJob(job, 1, "b", 0))
 
     def value(self, name: str, **labels: str) -> float | None:
         """Scrape one value."""
@@ -69,7 +70,7 @@ def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
         )
         made.append(host)
         host.start()
-        host.play(Play(v=VERSION, builder=Builder(id="b", pool="p", index=0, slots=9)))
+        host.play(Play(builder=Builder(id="b", pool="p", index=0, slots=9)))
         return host
 
     yield make
@@ -86,12 +87,12 @@ def test_a_host_counts_what_it_holds_and_how_it_ended(hosted):
     host.begin("wrong", 0.0, fails=True)
     host.begin("right", 0.0)
     host.until(3, "farm_host_attempts", mode="timed")
-    host.cancel_attempt(CancelAttempt(v=VERSION, job="a", attempt=1, builder="b"))
+    host.obey(CancelJob("a", 1, "b"))
     host.until(2, "farm_host_attempts", mode="timed")
     for result in ("succeeded", "failed", "cancelled"):
         assert host.value("farm_host_attempts_total", result=result) == 1
     assert host.value("farm_host_attempts_total", result="lost") == 0
-    host.retire(module.Retire(v=VERSION, builder="b"))
+    host.obey(RetireBuilder("b"))
     host.until(0, "farm_host_builders")
     assert host.value("farm_host_attempts_total", result="lost") == 2
 

@@ -8,12 +8,10 @@ from typing import Protocol
 
 import msgspec
 
+from farm.core.commands import StartJob
 from farm.core.model import Builder
-from farm.live.wire.messages import StartAttempt
 from workers.burn.burners import Ended
 from workers.burn.limits import cores_of, cpu_quota, own_cores
-
-Token = tuple[str, int]
 
 #: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours
 #: (under the contention law) until its burner says that it has ended, which is long before
@@ -63,36 +61,33 @@ class BuilderBurns:
     def __init__(self, burner: Burner, builder: Builder, farm_speed: float) -> None:
         self._burner = burner
         self._pace = builder.speed * farm_speed
-        self._numbers: dict[Token, int] = {}
+        self._numbers: dict[str, int] = {}
         #: the work, in farm seconds, that stands for one under the contention law
         self.endless = ENDLESS * self._pace
         self._cores: list[int] | None = None
         if builder.cores is not None:
             self._cores = cores_of(builder.index, builder.cores, own_cores(), cpu_quota())
 
-    def __contains__(self, token: Token) -> bool:
-        return token in self._numbers
-
-    def start(self, token: Token, order: StartAttempt, ended: Callable[[Burnt], None]) -> None:
+    def start(self, command: StartJob, ended: Callable[[Burnt], None]) -> None:
         """Begin to burn; ``ended`` is told how it was, from another thread."""
-        job, threads = order.job, max(1, order.job.threads)
+        job, threads = command.job, max(1, command.job.threads)
         seconds, began = job.service_time / self._pace, time.monotonic()
 
         def told(error: str | None, cpu: float) -> None:
             taken = (time.monotonic() - began) * threads
             ended(Burnt(error, job.mode, taken, seconds * threads, cpu))
 
-        self._numbers[token] = self._burner.start(
+        self._numbers[job.id] = self._burner.start(
             job.mode, seconds, threads, told, cores=self._cores
         )
 
-    def stop(self, token: Token) -> None:
+    def stop(self, job: str) -> None:
         """End it at once if it burns."""
-        number = self._numbers.pop(token, None)
+        number = self._numbers.pop(job, None)
         if number is not None:
             self._burner.kill(number)
 
     def stop_all(self) -> None:
         """End everything of this builder at once."""
-        for token in list(self._numbers):
-            self.stop(token)
+        for job in list(self._numbers):
+            self.stop(job)

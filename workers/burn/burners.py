@@ -24,7 +24,7 @@ from workers.burn.rates import CAREFUL
 MODES = frozenset({"stress", "memory", "mixed"})
 KERNELS = ("cpu", "memory", "stress_ng")
 #: no machine does less or more units in a second; beyond that nobody would look up in between
-LEAST_RATE, MOST_RATE = 1e-3, 1e9
+MIN_RATE, MAX_RATE = 1e-3, 1e9
 NICE = 10
 
 Ended = Callable[[str | None, float], None]
@@ -69,10 +69,10 @@ def parse_rates(text: str) -> dict[str, float]:
             rate = float(number)
         except ValueError:
             rate = -1.0
-        if name.strip() not in KERNELS or not LEAST_RATE <= rate <= MOST_RATE:
+        if name.strip() not in KERNELS or not MIN_RATE <= rate <= MAX_RATE:
             raise InputError(
                 f"FARM_WORK_RATES: found {part!r}; allowed: {', '.join(KERNELS)} = units per "
-                f"second, from {LEAST_RATE:g} to {MOST_RATE:g}"
+                f"second, from {MIN_RATE:g} to {MAX_RATE:g}"
             )
         if name.strip() in rates:
             raise InputError(f"FARM_WORK_RATES: found {name.strip()} twice; allowed: once")

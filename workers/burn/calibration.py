@@ -14,17 +14,16 @@ import os
 import queue
 import select
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from farm.core.errors import RunError
 from workers.burn.burners import MODES, Burners, BurnSettings
+from workers.burn.client import launch
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 from workers.burn.rates import HASTY
 
@@ -48,9 +47,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     reference: Reference = "pi"
     #: what the reference job takes alone, about
     alone: float = 0.25
-    #: processors, as of a builder with so many; None: all
+    #: processors, as of a builder with this many; None: all
     cores: int | None = None
-    #: after so long no measurement begins, and what runs is given up
+    #: after it no measurement begins, and what runs is given up
     limit: float = 60.0
     #: in all, for waiting until others are quiet and repeating what they disturbed
     patience: float = 0.0
@@ -66,11 +65,11 @@ class Timing(msgspec.Struct, frozen=True):
     round: int
     heavy: int
     seconds: float
-    #: processors that others kept busy meanwhile (0 where the system does not say)
+    #: processors that others kept busy at that time (0 where the system does not say)
     others: float = 0.0
 
 
-def measure(plan: Plan, heard: Callable[[Timing], None] = lambda _: None) -> list[Timing]:
+def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> list[Timing]:
     """Return the timings of all rounds that the limit left time for; at least one whole round.
 
     Raises RunError when there was no time for that, InputError for a burner that is not there.
@@ -88,7 +87,7 @@ def measure(plan: Plan, heard: Callable[[Timing], None] = lambda _: None) -> lis
                 if timing is None:
                     break
                 timings.append(timing)
-                heard(timing)
+                report(timing)
     if len({timing.heavy for timing in timings}) <= plan.jobs:
         raise RunError(
             f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g} s: "
@@ -227,7 +226,7 @@ class _Bench:
             self._pi.close()
 
     def time(self, heavy: int) -> float | None:
-        """Return how long the reference takes beside so many heavy jobs; None: no time left.
+        """Return how long the reference takes beside ``heavy`` heavy jobs; None: no time left.
 
         A burning reference is itself one of the heavy jobs; alone (0) it has a single thread.
         """
@@ -284,21 +283,10 @@ class _PiJob:
     """The child process that computes π."""
 
     def __init__(self, plan: Plan, cores: list[int] | None) -> None:
-        settings: dict[str, Any] = {
-            "digits": DIGITS,
-            "nice": plan.nice,
-            "cores": cores,
-            "parent": os.getpid(),
-        }
+        settings = {"digits": DIGITS, "nice": plan.nice, "cores": cores, "parent": os.getpid()}
         self._alone = plan.alone
         self._times = 1
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program, no shell
-            [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            process_group=0,
-        )
+        self._process = launch(PROGRAM, json.dumps(settings))
 
     @property
     def pid(self) -> int:

@@ -65,7 +65,7 @@ class BurnerProgram:
 
     def _live(self, settings: str) -> None:
         try:
-            process = self._process = _launch(settings)
+            process = self._process = launch(PROGRAM, settings)
         except OSError as error:
             self._started.set()
             self._ended(self, f"the burner program cannot be started: {error.strerror}")
@@ -84,12 +84,13 @@ class BurnerProgram:
                 self._hear(json.loads(line))
 
 
-def _launch(settings: str) -> subprocess.Popen[bytes]:
+def launch(program: Path, settings: str) -> subprocess.Popen[bytes]:
+    """Start a program of this folder, with pipes to talk to it."""
     # isolated and without site: only the standard library, and half the time to start. A process
     # group, not a session: where the kernel shares out processors by session, burners of a host
     # must stay in one
     return subprocess.Popen(  # noqa: S603 - our own interpreter and program, no shell
-        [sys.executable, "-I", "-S", str(PROGRAM), settings],
+        [sys.executable, "-I", "-S", str(program), settings],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,

@@ -24,11 +24,11 @@ BLOCK = bytes(16 * KIB)
 BLOCKS_PER_UNIT = MIB // len(BLOCK)
 
 #: a bus is not found out with less, and no machine shall be filled with more
-LEAST_BUFFER, MOST_BUFFER = 32 * MIB, 256 * MIB
+MIN_BUFFER, MAX_BUFFER = 32 * MIB, 256 * MIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 Kernel = Callable[[int], None]
-"""Does so many units of work and returns."""
+"""Does this many units of work and returns."""
 
 
 def cpu_kernel() -> Kernel:
@@ -68,7 +68,7 @@ def buffer_size(caches: Path = CACHES, room: int | None = None) -> int:
     sixteenth of the memory that is left (``room``): several walk at once.
     """
     largest = max((_cache_size(path) for path in caches.glob("index*/size")), default=0)
-    wanted = min(max(2 * largest, LEAST_BUFFER), MOST_BUFFER)
+    wanted = min(max(2 * largest, MIN_BUFFER), MAX_BUFFER)
     return wanted if room is None else max(2 * MIB, min(wanted, room // 16))
 
 

@@ -1,16 +1,27 @@
-"""How much of the machine is ours: processor affinity, cgroup quotas (version 1 and 2), memory."""
+"""How much of the machine is ours: processor affinity, cgroup quotas (version 1 and 2), memory.
+
+The burning jobs of one host take memory from a budget, so that none is killed for it.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from workers.burn.kernels import MIB
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 MEMORY = Path("/proc/meminfo")
+#: what a burning process takes beside its buffer
+OVERHEAD = 3 * MIB // 2
+#: a walk through less would not leave the caches of any processor
+MIN_WALK = 2 * MIB
+#: of the memory that is left, the part that jobs may take
+SHARE = 0.75
 
 
 def own_cores() -> list[int]:
@@ -44,14 +55,61 @@ def memory_room(
 
 
 def cores_of(index: int, cores: int, available: Sequence[int], quota: float | None) -> list[int]:
-    """Return the processors of the ``index``-th builder of the farm, which has so many of them.
+    """Return the processors of the ``index``-th builder of the farm, which has ``cores``.
 
     Builders take turns round the machine, so that they share a processor only when there are more
-    of them than it has. A quota leaves nobody more processors than it pays for.
+    of them than it has. No builder gets more processors than a quota pays for.
     """
     most = len(available) if quota is None else min(len(available), max(1, math.ceil(quota)))
     count = min(cores, most)
     return sorted(available[(index * count + k) % len(available)] for k in range(count))
+
+
+class NoMemoryError(Exception):
+    """There is no room for these processes; the text says how much there is."""
+
+
+class MemoryBudget:
+    """Most of the memory that was left at first, and never more than most of what is left now.
+
+    Args:
+        wanted: bytes of a walk's buffer where there is plenty.
+        room: the bytes that are left now; None: unknown, and nothing is limited.
+    """
+
+    def __init__(self, wanted: int, room: Callable[[], int | None]) -> None:
+        self._wanted = wanted
+        self._room = room
+        self._first = room()
+        self._taken: dict[int, int] = {}
+
+    def take(self, number: int, threads: int, *, walks: bool, overhead: int = OVERHEAD) -> int:
+        """Reserve what a job's processes need; return the size of each one's buffer, 0 for none.
+
+        Buffers are as large as they should be, but leave half of the room to the jobs to come, as
+        far as they can. Raises NoMemoryError.
+        """
+        left, least = self._left(), MIN_WALK if walks else 0
+        buffer = self._wanted if walks else 0
+        if left is not None:
+            if left < threads * (least + overhead):
+                raise NoMemoryError(
+                    f"no memory for {threads} burning processes: {left // MIB} MiB may be taken"
+                )
+            buffer = min(buffer, max(least, left // 2 // threads - overhead))
+        self._taken[number] = threads * (buffer + overhead)
+        return buffer
+
+    def give_back(self, number: int) -> None:
+        """The job has ended."""
+        self._taken.pop(number, None)
+
+    def _left(self) -> int | None:
+        now = self._room()
+        if self._first is None or now is None:
+            return None
+        rest = self._first * SHARE - sum(self._taken.values())
+        return max(0, int(min(rest, now * SHARE)))
 
 
 def _folders(cgroups: Path, membership: Path, controller: str) -> Iterator[Path]:
@@ -99,13 +157,13 @@ def _idle_files(folder: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def _number(text: str, scale: int = 1) -> int | None:
+def _number(text: str) -> int | None:
     """Return a whole number; None for ``max``, ``-1`` (no limit) and whatever is none."""
     try:
         number = int(text)
     except ValueError:
         return None
-    return number * scale if number >= 0 else None
+    return number if number >= 0 else None
 
 
 def _text(path: Path) -> str:

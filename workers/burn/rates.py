@@ -2,7 +2,7 @@
 
 Processor time leaves out what others get, yet a core is not always equally fast. A core of a
 virtual machine has two speeds, a third apart, for seconds at a time (its sibling works or rests,
-and nobody inside can see which), caches are shared, and a core that rested takes tens of
+which cannot be seen from inside), caches are shared, and a core that rested takes tens of
 milliseconds to reach its clock. All of that only ever slows down. So work is done in bursts without
 a pause, in slices of a few milliseconds; the bursts are spread over a while, the kernels take
 turns; and what counts is a slice near the fastest: the very fastest may be an error of the clock.
@@ -23,12 +23,12 @@ SLICES = {"cpu": 2, "memory": 24}
 SLICES_PER_BURST = 40
 #: seconds between two turns
 PAUSE = 0.05
-#: turns when a job waits for the answer, and when nobody does
+#: turns when a job waits for the answer, and when none does
 HASTY, CAREFUL = 3, 10
 
 
 def slices_of(kernel: Kernel, units: int, count: int = SLICES_PER_BURST) -> list[float]:
-    """Return the rates of so many slices, one right after the other."""
+    """Return the rates of ``count`` slices, one right after the other."""
     rates = []
     for _ in range(count):
         began = time.process_time()
@@ -43,7 +43,7 @@ def near_fastest(rates: list[float]) -> float:
 
 
 def measure(bursts: Mapping[str, Burst], turns: int, pause: float = PAUSE) -> dict[str, float]:
-    """Return the rate of each kernel, from so many turns of all of them."""
+    """Return the rate of each kernel, from ``turns`` turns of all of them."""
     found: dict[str, list[float]] = {name: [] for name in bursts}
     for turn in range(turns):
         if turn:

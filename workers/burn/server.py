@@ -36,11 +36,10 @@ if __name__ == "__main__" and not __package__:  # run as a file, with an empty p
 
 from farm.processes.child import become_subreaper, die_with
 from workers.burn.kernels import buffer_size, cpu_kernel, memory_kernel
-from workers.burn.limits import memory_room
-from workers.burn.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
+from workers.burn.limits import OVERHEAD, MemoryBudget, NoMemoryError, memory_room
 from workers.burn.process import REASONS, Part, Work, burn
 from workers.burn.rates import HASTY, SLICES, Burst, measure, slices_of
-from workers.burn.stress_ng import MOST_OPERATIONS, StressNg, UnusableError
+from workers.burn.stress_ng import MAX_OPERATIONS, StressNg, UnusableError
 
 
 class Group:
@@ -58,7 +57,7 @@ class Group:
     def add(self, pid: int) -> None:
         """Take a process in."""
         self.leader = self.leader or pid
-        with contextlib.suppress(OSError):  # it does so itself as well: whoever comes first
+        with contextlib.suppress(OSError):  # it does so itself as well: whichever is first
             os.setpgid(pid, self.leader)
         self.alive.add(pid)
 
@@ -159,10 +158,10 @@ class BurnServer:
             self._end(group)
 
     def _work(self, request: dict[str, Any]) -> Work:
-        """Return what each process of a job does; measures rates that nobody knows yet."""
+        """Return what each process of a job does; measures rates that are not known yet."""
         seconds, program = request["seconds"], ""
         names = self._known(self._kernels(request["mode"]))
-        if names == ["stress_ng"] and (seconds or 0) * self._rates[names[0]] > MOST_OPERATIONS:
+        if names == ["stress_ng"] and (seconds or 0) * self._rates[names[0]] > MAX_OPERATIONS:
             names = self._known(["cpu"])
         buffer = self._budget.take(
             request["start"],

@@ -21,11 +21,11 @@ METHOD = "int64"
 #: operations of a trial run: some tenths of a second
 TRIAL = 300
 #: processor seconds that no processor needs less for
-LEAST_TRIAL = 0.005
+MIN_TRIAL = 0.005
 #: real seconds that a trial may take: a program that hangs does not hang us
 PATIENCE = 20.0
 #: more it refuses: some fifteen hours
-MOST_OPERATIONS = 100_000_000
+MAX_OPERATIONS = 100_000_000
 
 
 class UnusableError(Exception):
@@ -38,7 +38,7 @@ def find() -> str | None:
 
 
 def command(program: str, operations: int | None) -> list[str]:
-    """Return the command that burns one processor, for so many operations or until killed."""
+    """Return the command that burns one processor, for a number of operations or until killed."""
     bound = ["--timeout", "0"] if operations is None else ["--cpu-ops", str(operations)]
     quiet = ["--quiet", "--no-rand-seed", "--oomable", "--temp-path", "/tmp"]  # noqa: S108
     return [program, *quiet, "--cpu", "1", "--cpu-method", METHOD, *bound]
@@ -64,7 +64,7 @@ class StressNg:
     def burst(self) -> list[float]:
         """Return the operations per second of processor time of one trial, start-up left out."""
         spent = self._cpu_time(TRIAL + 1) - self.start_up
-        if spent < LEAST_TRIAL:
+        if spent < MIN_TRIAL:
             raise UnusableError(f"{self.program} ends without having worked")
         return [TRIAL / spent]
 

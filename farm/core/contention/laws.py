@@ -1,4 +1,4 @@
-"""How much the load on a builder slows its jobs down: the laws, and their form in a scenario.
+"""How much the load on a builder slows its jobs down.
 
 A law counts load per resource. ``cpu`` looks at the heavy jobs (or at all threads against the
 cores), ``memory`` at the memory-heavy jobs, each with a table of its own.
@@ -6,10 +6,10 @@ cores), ``memory`` at the memory-heavy jobs, each with a table of its own.
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Load(msgspec.Struct, frozen=True):
     threads: int = 0
 
 
-class SlowdownTable(msgspec.Struct, frozen=True):
+class SlowdownTable(msgspec.Struct, frozen=True, tag="table"):
     """A factor for each number of heavy jobs; beyond the table's end its last step goes on.
 
     ``factors[k]`` is the slowdown with ``k`` heavy jobs: at least 1, never falling.
@@ -44,7 +44,7 @@ class SlowdownTable(msgspec.Struct, frozen=True):
         return self.factors[-1] + beyond * step
 
 
-class LinearSlowdown(msgspec.Struct, frozen=True):
+class LinearSlowdown(msgspec.Struct, frozen=True, tag="linear"):
     """No slowdown up to ``threshold`` heavy jobs, then ``slope`` more for each further one.
 
     The thesis's measurements are threshold 1, slope 0.4.
@@ -58,7 +58,7 @@ class LinearSlowdown(msgspec.Struct, frozen=True):
         return 1.0 + self.slope * max(0.0, count - self.threshold)
 
 
-class ThreadSlowdown(msgspec.Struct, frozen=True):
+class ThreadSlowdown(msgspec.Struct, frozen=True, tag="threads"):
     """Cores shared fairly by all threads of all jobs: max(1, threads ÷ cores).
 
     Light jobs count too. A heavy job counts for at least ``heavy_threads`` threads (0: for its own
@@ -76,7 +76,7 @@ class ThreadSlowdown(msgspec.Struct, frozen=True):
 ResourceLaw = SlowdownTable | LinearSlowdown | ThreadSlowdown
 
 
-class ContentionLaw(msgspec.Struct, frozen=True):
+class ContentionLaw(msgspec.Struct, frozen=True, omit_defaults=True):
     """The slowdown of every job on a builder as a function of the builder's load.
 
     ``cpu`` looks at the heavy jobs (or at all threads), ``memory`` at the memory-heavy jobs; a
@@ -119,114 +119,12 @@ THESIS_TABLE = SlowdownTable((1.0, 1.0, 1.4, 1.8, 2.2))
 NO_CONTENTION = ContentionLaw()
 
 
-CPU_KEYS = ("slowdown", "linear", "threads")
-KEYS = (*CPU_KEYS, "memory", "combine")
-
-
-def contention_law(
-    options: Mapping[str, Any] | None, where: str = "contention"
-) -> ContentionLaw | None:
-    """Build the law that a scenario's ``contention:`` mapping describes; None for none.
-
-    Keys, each absent or None when not meant: for the processor one of ``slowdown`` (a table such as
-    ``[1, 1, 1.4]`` by number of heavy jobs, or the word ``thesis``), ``linear`` (``{threshold: 1,
-    slope: 0.4}``) and ``threads`` (``{cores: 8, heavy_threads: 4}``); for the memory bus ``memory``
-    (a table, or threshold and slope); ``combine`` (product or max).
-
-    Raises InputError that names the key (after ``where``), what was found and what is allowed.
-    """
-    if not options:
-        return None
-    if not isinstance(options, Mapping):
-        raise InputError(f"{where}: found {options!r}; expected keys {', '.join(KEYS)}")
-    _refuse_unknown(options, KEYS, where)
-    combine: Any = options.get("combine") or "product"
-    if combine not in ("product", "max"):
-        raise InputError(f"{where}.combine: found {combine!r}; allowed: product, max")
-    cpu = _cpu_law(options, where)
-    memory = _memory_law(options.get("memory"), f"{where}.memory")
-    return None if cpu is None and memory is None else ContentionLaw(cpu, memory, combine)
-
-
-def _cpu_law(options: Mapping[str, Any], where: str) -> ResourceLaw | None:
-    given = [key for key in CPU_KEYS if options.get(key) is not None]
-    if len(given) > 1:
-        raise InputError(f"{where}: found {' and '.join(given)}; expected one of them")
-    if not given:
-        return None
-    value, where = options[given[0]], f"{where}.{given[0]}"
-    if given[0] == "slowdown":
-        return THESIS_TABLE if value == "thesis" else slowdown_table(value, where)
-    return _linear(value, where) if given[0] == "linear" else _threads(value, where)
-
-
-def _memory_law(given: Any, where: str) -> SlowdownTable | LinearSlowdown | None:
-    if given is None:
-        return None
-    return _linear(given, where) if isinstance(given, Mapping) else slowdown_table(given, where)
-
-
-def _linear(given: Any, where: str) -> LinearSlowdown:
-    values = _mapping(given, ("threshold", "slope"), (), where)
-    threshold = _number(values["threshold"], f"{where}.threshold", least=0)
-    return LinearSlowdown(threshold, _number(values["slope"], f"{where}.slope", least=0))
-
-
-def _threads(given: Any, where: str) -> ThreadSlowdown:
-    values = _mapping(given, ("cores",), ("heavy_threads",), where)
-    cores = _number(values["cores"], f"{where}.cores", above=0)
-    heavy = values.get("heavy_threads") or 0
-    if isinstance(heavy, bool) or not isinstance(heavy, int) or heavy < 0:
-        raise InputError(f"{where}.heavy_threads: found {heavy!r}; expected a whole number from 0")
-    return ThreadSlowdown(cores, heavy)
-
-
-def _mapping(
-    given: Any, needed: Sequence[str], optional: Sequence[str], where: str
-) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where}: found {given!r}; expected {{{', '.join(needed)}}}")
-    _refuse_unknown(given, (*needed, *optional), where)
-    for key in needed:
-        if key not in given:
-            raise InputError(f"{where}.{key}: missing; expected {{{', '.join(needed)}}}")
-    return given
-
-
-def slowdown_table(given: Any, where: str) -> SlowdownTable:
+def slowdown_table(factors: Sequence[float], where: str) -> SlowdownTable:
     """Build a table from its factors; raises InputError that names the entry after ``where``."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InputError(f"{where}: found {given!r}; expected a table such as [1, 1, 1.4]")
-    if not given:
-        raise InputError(f"{where}: the table is empty; expected factors such as [1, 1, 1.4]")
-    factors = [_number(factor, f"{where}[{k}]", least=1) for k, factor in enumerate(given)]
-    for k in range(1, len(factors)):
-        if factors[k] < factors[k - 1]:
+    for k, (before, factor) in enumerate(pairwise((1.0, *factors))):
+        if not before <= factor < math.inf:
             raise InputError(
-                f"{where}[{k}]: found {factors[k]:g} after {factors[k - 1]:g}; more heavy jobs "
-                "cannot make a builder faster, so factors must not fall"
+                f"{where}[{k}]: found {factor:g} after {before:g}; allowed: from 1 on, never "
+                "falling: more heavy jobs cannot make a builder faster"
             )
     return SlowdownTable(tuple(factors))
-
-
-def _number(
-    given: object, where: str, *, least: float = -math.inf, above: float = -math.inf
-) -> float:
-    if (
-        not isinstance(given, int | float)
-        or isinstance(given, bool)
-        or not math.isfinite(given)
-        or given < least
-        or given <= above
-    ):
-        bound = f"above {above:g}" if above > -math.inf else f"of at least {least:g}"
-        raise InputError(f"{where}: found {given!r}; expected a number {bound}")
-    return float(given)
-
-
-def _refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
-    for key in options:
-        if key not in allowed:
-            near = difflib.get_close_matches(str(key), allowed, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"{where}.{key}: unknown key{hint} (allowed: {', '.join(allowed)})")

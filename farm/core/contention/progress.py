@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from farm.core.contention.laws import NO_CONTENTION, ContentionLaw, Load, contention_law
+from farm.core.contention.laws import NO_CONTENTION, ContentionLaw, Load
 from farm.core.errors import InvariantError
 
-__all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress", "contention_law"]
+__all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress"]
 
 Token = TypeVar("Token", bound=Hashable)
 

@@ -1,23 +1,30 @@
-"""What hosts and submitters report, turned into facts; who is lost, and what is sent again."""
+"""The scheduler's door: reports become events of now; who is lost, and what is sent again."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Sequence
-from typing import Any
 
 import msgspec
 
 from farm.core import events
-from farm.core.events import Event
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+)
 from farm.core.model import Job
 from farm.core.pools.retirement import pattern_of
 from farm.live.hosts.registry import HostState, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.wire import messages as wire
 from farm.live.wire.job_limits import flaw_of
-from farm.live.wire.messages import Envelope, Order, Play
+from farm.live.wire.messages import Envelope, HostCommand, Play
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +32,16 @@ OtherReport = wire.Watch | wire.Plan | wire.GiveUpBuilder | wire.Ask
 
 
 class Intake:
-    """Keeps the roster of hosts and appends facts to ``facts``, stamped with farm time.
+    """Keeps the roster of hosts and appends events to ``events``, stamped with farm time.
 
     Args:
         fleet: which builders there are to be.
         roster: which hosts there are.
-        send: puts an order to a host into the batch that is being made.
+        send: puts a command to a host into the batch that is being made.
     """
 
     def __init__(
-        self, fleet: Fleet, roster: Roster, send: Callable[[HostState, Order], None]
+        self, fleet: Fleet, roster: Roster, send: Callable[[HostState, HostCommand], None]
     ) -> None:
         self.facts: deque[Event] = deque()
         self.load_done = False
@@ -54,33 +61,21 @@ class Intake:
         self._fleet = fleet
         self._roster = roster
         self._send = send
-        self._takers: dict[type, Callable[[HostState, Any, float], None]] = {
-            wire.Beat: self._on_beat,
-            wire.BuilderUp: self._on_builder_up,
-            wire.BuilderGone: self._on_builder_gone,
-            wire.Started: self._on_started,
-            wire.Finished: self._on_finished,
-            wire.Cleaned: self._on_cleaned,
-            wire.Load: self._on_load,
-            wire.HostLeft: self._on_host_left,
-        }
         self._at_real = 0.0
 
     def take_in(self, envelope: Envelope, at: float, now: float) -> None:
-        """Turn one envelope into facts at farm time ``at``; ``now`` is real (monotonic)."""
+        """Turn one envelope into events at farm time ``at``; ``now`` is real (monotonic)."""
         self._at_real = now
         for report in envelope.reports:
-            kind = type(report)
-            if kind in self._takers:
-                host = self._speaker(envelope, now)
-                if host is not None:
-                    self._takers[kind](host, report, at)
-                else:
-                    self._from_the_past(report, at)
-            elif isinstance(report, wire.HostUp):
+            if isinstance(report, wire.HostUp):
                 self._on_host_up(envelope, report, at, now)
-            else:
+            elif not isinstance(report, wire.HostReport):
                 self._from_submitter(report, at)
+            elif (host := self._speaker(envelope, now)) is not None:
+                self._from_host(host, report, at)
+            elif isinstance(report, JobStarted | JobFinished):
+                # a life that is over reports on its attempts: the scheduler will ignore it
+                self.facts.append(wire.stamped(report, at))
 
     def place(self) -> None:
         """Give the builders that are wanted to hosts that have room; the others wait for one."""
@@ -100,7 +95,7 @@ class Intake:
         if host.plays:  # one that plays nobody any more was let go
             log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
-            self._gone(events.BuilderLost(at, builder, reason, excused))
+            self._gone(BuilderLost(at, builder, reason, excused))
         self.place()
 
     def give_up(self, builder: str, at: float, reason: str) -> None:
@@ -115,10 +110,10 @@ class Intake:
         if host is not None:
             self._send(host, self._roster.retire(host, builder, self._at_real))
             self._roster.gone(builder)
-        self._gone(events.BuilderLost(at, builder, reason))
+        self._gone(BuilderLost(at, builder, reason))
         self.place()
 
-    def _gone(self, event: events.BuilderLost | events.BuilderRetired) -> None:
+    def _gone(self, event: BuilderLost | BuilderRetired) -> None:
         """A builder is no more, or will not come."""
         self._fleet.not_booting(event.builder)
         self.facts.append(event)
@@ -150,9 +145,6 @@ class Intake:
         self._roster.arrive(envelope.sender, envelope.life, now, report)
         self.place()
 
-    def _on_host_left(self, host: HostState, _: wire.HostLeft, at: float) -> None:
-        self.lose(host, at, "its host left", excused=True)
-
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)
         if beat.leaving:
@@ -176,85 +168,66 @@ class Intake:
         if host.lost:
             return
         again, lost, stuck = self._roster.check(host, beat, self._at_real, queued)
-        for order in again:
-            self._send(host, order)
+        for command in again:
+            self._send(host, command)
         for dispatch in lost:
-            order = dispatch.order
-            self._roster.over(host, (order.job.id, order.attempt))
+            job, attempt = dispatch.command.job.id, dispatch.command.attempt
+            self._roster.over(host, (job, attempt))
             reason = "its builder does not know it"
-            self.facts.append(
-                events.AttemptLost(at, order.job.id, order.attempt, order.builder, reason)
-            )
+            builder = dispatch.command.builder
+            self.facts.append(events.AttemptLost(at, job, attempt, builder, reason))
         if stuck:
-            self.lose(host, at, "its host takes no orders")
+            self.lose(host, at, "its host takes no commands")
 
     # --- builders and attempts --------------------------------------------------------------
 
-    def _on_builder_up(self, host: HostState, report: wire.BuilderUp, at: float) -> None:
+    def _from_host(self, host: HostState, report: wire.HostReport, at: float) -> None:
+        if isinstance(report, wire.Beat):
+            self._on_beat(host, report, at)
+        elif isinstance(report, wire.HostLeft):
+            self.lose(host, at, "its host left", excused=True)
+        elif isinstance(report, BuilderJoined):
+            self._on_joined(host, report, at)
+        elif isinstance(report, BuilderRetired | BuilderLost):
+            self._on_gone(host, report, at)
+        else:
+            if isinstance(report, JobStarted):
+                self._roster.confirm(host, (report.job, report.attempt))
+            elif isinstance(report, JobFinished):
+                self._roster.over(host, (report.job, report.attempt))
+            self.facts.append(wire.stamped(report, at))
+
+    def _on_joined(self, host: HostState, report: BuilderJoined, at: float) -> None:
         builder = report.builder
         if builder.id not in host.plays:
             # a host that plays a builder of its own (a container): it is taken as it is, but for
             # its place among the others if it was not requested
             if builder.id not in self._fleet.booting:
                 builder = msgspec.structs.replace(builder, index=-1)
-            self._roster.assign(host, Play(v=wire.VERSION, builder=builder), self._at_real)
+            self._roster.assign(host, Play(builder=builder), self._at_real)
         self._roster.joined(host, builder.id)
         self._fleet.not_booting(builder.id)
-        self.facts.append(events.BuilderJoined(at, builder))
+        self.facts.append(BuilderJoined(at, builder))
 
-    def _on_builder_gone(self, host: HostState, report: wire.BuilderGone, at: float) -> None:
-        name = report.builder
-        if name not in host.plays:
-            return
-        self._roster.gone(name)
-        lost = events.BuilderLost(at, name, "lost")
-        self._gone(lost if report.lost else events.BuilderRetired(at, name))
-        self.place()
-
-    def _on_started(self, host: HostState, report: wire.Started, at: float) -> None:
-        self._roster.confirm(host, (report.job, report.attempt))
-        self.facts.append(events.JobStarted(at, report.job, report.attempt, report.builder))
-
-    def _on_finished(self, host: HostState, report: wire.Finished, at: float) -> None:
-        self._roster.over(host, (report.job, report.attempt))
-        self.facts.append(_finished(report, at))
-
-    def _on_cleaned(self, _: HostState, report: wire.Cleaned, at: float) -> None:
-        self.facts.append(events.SlotCleaned(at, report.builder, report.slot))
-
-    def _on_load(self, _: HostState, report: wire.Load, at: float) -> None:
-        self.facts.append(events.LoadReported(at, report.builder, report.load, report.overloaded))
-
-    def _from_the_past(self, report: object, at: float) -> None:
-        """A life that is over speaks of its attempts: a fact that the scheduler will ignore."""
-        if isinstance(report, wire.Started):
-            self.facts.append(events.JobStarted(at, report.job, report.attempt, report.builder))
-        elif isinstance(report, wire.Finished):
-            self.facts.append(_finished(report, at))
+    def _on_gone(self, host: HostState, report: BuilderRetired | BuilderLost, at: float) -> None:
+        if report.builder in host.plays:
+            self._roster.gone(report.builder)
+            self._gone(wire.stamped(report, at))
+            self.place()
 
     # --- submitters -------------------------------------------------------------------------
 
-    def _from_submitter(self, report: wire.Report, at: float) -> None:
-        if isinstance(report, wire.LoadDone):
-            self.end_load(at)
-        elif isinstance(report, wire.Submit):
+    def _from_submitter(
+        self, report: wire.SubmitterEvent | wire.LoadDone | OtherReport, at: float
+    ) -> None:
+        if isinstance(report, JobsSubmitted):
             self._on_submit(report, at)
-        elif isinstance(report, wire.Cancel):
-            self.facts.append(
-                events.CancelRequested(
-                    at, report.jobs, report.matrix, report.invocation, report.reason
-                )
-            )
-        elif isinstance(report, wire.ChangePriority):
-            self.facts.append(
-                events.PriorityChanged(at, report.job, report.level, report.score, report.priority)
-            )
-        elif isinstance(report, wire.Drain):
-            self.facts.append(events.DrainRequested(at, report.pattern, report.retire))
-        elif isinstance(report, wire.Undrain):
-            self.facts.append(events.UndrainRequested(at, report.pattern))
-        elif isinstance(report, wire.Watch | wire.Plan | wire.GiveUpBuilder | wire.Ask):
+        elif isinstance(report, wire.LoadDone):
+            self.end_load(at)
+        elif isinstance(report, OtherReport):
             self.others.append(report)
+        else:
+            self.facts.append(wire.stamped(report, at))
 
     def end_load(self, at: float) -> None:
         """Nothing more is submitted; say so once."""
@@ -262,7 +235,7 @@ class Intake:
             self.load_done = True
             self.facts.append(events.ArrivalsEnded(at))
 
-    def _on_submit(self, report: wire.Submit, at: float) -> None:
+    def _on_submit(self, report: JobsSubmitted, at: float) -> None:
         if self.closed:
             return
         flaws = [flaw for job in report.jobs if (flaw := flaw_of(job)) is not None]
@@ -278,7 +251,7 @@ class Intake:
         self.jobs_taken_in += len(jobs)
         first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
         self.worst_delay = max(self.worst_delay, at - first)
-        self.facts.append(events.JobsSubmitted(at, jobs))
+        self.facts.append(JobsSubmitted(at, jobs))
 
     def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
         """Leave out those that were handed in before, an instant before too."""
@@ -290,9 +263,3 @@ class Intake:
                 self._just_now.add(job.id)
                 new.append(job)
         return tuple(new)
-
-
-def _finished(report: wire.Finished, at: float) -> Event:
-    return events.JobFinished(
-        at, report.job, report.attempt, report.builder, report.outcome, report.reason
-    )

@@ -1,4 +1,4 @@
-"""Orders on their way to builder hosts: remembered by the roster, written as Celery messages."""
+"""Commands on their way to builder hosts: remembered by the roster, written as Celery messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
 from farm.live.hosts.registry import HostState, Roster
-from farm.live.wire.messages import VERSION, CancelAttempt, Lose, Order, StartAttempt
+from farm.live.wire.messages import HostCommand
 from farm.live.wire.task_messages import TaskMessages
 
 
@@ -23,49 +23,24 @@ class Outbox:
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
 
     def put(self, command: Command) -> None:
-        """Send what a builder is to do, if the order is one for a builder."""
+        """Send what a builder is to do, if the command is one for a builder."""
+        if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
+            return
+        host = self._roster.host_of.get(command.builder)
+        if host is None:
+            return
+        now = time.monotonic()
         if isinstance(command, StartJob):
-            self._start(command)
+            self._roster.dispatch(host, command, now)
         elif isinstance(command, CancelJob):
-            self._cancel(command)
+            self._roster.cancel(host, command, now)
         elif isinstance(command, RetireBuilder):
-            host = self._roster.host_of.get(command.builder)
-            if host is not None:
-                self.send(host, self._roster.retire(host, command.builder, time.monotonic()))
-        elif isinstance(command, LoseBuilder):
-            host = self._roster.host_of.get(command.builder)
-            if host is not None:
-                self.send(host, Lose(v=VERSION, builder=command.builder))
+            self._roster.retire(host, command.builder, now)
+        self.send(host, command)
 
-    def _start(self, command: StartJob) -> None:
-        host = self._roster.host_of.get(command.builder)
-        if host is not None:
-            order = StartAttempt(
-                v=VERSION,
-                job=command.job,
-                attempt=command.attempt,
-                builder=command.builder,
-                slot=command.slot,
-            )
-            self._roster.dispatch(host, order, time.monotonic())
-            self.send(host, order)
-
-    def _cancel(self, command: CancelJob) -> None:
-        host = self._roster.host_of.get(command.builder)
-        if host is not None:
-            order = CancelAttempt(
-                v=VERSION,
-                job=command.job,
-                attempt=command.attempt,
-                builder=command.builder,
-                reason=command.reason,
-            )
-            self._roster.cancel(host, order, time.monotonic())
-            self.send(host, order)
-
-    def send(self, host: HostState, order: Order) -> None:
-        """Put an order to a host into the batch that is being made."""
-        self._waiting[host.name].append(self._messages.encode(order, host.name))
+    def send(self, host: HostState, command: HostCommand) -> None:
+        """Put a command to a host into the batch that is being made."""
+        self._waiting[host.name].append(self._messages.encode(command, host.name))
 
     def take(self) -> dict[str, list[bytes]]:
         """Return the messages by host, in order, and begin anew."""

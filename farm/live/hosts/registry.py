@@ -1,4 +1,4 @@
-"""Who is out there: builder hosts, what they should play, and the orders they must have.
+"""Who is out there: builder hosts, what they should play, and the commands they must have.
 
 Pure bookkeeping in real seconds (``now`` is given): it sees what hosts report and says what has
 to be sent again and who must be given up for lost.
@@ -8,18 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.live.store.saved import SavedFarm
-from farm.live.wire.messages import (
-    VERSION,
-    Beat,
-    CancelAttempt,
-    HostUp,
-    Order,
-    Play,
-    Reset,
-    Retire,
-    StartAttempt,
-)
+from farm.live.wire.messages import Beat, HostCommand, HostUp, Play, Reset
 
 Token = tuple[str, int]
 
@@ -29,24 +20,24 @@ class Patience(msgspec.Struct, frozen=True):
 
     #: a host that says nothing for so long is lost
     silence: float = 5.0
-    #: an order that should show in heartbeats by now
+    #: a command that should show in heartbeats by now
     grace: float = 2.0
-    #: a host that beats but leaves its orders untouched for so long is lost
+    #: a host that beats but leaves its commands untouched for so long is lost
     stuck: float = 20.0
     #: an attempt is sent so many times before it is given up
     sendings: int = 4
 
 
 class Dispatch(msgspec.Struct):
-    """A start order under way: sent, and perhaps confirmed."""
+    """A start command under way: sent, and perhaps confirmed."""
 
-    order: StartAttempt
+    command: StartJob
     sent_at: float
     sendings: int = 1
     confirmed: bool = False
     #: heartbeats in a row that should have named it and did not
     missed: int = 0
-    cancel: CancelAttempt | None = None
+    cancel: CancelJob | None = None
     cancel_sent_at: float = 0.0
 
 
@@ -62,7 +53,7 @@ class HostState(msgspec.Struct):
     joined: set[str] = set()
     #: builders that were told to retire
     retiring: set[str] = set()
-    #: when each play or retire order was last sent
+    #: when each play or retire command was last sent
     sent_at: dict[str, float] = {}
     dispatches: dict[Token, Dispatch] = {}
     #: attempts that it said to have begun after its last heartbeat, which cannot name them
@@ -95,7 +86,7 @@ class Roster:
         self.changed: set[str] = set()
 
     def go_on(self, saved: SavedFarm, now: float) -> None:
-        """Know the hosts and their orders as an earlier scheduler did.
+        """Know the hosts and their commands as an earlier scheduler did.
 
         What was on its way when that one died is found missing by heartbeats, and sent again.
         """
@@ -118,21 +109,13 @@ class Roster:
             holder, job = self.host_of.get(attempt.builder), saved.jobs.get(attempt.job)
             if holder is None or job is None:
                 continue
-            order = StartAttempt(
-                v=VERSION,
-                job=job,
-                attempt=attempt.attempt,
-                builder=attempt.builder,
-                slot=attempt.slot,
-            )
+            command = StartJob(job, attempt.attempt, attempt.builder, attempt.slot)
             token = (attempt.job, attempt.attempt)
-            dispatch = Dispatch(order, now, confirmed=attempt.started_at is not None)
+            dispatch = Dispatch(command, now, confirmed=attempt.started_at is not None)
             holder.dispatches[token] = dispatch
             if attempt.cancelling:
                 dispatch.cancel_sent_at = now
-                dispatch.cancel = CancelAttempt(
-                    v=VERSION, job=attempt.job, attempt=attempt.attempt, builder=attempt.builder
-                )
+                dispatch.cancel = CancelJob(attempt.job, attempt.attempt, attempt.builder)
 
     def arrive(self, name: str, life: str, now: float, up: HostUp | None = None) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
@@ -164,7 +147,7 @@ class Roster:
         return sorted(host.joined)
 
     def assign(self, host: HostState, play: Play, now: float) -> Play:
-        """Let the host play this builder; return the order to send."""
+        """Let the host play this builder; return the command to send."""
         builder = play.builder.id
         host.plays[builder] = play
         host.sent_at[builder] = now
@@ -177,23 +160,23 @@ class Roster:
         host.joined.add(builder)
         self.changed.add(host.name)
 
-    def dispatch(self, host: HostState, order: StartAttempt, now: float) -> None:
-        """Remember a start order that is being sent."""
-        host.dispatches[order.job.id, order.attempt] = Dispatch(order, now)
+    def dispatch(self, host: HostState, command: StartJob, now: float) -> None:
+        """Remember a start command that is being sent."""
+        host.dispatches[command.job.id, command.attempt] = Dispatch(command, now)
 
-    def cancel(self, host: HostState, order: CancelAttempt, now: float) -> None:
-        """Remember a cancel order that is being sent."""
-        dispatch = host.dispatches.get((order.job, order.attempt))
+    def cancel(self, host: HostState, command: CancelJob, now: float) -> None:
+        """Remember a cancel command that is being sent."""
+        dispatch = host.dispatches.get((command.job, command.attempt))
         if dispatch is not None:
-            dispatch.cancel = order
+            dispatch.cancel = command
             dispatch.cancel_sent_at = now
 
-    def retire(self, host: HostState, builder: str, now: float) -> Retire:
-        """Return the order that shuts a builder down, and remember it."""
+    def retire(self, host: HostState, builder: str, now: float) -> RetireBuilder:
+        """Return the command that shuts a builder down, and remember it."""
         host.retiring.add(builder)
         self.changed.add(host.name)
         host.sent_at[builder] = now
-        return Retire(v=VERSION, builder=builder)
+        return RetireBuilder(builder)
 
     def confirm(self, host: HostState, token: Token) -> None:
         """The host began this attempt."""
@@ -210,14 +193,17 @@ class Roster:
         host.dispatches.pop(token, None)
 
     def gone(self, builder: str) -> None:
-        """The builder is not played any more."""
+        """The builder is not played any more, and nothing of it is under way."""
         host = self.host_of.pop(builder, None)
         if host is not None:
+            for token, dispatch in list(host.dispatches.items()):
+                if dispatch.command.builder == builder:
+                    del host.dispatches[token]
             host.plays.pop(builder, None)
             host.joined.discard(builder)
             host.retiring.discard(builder)
             host.sent_at.pop(builder, None)
-            for token in [t for t, d in host.dispatches.items() if d.order.builder == builder]:
+            for token in [t for t, d in host.dispatches.items() if d.command.builder == builder]:
                 self.over(host, token)
             self.changed.add(host.name)
 
@@ -242,24 +228,24 @@ class Roster:
         return [h for h in self.hosts.values() if not h.lost and h.heard_at < latest]
 
     def reset(self, host: HostState, life: str, now: float) -> Reset | None:
-        """Return the order for a life that was given up and speaks again; None: just sent."""
+        """Return the command for a life that was given up and speaks again; None: just sent."""
         if now - host.reset_sent_at < self.patience.grace:
             return None
         host.reset_sent_at = now
-        return Reset(v=VERSION, life=life)
+        return Reset(life)
 
     def check(
         self, host: HostState, beat: Beat, now: float, queued: int
-    ) -> tuple[list[Order], list[Dispatch], bool]:
+    ) -> tuple[list[HostCommand], list[Dispatch], bool]:
         """Compare a heartbeat with what the host ought to hold.
 
-        Returns the orders to send again, the attempts that the host has lost, and whether it is
-        stuck (it beats but does not take its ``queued`` orders). An unconfirmed attempt counts as
-        missing only if no order is on its way any more; a confirmed one that is not held, and
-        whose end has not come before this heartbeat, is lost. A host that leaves takes no orders.
+        Returns the commands to send again, the attempts that the host has lost, and whether it is
+        stuck (it beats but does not take its ``queued`` commands). An unconfirmed attempt counts as
+        missing only if no command is on its way any more; a confirmed one that is not held, and
+        whose end has not come before this heartbeat, is lost. A host that leaves takes no commands.
         """
         old = now - self.patience.grace
-        again: list[Order] = []
+        again: list[HostCommand] = []
         lost: list[Dispatch] = []
         held = set(beat.held)
         for token, dispatch in list(host.dispatches.items()):
@@ -271,7 +257,7 @@ class Roster:
             elif dispatch.confirmed:
                 if token not in host.begun_since_beat:
                     lost.append(dispatch)
-            elif beat.leaving:  # it takes no more orders: this one will never be obeyed
+            elif beat.leaving:  # it takes no more commands: this one will never be obeyed
                 lost.append(dispatch)
             elif dispatch.sent_at < old and not queued:
                 self._missing(dispatch, now, again, lost)
@@ -279,14 +265,14 @@ class Roster:
             return again, lost, False
         if not queued:
             again.extend(self._missing_builders(host, beat, now))
-        stuck = queued > 0 and self._oldest_order(host) < now - self.patience.stuck
+        stuck = queued > 0 and self._oldest_command(host) < now - self.patience.stuck
         return again, lost, stuck
 
     def _missing(
-        self, dispatch: Dispatch, now: float, again: list[Order], lost: list[Dispatch]
+        self, dispatch: Dispatch, now: float, again: list[HostCommand], lost: list[Dispatch]
     ) -> None:
         dispatch.missed += 1
-        if dispatch.missed < 2:  # the order may be in the host's hands at this moment
+        if dispatch.missed < 2:  # the command may be in the host's hands at this moment
             return
         if dispatch.cancel is not None or dispatch.sendings >= self.patience.sendings:
             lost.append(dispatch)
@@ -294,12 +280,12 @@ class Roster:
         dispatch.missed = 0
         dispatch.sendings += 1
         dispatch.sent_at = now
-        again.append(dispatch.order)
+        again.append(dispatch.command)
 
-    def _missing_builders(self, host: HostState, beat: Beat, now: float) -> list[Order]:
+    def _missing_builders(self, host: HostState, beat: Beat, now: float) -> list[HostCommand]:
         old = now - self.patience.grace
         played, retiring = set(beat.builders), set(beat.retiring)
-        again: list[Order] = []
+        again: list[HostCommand] = []
         for builder, play in host.plays.items():
             if host.sent_at[builder] >= old:
                 continue
@@ -311,6 +297,6 @@ class Roster:
         return again
 
     @staticmethod
-    def _oldest_order(host: HostState) -> float:
+    def _oldest_command(host: HostState) -> float:
         waiting = (d.sent_at for d in host.dispatches.values() if not d.confirmed)
         return min(waiting, default=float("inf"))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+import msgspec
+
 from farm.core.commands import RequestBuilder
 from farm.core.pools.spec import PoolSpec
+from farm.emulation.spec import spec_of
 from farm.live.store.saved import SavedFarm
-from farm.live.wire.messages import VERSION, Play
+from farm.live.wire.messages import Play
 
 
 class Fleet:
-    """Writes the orders to play the builders that the scheduler requests."""
+    """Writes the commands to play the builders that the scheduler requests."""
 
     def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
         self.pools = {pool.name: pool for pool in pools}
@@ -26,20 +29,12 @@ class Fleet:
 
     def request(self, command: RequestBuilder) -> None:
         """A builder is requested; a host is found for it when there is one with room."""
-        builder, outside = command.builder, command.outside
+        builder = command.builder
         pool = self.pools[builder.pool]
-        play = Play(
-            v=VERSION,
-            builder=builder,
-            speed=self._speed,
-            # a container takes the time that it takes
-            boot_time=0.0 if outside else pool.boot_time,
-            inter_job_time=pool.inter_job_time,
-            shutdown_time=pool.shutdown_time,
-            contention=pool.contention or {},
-            load_limits=pool.load_limits,
-        )
-        if outside:
+        if command.outside:  # a container takes the time that it takes
+            pool = msgspec.structs.replace(pool, boot_time=0.0)
+        play = Play(speed=self._speed, **msgspec.structs.asdict(spec_of(pool, builder)))
+        if command.outside:
             self.outside[builder.id] = play
         else:
             self.wanted.append(play)

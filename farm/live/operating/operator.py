@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 import redis
 
 from farm.core.errors import ServerError
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.snapshot import BuilderView
 from farm.live.operating.answers import Answer
@@ -26,13 +27,13 @@ from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import AT_ONCE, JobReader
 from farm.live.store.store import Store
 from farm.live.wire.messages import (
+    UNSTAMPED,
     VERSION,
     Ask,
     Envelope,
     MessageError,
     Play,
     Report,
-    Submit,
     encode,
 )
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
@@ -140,7 +141,7 @@ class Operator(JobReader):
         count = 0
         rest = iter(jobs)
         while chunk := tuple(islice(rest, AT_ONCE)):
-            self.tell(Submit(chunk))
+            self.tell(JobsSubmitted(UNSTAMPED, chunk))
             count += len(chunk)
         return count
 

@@ -1,8 +1,8 @@
-"""Wire messages: what hosts and submitters report, and what hosts are ordered to do.
+"""Wire messages: what hosts and submitters report, and what hosts are commanded to do.
 
-JSON, versioned (``v``), bounded in size. Reports travel in an ``Envelope`` through the inbox;
-orders travel as the one argument of a Celery task. A message of another version is refused
-with a ``MessageError`` that names both versions.
+JSON, versioned, bounded in size. What the farm's core knows travels as it is: its events in an
+``Envelope`` through the inbox, its commands as the argument of a Celery task. A message of
+another version is refused with a ``MessageError`` that names both versions.
 """
 
 from __future__ import annotations
@@ -11,11 +11,19 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import FarmError
-from farm.core.model import Builder, Job, Outcome
+from farm.core.events import (
+    CancelRequested,
+    DrainRequested,
+    JobsSubmitted,
+    PriorityChanged,
+    UndrainRequested,
+)
+from farm.emulation.builder import BuilderEvent
+from farm.emulation.spec import BuilderSpec
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -26,49 +34,12 @@ class MessageError(FarmError):
 # --- reports: to the scheduler ---------------------------------------------------------------
 
 
-class _Report(msgspec.Struct, frozen=True, tag_field="r", omit_defaults=True, gc=False):
-    """Base of what is told to the scheduler."""
-
-
-class Submit(_Report, frozen=True, tag="submit"):
-    """Jobs handed in together."""
-
-    jobs: tuple[Job, ...]
+class _Report(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True, gc=False):
+    """Base of what is told to the scheduler and is no event of the farm."""
 
 
 class LoadDone(_Report, frozen=True, tag="load-done"):
     """The sender submits nothing more."""
-
-
-class Cancel(_Report, frozen=True, tag="cancel"):
-    """Somebody wants jobs, a matrix or an invocation to end."""
-
-    jobs: tuple[str, ...] = ()
-    matrix: str | None = None
-    invocation: tuple[str, ...] | None = None
-    reason: str = "cancelled by request"
-
-
-class ChangePriority(_Report, frozen=True, tag="priority"):
-    """A waiting job gets another level, score or priority."""
-
-    job: str
-    level: int | None = None
-    score: float | None = None
-    priority: int | None = None
-
-
-class Drain(_Report, frozen=True, tag="drain"):
-    """Builders that match the pattern take no more jobs; with ``retire`` they go when empty."""
-
-    pattern: str
-    retire: bool = False
-
-
-class Undrain(_Report, frozen=True, tag="undrain"):
-    """Builders that match the pattern take jobs again."""
-
-    pattern: str
 
 
 class HostUp(_Report, frozen=True, tag="host-up"):
@@ -96,52 +67,6 @@ class Beat(_Report, frozen=True, tag="beat"):
 
 class HostLeft(_Report, frozen=True, tag="host-left"):
     """A host goes on purpose; whatever it still held is void."""
-
-
-class BuilderUp(_Report, frozen=True, tag="builder-up"):
-    """A played builder has booted and offers its slots."""
-
-    builder: Builder
-
-
-class BuilderGone(_Report, frozen=True, tag="builder-gone"):
-    """A retired builder has shut down, or a builder was lost as the scenario says."""
-
-    builder: str
-    lost: bool = False
-
-
-class Started(_Report, frozen=True, tag="started"):
-    """An attempt began."""
-
-    job: str
-    attempt: int
-    builder: str
-
-
-class Finished(_Report, frozen=True, tag="finished"):
-    """An attempt ended."""
-
-    job: str
-    attempt: int
-    builder: str
-    outcome: Outcome
-    reason: str = ""
-
-
-class Cleaned(_Report, frozen=True, tag="cleaned"):
-    """A slot was cleaned after a job."""
-
-    builder: str
-    slot: int
-
-
-class Load(_Report, frozen=True, tag="load"):
-    """How loaded a builder is, and whether it refuses heavy jobs."""
-
-    builder: str
-    load: float
-    overloaded: bool
 
 
 class Watch(_Report, frozen=True, tag="watch"):
@@ -189,27 +114,23 @@ class Ask(_Report, frozen=True, tag="ask"):
     reply_to: str
 
 
-Report = (
-    Submit
-    | LoadDone
-    | Cancel
-    | ChangePriority
-    | Drain
-    | Undrain
-    | HostUp
-    | Beat
-    | HostLeft
-    | BuilderUp
-    | BuilderGone
-    | Started
-    | Finished
-    | Cleaned
-    | Load
-    | Watch
-    | Plan
-    | GiveUpBuilder
-    | Ask
+SubmitterEvent = (
+    JobsSubmitted | CancelRequested | PriorityChanged | DrainRequested | UndrainRequested
 )
+"""Events of the farm that submitters and operators report."""
+
+HostReport = Beat | HostLeft | BuilderEvent
+Report = HostUp | HostReport | SubmitterEvent | LoadDone | Watch | Plan | GiveUpBuilder | Ask
+
+UNSTAMPED = 0.0
+"""``at`` of an event on its way: it is stamped with farm time where it is taken in."""
+
+WireEvent = TypeVar("WireEvent", bound=BuilderEvent | SubmitterEvent)
+
+
+def stamped(event: WireEvent, at: float) -> WireEvent:
+    """Return the event as of this instant, whatever its sender's clock wrote on it."""
+    return msgspec.structs.replace(event, at=at)
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -226,63 +147,17 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     reports: tuple[Report, ...]
 
 
-# --- orders: to a builder host, as Celery tasks ----------------------------------------------
+# --- commands: to a builder host, as Celery tasks --------------------------------------------
 
 
-class _Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    v: int
-
-    def __post_init__(self) -> None:
-        if self.v != VERSION:
-            raise MessageError(_versions(self.v))
-
-
-class StartAttempt(_Order, frozen=True):
-    """Run this job on that slot (task ``farm.start``)."""
-
-    job: Job
-    attempt: int
-    builder: str
-    slot: int
-
-
-class CancelAttempt(_Order, frozen=True):
-    """Stop an attempt (task ``farm.cancel``)."""
-
-    job: str
-    attempt: int
-    builder: str
-    reason: str = ""
-
-
-class Play(_Order, frozen=True):
+class Play(BuilderSpec, frozen=True, kw_only=True, omit_defaults=True):
     """Play this builder from now on (task ``farm.play``); all spans in farm seconds."""
 
-    builder: Builder
     #: farm seconds per real second
     speed: float = 1.0
-    boot_time: float = 0.0
-    inter_job_time: float = 0.0
-    shutdown_time: float = 0.0
-    #: the pool's contention model as the scenario writes it; empty: none
-    contention: dict[str, Any] = {}
-    #: report when the slowdown reaches these limits; None: never
-    load_limits: LoadLimits | None = None
 
 
-class Retire(_Order, frozen=True):
-    """Shut this builder down (task ``farm.retire``)."""
-
-    builder: str
-
-
-class Lose(_Order, frozen=True):
-    """Let this builder vanish with whatever it runs (task ``farm.lose``)."""
-
-    builder: str
-
-
-class Reset(_Order, frozen=True):
+class Reset(msgspec.Struct, frozen=True):
     """Forget every builder and attempt and come up as a new life (task ``farm.reset``).
 
     Obeyed only by the life named: a host that was given up for lost and is heard of again.
@@ -291,14 +166,14 @@ class Reset(_Order, frozen=True):
     life: str
 
 
-Order = StartAttempt | CancelAttempt | Play | Retire | Lose | Reset
+HostCommand = StartJob | CancelJob | RetireBuilder | LoseBuilder | Play | Reset
 
-TASK_NAMES: dict[type[Order], str] = {
-    StartAttempt: "farm.start",
-    CancelAttempt: "farm.cancel",
+TASK_NAMES: dict[type[HostCommand], str] = {
+    StartJob: "farm.start",
+    CancelJob: "farm.cancel",
+    RetireBuilder: "farm.retire",
+    LoseBuilder: "farm.lose",
     Play: "farm.play",
-    Retire: "farm.retire",
-    Lose: "farm.lose",
     Reset: "farm.reset",
 }
 
@@ -311,10 +186,10 @@ class _Head(msgspec.Struct):
 
 
 _heads = msgspec.json.Decoder(_Head)
-AnyOrder = TypeVar("AnyOrder", bound=_Order)
+AnyCommand = TypeVar("AnyCommand", bound=HostCommand)
 
 
-def encode(message: Envelope | Order) -> bytes:
+def encode(message: Envelope | HostCommand) -> bytes:
     """Return the message as JSON; raises MessageError if it is larger than MAX_BYTES."""
     data = _encoder.encode(message)
     if len(data) > MAX_BYTES:
@@ -335,23 +210,28 @@ def decode_envelope(data: bytes) -> Envelope:
     return envelope
 
 
+def encode_play(play: Play) -> str:
+    """Return a Play command as text, with the version (for FARM_PLAY)."""
+    return msgspec.json.encode({"v": VERSION} | msgspec.to_builtins(play)).decode()
+
+
 def decode_play(text: str) -> Play:
-    """Return the Play order that is written in JSON; raises MessageError."""
+    """Return the Play command that is written in JSON; raises MessageError."""
     try:
-        value = msgspec.json.decode(text)
+        value = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise MessageError(f"malformed Play order: {error}") from None
-    return convert_order(value, Play)
+        raise MessageError(f"malformed Play command: {error}") from None
+    return convert_command(value, value.pop("v", None), Play)
 
 
-def convert_order(value: object, kind: type[AnyOrder]) -> AnyOrder:
-    """Return the order that a Celery task got as its argument; raises MessageError."""
-    if isinstance(value, dict) and value.get("v") != VERSION:
-        raise MessageError(_versions(value.get("v")))
+def convert_command(value: object, version: object, kind: type[AnyCommand]) -> AnyCommand:
+    """Return the command that a Celery task got as its arguments; raises MessageError."""
+    if version != VERSION:
+        raise MessageError(_versions(version))
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MessageError(f"malformed {kind.__name__} order: {error}") from None
+        raise MessageError(f"malformed {kind.__name__} command: {error}") from None
 
 
 def _why_undecodable(data: bytes, error: Exception) -> str:

@@ -9,9 +9,10 @@ from collections import deque
 
 import redis
 
+from farm.core.events import JobsSubmitted
 from farm.live.redis.connection import LOST_CONNECTION, Connection, connect
 from farm.live.redis.keys import Keys
-from farm.live.wire.messages import VERSION, Beat, Envelope, MessageError, Report, Submit, encode
+from farm.live.wire.messages import VERSION, Beat, Envelope, MessageError, Report, encode
 
 #: reports in one envelope
 AT_ONCE = 500
@@ -107,10 +108,10 @@ class Reporter:
                 return None
             reports: list[Report] = []
             while self._queue and len(reports) < AT_ONCE:
-                if reports and isinstance(self._queue[0], Submit):
+                if reports and isinstance(self._queue[0], JobsSubmitted):
                     break  # submissions are large: one an envelope
                 reports.append(self._queue.popleft())
-                if isinstance(reports[-1], Submit):
+                if isinstance(reports[-1], JobsSubmitted):
                     break
                 if isinstance(reports[-1], Beat):
                     self._beat_queued = False

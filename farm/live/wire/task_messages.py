@@ -1,4 +1,4 @@
-"""Orders as Celery messages, made to be pushed in the same transaction as the farm's state."""
+"""Commands as Celery messages, made to be pushed in the same transaction as the farm's state."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import msgspec
 from celery import Celery
 from kombu import Connection, Exchange, Queue
 
+from farm.core.commands import StartJob
 from farm.live.redis.keys import queue_name
-from farm.live.wire.messages import TASK_NAMES, Order, StartAttempt, encode
+from farm.live.wire.messages import TASK_NAMES, VERSION, HostCommand, encode
 
 _ID, _QUEUE, _TAG, _BODY = "@id@", "@queue@", "@tag@", "@body@"
 _EMBED = b'],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 
 
 class TaskMessages:
-    """Writes the Celery message that carries an order to a host.
+    """Writes the Celery message that carries a command to a host.
 
     Celery and kombu make one message of each task for real (through kombu's memory transport);
     every other one is a copy of its text with another body, id and queue. Pushing such a
     message onto a host's list is all that kombu's Redis transport does to send it, and it
-    lets the orders of a decision and the state that they follow from commit together.
+    lets the commands of a decision and the state that they follow from commit together.
     """
 
     def __init__(self) -> None:
@@ -41,20 +42,21 @@ class TaskMessages:
         self._sender = uuid.uuid4().hex
         self._serials = itertools.count()
 
-    def encode(self, order: Order, host: str) -> bytes:
-        """Return the message that carries this order to that host; raises MessageError."""
+    def encode(self, command: HostCommand, host: str) -> bytes:
+        """Return the message that carries this command to that host; raises MessageError."""
         serial = next(self._serials)
-        if isinstance(order, StartAttempt):
-            task_id = f"{order.job.id}.{order.attempt}"
+        if isinstance(command, StartJob):
+            task_id = f"{command.job.id}.{command.attempt}"
         else:
-            task_id = f"{TASK_NAMES[type(order)]}.{self._sender}-{serial}"
+            task_id = f"{TASK_NAMES[type(command)]}.{self._sender}-{serial}"
         texts = {
             _ID: _escaped(task_id),
             _QUEUE: _escaped(queue_name(host)),
             _TAG: f"{self._sender}-{serial}".encode(),
-            _BODY: base64.b64encode(b"[[" + encode(order) + _EMBED),
+            _BODY: base64.b64encode(b"[[%b,%d%b" % (encode(command), VERSION, _EMBED)),
         }
-        return b"".join([texts.get(piece) or piece.encode() for piece in self._pieces[type(order)]])
+        pieces = self._pieces[type(command)]
+        return b"".join([texts.get(piece) or piece.encode() for piece in pieces])
 
 
 def _template(app: Celery, connection: Connection, task: str) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from farm.core import events
-from farm.core.commands import StartJob
+from farm.core.commands import CancelJob, StartJob
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderView, FarmSnapshot, JobView, PoolView
-from farm.sim.builder_life import BuilderLife
 from farm.sim.world import Arrivals, SimulatedWorld
 
 EndOf = Callable[[JobView, Builder], float]
@@ -41,7 +40,7 @@ class ForkedWorld(SimulatedWorld):
         opening = events.FarmOpened(snapshot.at, provisioned=False)
         super().__init__(pools_of(snapshot, pools), arrivals, opening=opening)
         self._builders_made = max((v.builder.index for v in snapshot.builders), default=0)
-        self._booting: list[tuple[BuilderLife, float]] = []
+        self._booting: list[tuple[Builder, float]] = []
         jobs = (*snapshot.running, *snapshot.waiting)
         self._open_jobs = sum(not view.abandoned for view in jobs)
         attempts: dict[str, list[JobView]] = {}
@@ -56,22 +55,20 @@ class ForkedWorld(SimulatedWorld):
 
     def _resume(self, view: BuilderView, attempts: Sequence[JobView], end_of: EndOf) -> None:
         builder, at = view.builder, self.now
-        pool = self._pools[builder.pool]
-        life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
-        self._lives[builder.id] = life
+        played = self._emulate(builder)
         running: list[tuple[StartJob, float]] = []
         for attempt in attempts:
             running.append((_order(attempt), max(at, end_of(attempt, builder))))
             if attempt.status == "dispatched":
                 fact = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
                 self._at_once.append(fact)
-        cleaned_at = at + pool.inter_job_time
-        life.resume(running, [(slot, cleaned_at) for slot in view.cleaning], at)
+        played.resume(running, view.cleaning)
         for attempt in attempts:
             if attempt.status == "cancelling":
-                life.give_up(attempt.job.id, attempt.reason, at)
+                number = attempt.attempts
+                played.cancel(CancelJob(attempt.job.id, number, builder.id, attempt.reason))
         if view.retired:
-            life.retire(at)
+            played.retire()
 
     def _go_on_booting(self, name: str, pool_name: str, requested_at: float) -> None:
         pool = self._pools[pool_name]
@@ -79,15 +76,13 @@ class ForkedWorld(SimulatedWorld):
         number = re.search(r"([0-9]+)\Z", name)
         made = pool.builder(int(number[1]) if number else 1, self._builders_made)
         builder = msgspec.structs.replace(made, id=name)
-        life = BuilderLife(builder, pool, self._agenda, self._at_once, self._gone)
-        self._lives[name] = life
         since = max(requested_at, self.now - pool.boot_time)
-        life.boot(since)
-        self._booting.append((life, since + pool.boot_time))
+        self._emulate(builder).boot(since)
+        self._booting.append((builder, since + pool.boot_time))
 
     def booting_builders(self) -> list[tuple[Builder, float]]:
         """Return the builders that boot at the snapshot, with the instants of their joining."""
-        return [(life.builder, joins_at) for life, joins_at in self._booting]
+        return self._booting
 
 
 def _order(view: JobView) -> StartJob:

@@ -171,7 +171,7 @@ class _Plan:
         rules, fork = self.rules, self.fork
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
         failing = rules.fail_fast and fork.truthful
-        contended = any(spec.contention is not None for spec in self.specs)
+        contended = any(spec.law is not None for spec in self.specs)
         return plain and not (fork.arrivals or failing or contended or self._has_spares)
 
     @property

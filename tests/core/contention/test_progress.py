@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.contention.laws import THESIS_TABLE, LinearSlowdown, SlowdownTable, ThreadSlowdown
-from farm.core.contention.progress import ContentionLaw, Load, Progress, contention_law
+from farm.core.contention.progress import ContentionLaw, Load, Progress
 from farm.core.errors import InvariantError
 
 THESIS = ContentionLaw(THESIS_TABLE)
@@ -90,9 +90,9 @@ def test_light_jobs_are_slowed_by_heavy_ones_and_slow_nobody() -> None:
 
 def test_memory_is_a_resource_of_its_own_and_the_factors_multiply() -> None:
     """Protects the second resource: its own count, its own table, a product by default."""
-    both = {"slowdown": [1, 1, 1.4], "memory": [1, 1, 1.5]}
+    cpu, memory = SlowdownTable((1, 1, 1.4)), SlowdownTable((1, 1, 1.5))
     for combine, factor in (("product", 1.4 * 1.5), ("max", 1.5)):
-        progress: Progress[int] = Progress(contention_law({**both, "combine": combine}) or THESIS)
+        progress: Progress[int] = Progress(ContentionLaw(cpu, memory, combine))
         progress.start(0, 1, 9, heavy=True, memory_heavy=True)
         assert progress.slowdown == 1
         progress.start(0, 2, 9, heavy=True)
@@ -103,9 +103,7 @@ def test_memory_is_a_resource_of_its_own_and_the_factors_multiply() -> None:
 
 def test_threads_against_cores() -> None:
     """Protects the thread law: fair shares of the cores, heavy jobs counting for their minimum."""
-    progress: Progress[int] = Progress(
-        contention_law({"threads": {"cores": 8, "heavy_threads": 4}}) or THESIS
-    )
+    progress: Progress[int] = Progress(ContentionLaw(ThreadSlowdown(8, 4)))
     progress.start(0, 1, 9, heavy=True)
     progress.start(0, 2, 9, heavy=True)
     assert progress.slowdown == 1

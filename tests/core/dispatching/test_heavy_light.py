@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.commands import SetAlarm, StartJob
-from farm.core.contention.laws import contention_law
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.driver import drive
@@ -163,7 +163,7 @@ def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
 
 def test_load_by_the_contention_law():
     """Threads count, light ones too, by the law of the builder's pool."""
-    law = contention_law({"threads": {"cores": 4, "heavy_threads": 4}})
+    law = ContentionLaw(ThreadSlowdown(4, 4))
     rule = HeavyLight(limits=LoadLimits(1.5, 1.0), measure=slowdown_by({"p": law}))
     farm = Farm(8, rule=rule)
     farm.submit("l1 l2", threads=1)
@@ -223,7 +223,7 @@ def rule_of(measure: str) -> HeavyLight:
     """Return the rule with each measure's usual limits."""
     measures = {
         "heavy-share": heavy_share,
-        "slowdown": slowdown_by({"p": contention_law({"slowdown": "thesis"})}),
+        "slowdown": slowdown_by({"p": ContentionLaw(THESIS_TABLE)}),
         "reported": None,
     }
     limits = HALF if measure == "heavy-share" else LoadLimits(1.4, 1.0)
@@ -252,7 +252,7 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
         slots=slots,
         builders=builders,
         inter_job_time=cleaning,
-        contention={"slowdown": "thesis"},
+        law=ContentionLaw(THESIS_TABLE),
         load_limits=limits,
     )
     scheduler = Scheduler(SchedulingRules(**rules), Oracle(), [pool])
@@ -278,7 +278,7 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
     """What it is for: a burst of heavy jobs does not take the farm away from the light ones."""
 
     def mean_response(heavy_light: HeavyLight | None) -> float:
-        pool = PoolSpec(name="p", slots=4, builders=2, contention={"slowdown": "thesis"})
+        pool = PoolSpec(name="p", slots=4, builders=2, law=ContentionLaw(THESIS_TABLE))
         scheduler = Scheduler(SchedulingRules(heavy_light=heavy_light), Oracle(), [pool])
         arrivals = [
             (n * 2.0, (Job(id=f"j{n}", service_time=40.0 if n < 20 else 4.0, heavy=n < 20),))

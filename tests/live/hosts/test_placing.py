@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from farm.core import events
-from farm.core.commands import RequestBuilder
+from farm.core.commands import RequestBuilder, StartJob
+from farm.core.events import BuilderJoined, BuilderRetired
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -21,15 +22,7 @@ from farm.live.mirror import write_hosts
 from farm.live.store.saved import Counts, HostLife, SavedFarm
 from farm.live.store.store import Batch
 from farm.live.wire import messages as wire
-from farm.live.wire.messages import (
-    VERSION,
-    Beat,
-    BuilderGone,
-    BuilderUp,
-    Envelope,
-    HostLeft,
-    HostUp,
-)
+from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, HostLeft, HostUp
 
 POOLS = [
     PoolSpec(name="linux", processors=("amd64",), builders=0, provisioned=True),
@@ -42,7 +35,7 @@ class Door:
     """The scheduler's door: what hosts say goes in, orders to hosts and facts come out."""
 
     def __init__(self) -> None:
-        self.orders: list[tuple[str, wire.Order]] = []
+        self.orders: list[tuple[str, wire.HostCommand]] = []
         self.roster = Roster(Patience())
         self.fleet = Fleet(POOLS, speed=1.0)
         self.intake = Intake(self.fleet, self.roster, self._send)
@@ -50,7 +43,7 @@ class Door:
         self.requested: list[str] = []
         self.at = 0.0
 
-    def _send(self, host: HostState, order: wire.Order) -> None:
+    def _send(self, host: HostState, order: wire.HostCommand) -> None:
         self.orders.append((host.name, order))
 
     def hear(self, host: str, *reports: Any, life: str = "1") -> None:
@@ -87,7 +80,7 @@ class Door:
     def joins(self, host: str) -> None:
         """All that the host plays have booted."""
         plays = self.roster.hosts[host].plays.values()
-        self.hear(host, *(BuilderUp(play.builder) for play in list(plays)))
+        self.hear(host, *(BuilderJoined(UNSTAMPED, play.builder) for play in list(plays)))
 
 
 @pytest.fixture
@@ -106,8 +99,8 @@ def test_a_full_host_is_given_no_more(door):
 
 
 def test_a_host_that_announces_nothing_plays_any_number(door):
-    """As hosts of an earlier release do."""
-    old = msgspec.json.decode(b'{"r": "host-up", "pid": 7}', type=HostUp)
+    """What is left out is nothing."""
+    old = msgspec.json.decode(b'{"event": "host-up", "pid": 7}', type=HostUp)
     door.hear("a", old)
     door.want("linux", 3)
     door.want("mac", 2)
@@ -130,7 +123,7 @@ def test_a_waiting_builder_is_placed_when_a_host_has_room_again(door):
     door.hear("a", HostUp(room=1))
     door.want("linux", 3)
     door.joins("a")
-    door.hear("a", BuilderGone("linux-1"))
+    door.hear("a", BuilderRetired(UNSTAMPED, "linux-1"))
     assert (door.plays, door.wanted) == ({"a": ["linux-2"]}, ["linux-3"])
     door.intake.give_up("linux-2", door.at, "did not join")
     assert (door.plays, door.wanted) == ({"a": ["linux-3"]}, [])
@@ -200,7 +193,7 @@ def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
     door.want("fixed")
     door.joins("a")
     door.hear("a", Beat(builders=("fixed-1",), leaving=True))
-    door.hear("a", BuilderGone("fixed-1"), HostLeft())
+    door.hear("a", BuilderRetired(UNSTAMPED, "fixed-1"), HostLeft())
     assert [fact.builder for fact in door.facts(events.BuilderRetired)] == ["fixed-1"]
     assert door.facts(events.BuilderLost) == []
     door.settle()
@@ -213,11 +206,10 @@ def test_orders_that_a_leaving_host_did_not_get_are_lost_at_once(door):
     host = door.roster.hosts["a"]
     for name in ("held", "queued"):
         job = Job(id=name, service_time=1.0)
-        order = wire.StartAttempt(v=VERSION, job=job, attempt=1, builder="b", slot=0)
-        door.roster.dispatch(host, order, door.at)
+        door.roster.dispatch(host, StartJob(job, 1, "b", 0), door.at)
     beat = Beat(held=(("held", 1),), leaving=True)
     again, lost, stuck = door.roster.check(host, beat, 100.0, queued=1)
-    assert (again, [d.order.job.id for d in lost], stuck) == ([], ["queued"], False)
+    assert (again, [d.command.job.id for d in lost], stuck) == ([], ["queued"], False)
 
 
 def test_a_successor_knows_the_room_and_who_leaves(door):

@@ -1,16 +1,17 @@
-"""What the scheduler does about orders that got lost and hosts that fall silent."""
+"""What the scheduler does about commands that got lost and hosts that fall silent."""
 
 from __future__ import annotations
 
 import pytest
 
+from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
 from farm.live.hosts.registry import HostState, Patience, Roster
-from farm.live.wire.messages import VERSION, Beat, CancelAttempt, Play, Reset, Retire, StartAttempt
+from farm.live.wire.messages import Beat, Play, Reset
 
-PLAY = Play(v=VERSION, builder=Builder(id="b", pool="p", index=1))
-START = StartAttempt(v=VERSION, job=Job(id="job", service_time=1.0), attempt=1, builder="b", slot=0)
-CANCEL = CancelAttempt(v=VERSION, job="job", attempt=1, builder="b")
+PLAY = Play(builder=Builder(id="b", pool="p", index=1))
+START = StartJob(Job(id="job", service_time=1.0), 1, "b", 0)
+CANCEL = CancelJob("job", 1, "b")
 PLAYING = ("b",)
 
 
@@ -43,7 +44,7 @@ def test_a_lost_start_is_sent_again_then_given_up(roster: Roster, host: HostStat
     assert roster.check(host, beat(), 14.5, queued=0) == ([], [], False)
     roster.check(host, beat(), 16.0, queued=0)
     again, lost, stuck = roster.check(host, beat(), 17.0, queued=0)
-    assert (again, [d.order for d in lost], stuck) == ([], [START], False)
+    assert (again, [d.command for d in lost], stuck) == ([], [START], False)
 
 
 def test_a_start_that_is_under_way_is_not_sent_again(roster: Roster, host: HostState):
@@ -71,7 +72,7 @@ def test_a_confirmed_attempt_that_is_not_held_is_lost(roster: Roster, host: Host
     roster.dispatch(host, START, 10.0)
     roster.confirm(host, ("job", 1))
     roster.hear_beat(host)
-    assert [d.order for d in roster.check(host, beat(), 10.1, queued=0)[1]] == [START]
+    assert [d.command for d in roster.check(host, beat(), 10.1, queued=0)[1]] == [START]
 
 
 def test_an_attempt_begun_after_the_heartbeat_is_not_lost(roster: Roster, host: HostState):
@@ -98,7 +99,7 @@ def test_a_cancelled_attempt_that_never_arrived_is_not_sent_again(roster: Roster
     roster.cancel(host, CANCEL, 10.0)
     roster.check(host, beat(), 13.0, queued=0)
     again, lost, _ = roster.check(host, beat(), 14.0, queued=0)
-    assert (again, [d.order for d in lost]) == ([], [START])
+    assert (again, [d.command for d in lost]) == ([], [START])
 
 
 def test_builders_that_are_not_played_are_sent_again(roster: Roster):
@@ -110,7 +111,7 @@ def test_builders_that_are_not_played_are_sent_again(roster: Roster):
     host.joined.add("b")
     assert roster.check(host, beat(), 6.0, queued=0)[0] == []
     roster.retire(host, "b", 7.0)
-    assert roster.check(host, beat(), 10.0, queued=0)[0] == [Retire(v=VERSION, builder="b")]
+    assert roster.check(host, beat(), 10.0, queued=0)[0] == [RetireBuilder("b")]
     retiring = Beat(builders=PLAYING, retiring=PLAYING)
     assert roster.check(host, retiring, 20.0, queued=0)[0] == []
 
@@ -128,6 +129,14 @@ def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState
 
 def test_a_lost_life_is_told_to_begin_anew(roster: Roster, host: HostState):
     """Not with every word it says."""
-    assert roster.reset(host, "life", 10.0) == Reset(v=VERSION, life="life")
+    assert roster.reset(host, "life", 10.0) == Reset("life")
     assert roster.reset(host, "life", 11.0) is None
     assert roster.reset(host, "life", 13.0) is not None
+
+
+def test_nothing_is_under_way_to_a_builder_that_is_gone(roster: Roster, host: HostState):
+    """Its attempts are void with it: they are not sent again, and not declared lost once more."""
+    roster.dispatch(host, START, 10.0)
+    roster.gone("b")
+    assert roster.check(host, Beat(), 20.0, queued=0) == ([], [], False)
+    assert host.dispatches == {}

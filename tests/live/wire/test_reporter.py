@@ -8,12 +8,14 @@ import json
 
 import pytest
 
+from farm.core.commands import StartJob
+from farm.core.events import JobsSubmitted, SlotCleaned
 from farm.core.model import Job
 from farm.live.redis.keys import queue_name
 from farm.live.wire import messages as wire
 from farm.live.wire.celery_app import celery_app
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import VERSION, Envelope, StartAttempt, encode
+from farm.live.wire.messages import VERSION, Envelope, encode
 from farm.live.wire.reporter import Reporter
 from farm.live.wire.task_messages import TaskMessages
 
@@ -33,8 +35,8 @@ def read_all(inbox: Inbox, count: int) -> list[wire.Report]:
 def test_reports_arrive_in_order(server, client, keys):
     """Many small ones share envelopes; a submission has its own."""
     reporter = Reporter(server.url, keys, "me")
-    sent: list[wire.Report] = [wire.Cleaned("b", n) for n in range(1200)]
-    sent.insert(700, wire.Submit((Job(id="a", service_time=1.0),)))
+    sent: list[wire.Report] = [SlotCleaned(wire.UNSTAMPED, "b", n) for n in range(1200)]
+    sent.insert(700, JobsSubmitted(wire.UNSTAMPED, (Job(id="a", service_time=1.0),)))
     for report in sent:
         reporter.put(report)
     reporter.start()
@@ -46,7 +48,7 @@ def test_reports_arrive_in_order(server, client, keys):
 def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
     """Every report comes, once, in order, although the connection broke under them."""
     proxy, reporter = wire_cut_twice
-    sent = [wire.Cleaned("b", n) for n in range(300)]
+    sent = [SlotCleaned(wire.UNSTAMPED, "b", n) for n in range(300)]
     reporter.start()
     for number, report in enumerate(sent):
         reporter.put(report)
@@ -81,7 +83,7 @@ def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, key
     """It is remembered for whoever asks; what follows is sent."""
     monkeypatch.setattr(wire, "MAX_BYTES", 500)
     reporter = Reporter(server.url, keys, "me")
-    reporter.put(wire.Submit((Job(id="x" * 600, service_time=1.0),)))
+    reporter.put(JobsSubmitted(wire.UNSTAMPED, (Job(id="x" * 600, service_time=1.0),)))
     reporter.put(wire.LoadDone())
     reporter.start()
     assert reporter.close(5.0)
@@ -118,19 +120,17 @@ def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
 
 def test_our_messages_are_what_celery_itself_would_send(server, client, keys):
     """A task sent by Celery and one written by us differ in ids and in what is for display."""
-    order = StartAttempt(
-        v=VERSION, job=Job(id='j"ö', service_time=1.0), attempt=2, builder="b", slot=0
-    )
+    command = StartJob(Job(id='j"ö', service_time=1.0), 2, "b", 0)
     app = celery_app(server.url, keys, "h")
     with contextlib.closing(app):
         app.send_task(
             "farm.start",
-            args=(json.loads(encode(order)),),
+            args=(json.loads(encode(command)), VERSION),
             task_id='j"ö.2',
             queue=queue_name("h"),
             ignore_result=False,
         )
-        ours = json.loads(TaskMessages().encode(order, "h"))
+        ours = json.loads(TaskMessages().encode(command, "h"))
     theirs = json.loads(client.rpop(keys.host_list("h")))
     for message in (ours, theirs):
         for name in ("delivery_tag", "reply_to"):

@@ -14,7 +14,7 @@ from farm.core.pools.algorithm import PoolSnapshot
 from farm.units import parse_duration
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.manual import Manual
-from provisioner.algorithms.registry import ALGORITHMS, make_algorithm, option_names
+from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import Memoryless, Seconds
 from provisioner.algorithms.taskcluster import Taskcluster
 
@@ -99,9 +99,9 @@ def test_every_algorithm_says_what_it_does_and_names_its_options() -> None:
     page = (Path(__file__).parents[3] / "docs" / "provisioning-algorithms.md").read_text()
     for name, kind in ALGORITHMS.items():
         assert re.search(r"\S", kind.__doc__ or ""), name
-        assert {"min", "max", "interval"} <= set(option_names(name))
+        assert {"min", "max", "interval"} <= set(kind.__struct_fields__)
         assert f"## {name}\n" in page
-        for option in option_names(name):
+        for option in kind.__struct_fields__:
             assert re.search(rf"`{option}[`:]", page), f"{name}.{option} is not documented"
 
 

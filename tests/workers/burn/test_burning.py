@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
+from farm.core.commands import CancelJob, StartJob
+from farm.core.contention.laws import ContentionLaw, SlowdownTable
+from farm.core.events import Event, JobFinished
 from farm.core.model import Builder, Job
-from farm.live.wire import messages as wire
-from farm.live.wire.messages import VERSION, Play, StartAttempt
+from farm.live.wire.messages import Play
 from workers.agenda import Agenda
-from workers.builder import PlayedBuilder, law_of
-
-TOKEN = ("job", 1)
+from workers.builder import PlayedBuilder
 
 
 class FakeBurner:
@@ -32,32 +32,24 @@ class FakeBurner:
         self.killed.append(number)
 
 
-class AtOnce(Agenda):
-    """An agenda on which only what is due at once happens."""
-
-    def after(self, seconds, action):
-        if seconds <= 0:
-            action()
-            return None
-        return super().after(seconds, action)
-
-
 class Stage:
-    def __init__(self, *, farm_speed=1.0, contention=None, **builder) -> None:
+    def __init__(self, *, farm_speed=1.0, law=None, **builder) -> None:
         self.burner = FakeBurner()
-        self.told: list[wire.Report] = []
-        agenda = AtOnce(threading.RLock())
+        self.told: list[Event] = []
+        self.agenda = Agenda(threading.RLock())
         played = Builder(id="b", pool="p", index=0, slots=4, **builder)
-        play = Play(v=VERSION, builder=played, speed=farm_speed, contention=contention or {})
-        self.builder = PlayedBuilder(play, agenda, self.told.append, law_of(play), self.burner)
+        play = Play(builder=played, speed=farm_speed, law=law)
+        with self.agenda.turn():
+            self.builder = PlayedBuilder(play, self.agenda, self.told.append, self.burner)
 
-    def start(self, mode="stress", number=1, **job) -> None:
-        given = Job(id="job", service_time=12.0, mode=mode, **job)
-        self.builder.start(StartAttempt(v=VERSION, job=given, attempt=number, builder="b", slot=0))
+    def start(self, mode="stress", name="job", **job) -> None:
+        given = Job(id=name, service_time=12.0, mode=mode, **job)
+        with self.agenda.turn():
+            self.builder.start(StartJob(given, 1, "b", 0))
 
     @property
     def ends(self) -> list[tuple[str, str]]:
-        return [(r.outcome, r.reason) for r in self.told if isinstance(r, wire.Finished)]
+        return [(r.outcome, r.reason) for r in self.told if isinstance(r, JobFinished)]
 
 
 @pytest.mark.parametrize("mode", ["stress", "memory", "mixed"])
@@ -68,7 +60,7 @@ def test_the_work_is_the_service_time_at_the_speed_of_builder_and_farm(mode):
     ((burnt, seconds, threads, cores),) = stage.burner.started
     assert (burnt, seconds, threads, len(cores)) == (mode, 2.0, 4, 1)
     assert stage.ends == []
-    assert TOKEN in stage.builder.held
+    assert list(stage.builder.attempts) == ["job"]
 
 
 @pytest.mark.parametrize(
@@ -85,14 +77,15 @@ def test_it_ends_when_its_burner_says_so(error, fails, end):
     stage.start(fails=fails)
     stage.burner.ended[1](error, 1.0)
     assert stage.ends == [end]
-    assert not stage.builder.held
+    assert not stage.builder.attempts
 
 
 def test_a_cancel_kills_and_a_late_end_is_nobody_s():
     """The end may be under way while the cancel comes: one Finished, and it is the cancel's."""
     stage = Stage()
     stage.start()
-    stage.builder.cancel(TOKEN, "enough")
+    with stage.agenda.turn():
+        stage.builder.cancel(CancelJob("job", 1, "b", "enough"))
     assert stage.burner.killed == [1]
     stage.burner.ended[1](None, 1.0)
     assert stage.ends == [("cancelled", "enough")]
@@ -101,8 +94,8 @@ def test_a_cancel_kills_and_a_late_end_is_nobody_s():
 def test_a_builder_that_vanishes_takes_its_fire_with_it():
     """No word, no process."""
     stage = Stage()
-    stage.start(number=1)
-    stage.start(number=2)
+    stage.start(name="one")
+    stage.start(name="two")
     stage.builder.vanish()
     assert stage.burner.killed == [1, 2]
     stage.burner.ended[1](None, 1.0)
@@ -111,7 +104,7 @@ def test_a_builder_that_vanishes_takes_its_fire_with_it():
 
 def test_a_burning_heavy_job_weighs_on_its_timed_neighbours():
     """As in the simulation, where all modes follow the law."""
-    stage = Stage(contention={"slowdown": [1, 3]})
+    stage = Stage(law=ContentionLaw(SlowdownTable((1.0, 3.0))))
     stage.start(heavy=True)
     assert stage.builder._progress.slowdown == 3.0
     stage.burner.ended[1](None, 1.0)
@@ -124,5 +117,5 @@ def test_a_builder_without_a_burner_says_so():
     stage.builder._burns = None
     stage.start()
     assert stage.ends == [("failed", "this builder cannot run jobs of mode 'stress'")]
-    stage.start("gambling", number=2)
+    stage.start("gambling", name="other")
     assert stage.ends[1] == ("failed", "this builder cannot run jobs of mode 'gambling'")

@@ -66,8 +66,8 @@ def test_the_walk_is_larger_than_the_last_level_cache(tmp_path: Path):
         (tmp_path / f"index{k}" / "size").write_text(size + "\n")
     assert buffer_size(tmp_path) == 96 * MIB
     assert buffer_size(tmp_path, room=320 * MIB) == 20 * MIB
-    assert buffer_size(tmp_path / "none") == kernels.LEAST_BUFFER
+    assert buffer_size(tmp_path / "none") == kernels.MIN_BUFFER
     (tmp_path / "index2" / "size").write_text("1G\n")
-    assert buffer_size(tmp_path) == kernels.MOST_BUFFER
+    assert buffer_size(tmp_path) == kernels.MAX_BUFFER
     (tmp_path / "index2" / "size").write_text("rubbish")
-    assert buffer_size(tmp_path) == kernels.LEAST_BUFFER
+    assert buffer_size(tmp_path) == kernels.MIN_BUFFER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.burn.kernels import MIB
-from workers.burn.memory_budget import OVERHEAD, MemoryBudget, NoMemoryError
+from workers.burn.limits import OVERHEAD, MemoryBudget, NoMemoryError
 
 
 def test_where_there_is_plenty_a_walk_is_as_long_as_it_should_be():

@@ -1,0 +1,242 @@
+"""An emulated builder: it boots, runs attempts on its slots, cleans, shuts down, or is lost.
+
+There is one for both worlds. It is given commands, writes its future into an agenda and reports
+events; whether the agenda's time is virtual or real makes no difference to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
+from farm.core.contention.progress import Progress
+from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    JobFinished,
+    JobStarted,
+    LoadReported,
+    SlotCleaned,
+)
+from farm.core.model import Outcome
+from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
+from farm.emulation.spec import BuilderSpec
+
+BuilderEvent = (
+    BuilderJoined
+    | BuilderRetired
+    | BuilderLost
+    | JobStarted
+    | JobFinished
+    | SlotCleaned
+    | LoadReported
+)
+"""What a builder reports."""
+
+
+class EmulatedBuilder:
+    """A builder and the attempts that it runs; ``report`` is given every event of its life."""
+
+    def __init__(
+        self, spec: BuilderSpec, agenda: Agenda, report: Callable[[BuilderEvent], None]
+    ) -> None:
+        self.spec = spec
+        self.builder = spec.builder
+        self.id = spec.builder.id
+        self.speed = spec.builder.speed
+        #: entries of one instant come out by builder, then slot
+        self.place = spec.builder.index << 16
+        #: the attempts that run here, by job
+        self.attempts: dict[str, StartJob] = {}
+        #: slots being cleaned
+        self.cleaning = 0
+        self.booted = False
+        self.retiring = False
+        self.gone = False
+        #: an attempt takes its service time, and nothing follows upon its end
+        self.simple = spec.law is None and not spec.builder.cleans
+        #: how the attempts share the builder; None: they do not slow each other down
+        self._progress: Progress[str] | None = None
+        if spec.law is not None:
+            self._progress = Progress(spec.law, self.speed)
+        self._agenda = agenda
+        self._report = report
+        #: the next finish under contention
+        self._next: Entry | None = None
+        #: it reports its load, by these limits
+        self._limits = spec.load_limits
+        self._overloaded = False
+
+    def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
+        """Carry out a command."""
+        if isinstance(command, CancelJob):
+            self.cancel(command)
+        elif isinstance(command, RetireBuilder):
+            self.retire()
+        else:
+            self.lose("lost, as the scenario says")
+
+    # --- jobs -------------------------------------------------------------------------------
+
+    def start(self, command: StartJob) -> None:
+        """Begin an attempt; it takes the place of an earlier one of the same job."""
+        job = command.job
+        if (earlier := self.attempts.get(job.id)) is not None:
+            self.cancel(CancelJob(job.id, earlier.attempt, self.id, "another attempt began"))
+        self.attempts[job.id] = command
+        self._report(JobStarted(self._agenda.now, job.id, command.attempt, self.id))
+        self._begin(command)
+
+    def cancel(self, command: CancelJob) -> None:
+        """Stop an attempt at this instant, if it still runs."""
+        start = self.attempts.get(command.job)
+        if start is None or start.attempt != command.attempt:
+            return
+        self._stop(start)
+        self._end(start, "cancelled", command.reason)
+
+    def _begin(self, command: StartJob) -> None:
+        """Let an attempt's service time pass."""
+        if self._progress is not None:
+            self._share(command, command.job.service_time)
+        else:
+            self._finish_at(self._agenda.now + command.job.service_time / self.speed, command)
+
+    def _finish_at(self, at: float, command: StartJob) -> None:
+        action = partial(self._finish, command)
+        self._agenda.put(at, FINISH, self.place + command.slot, action)
+
+    def _finish(self, command: StartJob, _: float) -> None:
+        if self.attempts.get(command.job.id) is command:  # it was not stopped before its end
+            self._end(command, "failed" if command.job.fails else "succeeded")
+
+    def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
+        """An attempt is over: the slot is cleaned, if that has to be."""
+        job, at = command.job.id, self._agenda.now
+        del self.attempts[job]
+        self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
+        if self._limits is not None:
+            self._report_load(self._limits)
+        if self.builder.cleans:
+            self._clean(command.slot)
+
+    def _clean(self, slot: int) -> None:
+        self.cleaning += 1
+        self._after(self.spec.inter_job_time, partial(self._cleaned, slot), slot)
+
+    def _cleaned(self, slot: int, at: float) -> None:
+        if not self.gone:
+            self.cleaning -= 1
+            self._report(SlotCleaned(at, self.id, slot))
+
+    # --- jobs that slow each other down -----------------------------------------------------
+
+    def _share(self, command: StartJob, work: float) -> None:
+        """Begin an attempt whose end depends on its neighbours."""
+        if self._progress is None:
+            return
+        job = command.job
+        self._progress.start(
+            self._agenda.now,
+            job.id,
+            work,
+            heavy=job.heavy,
+            memory_heavy=job.memory_heavy,
+            threads=job.threads,
+            slot=command.slot,
+        )
+        self._expect_next()
+        if self._limits is not None:
+            self._report_load(self._limits)
+
+    def _stop(self, command: StartJob) -> None:
+        """An attempt weighs no more on its neighbours."""
+        if self._progress is not None:
+            self._progress.stop(self._agenda.now, command.job.id)
+            self._expect_next()
+
+    def _expect_next(self) -> None:
+        """Write down who ends next; what was expected before is void."""
+        if self._next is not None:
+            self._next.action = None
+            self._next = None
+        upcoming = None if self._progress is None else self._progress.next_finish()
+        if upcoming is not None:
+            at, job = upcoming
+            place = self.place + self.attempts[job].slot
+            self._next = self._agenda.put(at, FINISH, place, self._next_due)
+
+    def _next_due(self, at: float) -> None:
+        finished = None if self._progress is None else self._progress.pop_due(at)
+        self._expect_next()
+        if finished is not None:
+            command = self.attempts[finished[1]]
+            self._end(command, "failed" if command.job.fails else "succeeded")
+
+    def _report_load(self, limits: LoadLimits) -> None:
+        """Report how loaded the builder is after a change."""
+        if self._progress is not None:
+            load, at = self._progress.slowdown, self._agenda.now
+            self._overloaded = limits.overloaded(load, was=self._overloaded)
+            self._report(LoadReported(at, self.id, load, self._overloaded))
+
+    # --- the builder itself -----------------------------------------------------------------
+
+    def boot(self, since: float | None = None) -> None:
+        """Join when the boot time is over; ``since``: it boots since that instant."""
+        began = self._agenda.now if since is None else since
+        self._agenda.put(began + self.spec.boot_time, LIFE, self.place, self._joined)
+
+    def _joined(self, at: float) -> None:
+        if self.gone:
+            return
+        self.booted = True
+        self._report(BuilderJoined(at, self.builder))
+        if self.builder.lifetime is not None:
+            self._after(self.builder.lifetime, lambda _: self.lose("its lifetime is over"))
+
+    def retire(self) -> None:
+        """Shut down; the builder is gone when the shutdown time is over."""
+        if not self.retiring:
+            self.retiring = True
+            self._after(self.spec.shutdown_time, self._retired)
+
+    def _retired(self, at: float) -> None:
+        if not self.gone:
+            self.vanish()
+            self._report(BuilderRetired(at, self.id))
+
+    def lose(self, reason: str) -> None:
+        """Be lost with whatever runs here."""
+        if not self.gone:
+            self.vanish()
+            self._report(BuilderLost(self._agenda.now, self.id, reason))
+
+    def vanish(self) -> None:
+        """Drop everything without a word; nothing happens here any more."""
+        self.gone = True
+        self.attempts.clear()
+        if self._next is not None:
+            self._next.action = None
+
+    def resume(self, running: Sequence[tuple[StartJob, float]], cleaning: Sequence[int]) -> None:
+        """Continue as a builder that is there: attempts with their ends, and slots to be cleaned.
+
+        Under contention the work left of an attempt is its time left at the builder's full speed.
+        """
+        self.booted = True
+        now = self._agenda.now
+        for command, finish_at in running:
+            self.attempts[command.job.id] = command
+            if self._progress is None:
+                self._finish_at(finish_at, command)
+            else:
+                self._share(command, (finish_at - now) * self.speed)
+        for slot in cleaning:
+            self._clean(slot)
+
+    def _after(self, span: float, action: Action, slot: int = 0) -> None:
+        self._agenda.put(self._agenda.now + span, LIFE, self.place + slot, action)

@@ -1,0 +1,90 @@
+"""Signals: sleeping until one comes, and turning SIGINT and SIGTERM into requests for an end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, Self
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Wakeups:
+    """Catches signals while its ``with`` block lasts; only for the main thread.
+
+    Args:
+        on_request: called with SIGINT or SIGTERM when one came.
+    """
+
+    def __init__(self, on_request: Callable[[int], None]) -> None:
+        self._on_request = on_request
+        self._before: dict[int, Any] = {}
+        self._near, self._far = socket.socketpair()
+
+    def __enter__(self) -> Self:
+        for end in (self._near, self._far):
+            end.setblocking(False)
+        # written to for each signal, so that one which comes just before a wait ends it
+        self._fd_before = signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
+        for kind in REQUESTS:
+            self._before[kind] = signal.signal(kind, lambda k, _: self._on_request(k))
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for kind, handler in self._before.items():
+            signal.signal(kind, handler)
+        signal.set_wakeup_fd(self._fd_before)
+        self._near.close()
+        self._far.close()
+
+    def wait(self, seconds: float) -> None:
+        """Return when a signal has come, or after this many real seconds."""
+        timeout = None if math.isinf(seconds) else max(0.0, seconds)
+        select.select([self._near], [], [], timeout)
+        with contextlib.suppress(BlockingIOError):
+            self._near.recv(4096)
+
+
+class Stoppable(Protocol):
+    """What can be asked for its end."""
+
+    def stop(self) -> None:
+        """Ask once more."""
+
+
+class StopSignals:
+    """Lets SIGINT and SIGTERM ask the world for its end, from before there is one."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._world: Stoppable | None = None
+
+    def reach(self, world: Stoppable) -> None:
+        """Ask this world from now on, also for what was asked before it was there."""
+        self._world = world
+        for _ in range(self.asked):
+            world.stop()
+
+    def _ask(self, *_: object) -> None:
+        self.asked += 1
+        if self._world is not None:
+            self._world.stop()
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator[None]:
+        """Catch the signals in this block; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {kind: signal.signal(kind, self._ask) for kind in REQUESTS}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
