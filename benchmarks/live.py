@@ -40,9 +40,10 @@ def farm_rate(url: str, jobs: int, hosts: int) -> float:
         Job(id=f"job-{n}", service_time=0.0, platform=PLATFORM, arrived_at=0.0) for n in range(jobs)
     )
     recorder = Recorder()
+    pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
     ended = run_live(
-        Scheduler(SchedulingRules(), make_estimator("declared")),
-        [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)],
+        Scheduler(SchedulingRules(), make_estimator("declared"), pools),
+        pools,
         iter([(0.0, batch)]),
         LiveOptions(redis_url=url, hosts=hosts, prefix="benchmark:farm:"),
         observe=recorder,

@@ -55,11 +55,10 @@ def farm_run(jobs: int, builders: int) -> float:
                 (Job(id=f"job-{number}", service_time=service, platform=PLATFORM, arrived_at=at),),
             )
 
-    world = SimulatedWorld(
-        [PoolSpec(name="pool", processors=("amd64",), builders=builders)], arrivals()
-    )
+    pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
+    world = SimulatedWorld(pools, arrivals())
     recorder = Recorder()
-    play(Scheduler(SchedulingRules(), make_estimator("declared")), world, [recorder])
+    play(Scheduler(SchedulingRules(), make_estimator("declared"), pools), world, [recorder])
     ends = recorder.records().ends
     return sum((e.started_at or 0.0) - e.submitted_at for e in ends) / len(ends)
 

@@ -75,7 +75,7 @@ def play(jobs: Sequence[Job], name: str, slots: int, slowdown: bool) -> Numbers:
     law = ContentionLaw(THESIS_TABLE) if slowdown else None
     pool = PoolSpec(name="node", slots=slots, builders=2, law=law)
     world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
-    drive(Scheduler(SchedulingRules(policy=key), Oracle()), world, observe)
+    drive(Scheduler(SchedulingRules(policy=key), Oracle(), [pool]), world, observe)
     last: dict[str | None, float] = {}
     for job in jobs:
         last[job.matrix] = max(ended[job.id], last.get(job.matrix, 0.0))

@@ -27,7 +27,7 @@ from farm.plugins.lookup import checked_arguments, named
 from farm.results.summary.builder_time import Window
 from farm.results.summary.summary import RunInfo, WorldName
 from farm.scenario.model import Scenario
-from farm.scenario.pools import Pool
+from farm.scenario.pools import Losses, Pool
 from farm.workload.streams import stream
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -47,7 +47,7 @@ def make_scheduler(
     ScenarioError for a policy, balancer, key or estimator that does not exist.
     """
     rules = make_rules(scenario, explain_last=explain_last, own=own)
-    return Scheduler(rules, estimator or estimator_of(scenario))
+    return Scheduler(rules, estimator or estimator_of(scenario), pool_specs(scenario))
 
 
 def make_rules(
@@ -146,7 +146,7 @@ def pool_specs(scenario: Scenario) -> list[PoolSpec]:
 
 
 def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
-    rate = pool.failure_rate
+    rate, losses = pool.failure_rate, pool.losses or Losses()
     initial = pool.provisioner.min if pool.provisioner is not None else pool.builders or 0
     return PoolSpec(
         name=pool.name,
@@ -161,6 +161,8 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         shutdown_time=pool.shutdown_time,
         speed=pool.speed,
         fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,
+        lifetime=None if losses.rate is None else _lifetimes(seed, pool.name, losses.rate),
+        lost_at=losses.at,
         law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
         provisioned=pool.provisioner is not None,
@@ -171,6 +173,11 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
     """Return whether the n-th builder of a pool never takes a job: one draw a builder."""
     return lambda number: stream(seed, "boot", pool, number).random() < rate
+
+
+def _lifetimes(seed: int, pool: str, rate: float) -> Callable[[int], float]:
+    """Return how long the n-th builder of a pool is there before it is lost: one draw a builder."""
+    return lambda number: stream(seed, "loss", pool, number).expovariate(rate)
 
 
 def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farm.core.pools.algorithm import Algorithm
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import Desk
 from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
 from farm.live.wire.pool_report import PoolReport
@@ -16,8 +16,6 @@ from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconc
 
 #: what a pool's reports show as its watcher, so that no other provisioner looks after it
 EMBEDDED = "embedded"
-#: builders that one host process plays before another process is worth its start-up
-BUILDERS_PER_HOST = 200
 
 
 class EmbeddedProvisioner:
@@ -59,7 +57,7 @@ class EmbeddedProvisioner:
                 self._look(pool, world)
             if self._hosts is not None:
                 builders = len(world.roster.host_of) + len(world.fleet.wanted)
-                self._hosts.ensure(-(-builders // BUILDERS_PER_HOST))
+                self._hosts.ensure(hosts_needed(builders))
             world.wake_at = min(keeping.next_at for keeping in self._keepings.values())
         self._desk.tick(world)
 

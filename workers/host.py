@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.events import BuilderRetired
 from farm.emulation.builder import BuilderEvent
 from farm.live.redis.keys import Keys
@@ -116,12 +116,6 @@ class BuilderHost:
             self._remember(token)
             builder.start(command)
 
-    def cancel_attempt(self, command: CancelJob) -> None:
-        """Stop an attempt if it is held."""
-        with self._agenda.turn():
-            if (builder := self._builders.get(command.builder)) is not None:
-                builder.cancel(command)
-
     def play(self, command: Play) -> None:
         """Play this builder from now on; one that is played already is left alone."""
         with self._agenda.turn():
@@ -131,11 +125,11 @@ class BuilderHost:
                 )
                 self._ready.show(playing=True)
 
-    def retire(self, command: RetireBuilder) -> None:
-        """Shut a builder down."""
+    def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
+        """Let a builder that is played here carry out a command."""
         with self._agenda.turn():
             if (builder := self._builders.get(command.builder)) is not None:
-                builder.retire()
+                builder.obey(command)
 
     def reset(self, command: Reset) -> None:
         """Drop everything and come up as a new life, if the command means this one."""

@@ -12,7 +12,7 @@ from typing import Any
 from celery import Celery
 from celery.utils.log import get_task_logger
 
-from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.live.wire.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
 from workers.host import BuilderHost
 
@@ -22,9 +22,10 @@ log = get_task_logger(__name__)
 def register(app: Celery, host: BuilderHost) -> None:
     """Define the tasks on the app, all of them served by this host."""
     _define(app, StartJob, host.start_attempt)
-    _define(app, CancelJob, host.cancel_attempt)
+    _define(app, CancelJob, host.obey)
     _define(app, Play, host.play)
-    _define(app, RetireBuilder, host.retire)
+    _define(app, RetireBuilder, host.obey)
+    _define(app, LoseBuilder, host.obey)
     _define(app, Reset, host.reset)
 
 

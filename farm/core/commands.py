@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from farm.core.model import Cause, Job, Outcome
+from farm.core.model import Builder, Cause, Job, Outcome
 
 
 class _Command(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event"):
@@ -66,19 +66,49 @@ class EndJob(_Command, frozen=True, tag="job-ended"):
     cause: Cause = Cause.FINISHED
 
 
+class RequestBuilder(_Command, frozen=True, tag="builder-requested"):
+    """Boot this builder; it answers with BuilderJoined."""
+
+    builder: Builder
+    #: a host of its own (a container) will play it
+    outside: bool = False
+
+
+class DrainBuilder(_Command, frozen=True, tag="builder-draining"):
+    """The builder finishes what it runs and takes no more; when empty it is retired."""
+
+    builder: str
+
+
 class RetireBuilder(_Command, frozen=True, tag="builder-drained"):
     """The builder is empty and takes no more: shut it down; it answers with BuilderRetired."""
 
     builder: str
 
 
+class LoseBuilder(_Command, frozen=True, tag="builder-loss-sent"):
+    """Let the builder vanish without notice, as the scenario says; BuilderLost follows."""
+
+    builder: str
+
+
 class SetAlarm(_Command, frozen=True, tag="alarm-set"):
-    """Send AlarmRang at this instant (farm time, s): a job is not to wait for ever."""
+    """Send AlarmRang at this instant (farm time, s)."""
 
     rings_at: float
 
 
-Command = StartJob | CancelJob | RequeueJob | EndJob | RetireBuilder | SetAlarm
+Command = (
+    StartJob
+    | CancelJob
+    | RequeueJob
+    | EndJob
+    | RequestBuilder
+    | DrainBuilder
+    | RetireBuilder
+    | LoseBuilder
+    | SetAlarm
+)
 
 
 class Ignored(tuple[Command, ...]):

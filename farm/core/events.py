@@ -72,11 +72,15 @@ class PriorityChanged(_Event, frozen=True):
     priority: int | None = None
 
 
-class BuilderRequested(_Event, frozen=True):
-    """The provisioner asked for a builder; it is booting."""
+class FarmOpened(_Event, frozen=True):
+    """The farm opens, or its scheduler goes on after a restart: pools get what they lack."""
 
-    builder: str
-    pool: str
+    #: provisioned pools too begin with their minimum; False: a service of its own sizes them
+    provisioned: bool = True
+
+
+class ArrivalsEnded(_Event, frozen=True):
+    """The workload is exhausted: a job that no builder will ever run may be given up."""
 
 
 class BuilderJoined(_Event, frozen=True):
@@ -90,12 +94,6 @@ class SlotCleaned(_Event, frozen=True):
 
     builder: str
     slot: int
-
-
-class BuilderIdle(_Event, frozen=True):
-    """A builder's idle time-out ran out; the scheduler retires it if it is still idle."""
-
-    builder: str
 
 
 class DrainRequested(_Event, frozen=True):
@@ -147,17 +145,24 @@ class LoadReported(_Event, frozen=True):
 
 
 class AlarmRang(_Event, frozen=True):
-    """The instant has come that a SetAlarm order asked for."""
+    """The instant has come that a SetAlarm command asked for."""
 
 
 class PoolPlanned(_Event, frozen=True):
-    """The provisioner decided how many builders a pool should have (a record, not an order)."""
+    """The provisioner decided how many builders a pool should have, and what to do about it."""
 
     pool: str
     desired: int
+    #: what it was decided upon: builders requested (the new ones too) and there, jobs waiting
     requested: int
     running: int
     waiting: int
+    #: builders to request
+    start: int = 0
+    #: builders to drain and retire, idle ones first
+    stop: int = 0
+    #: hosts of their own (containers) will play the new builders
+    outside: bool = False
 
 
 class EstimateMade(_Event, frozen=True):
@@ -183,15 +188,15 @@ class EstimateMade(_Event, frozen=True):
 
 
 Event = (
-    JobsSubmitted
+    FarmOpened
+    | ArrivalsEnded
+    | JobsSubmitted
     | JobStarted
     | JobFinished
     | CancelRequested
     | PriorityChanged
-    | BuilderRequested
     | BuilderJoined
     | SlotCleaned
-    | BuilderIdle
     | DrainRequested
     | UndrainRequested
     | BuilderRetired

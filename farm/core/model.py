@@ -120,7 +120,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     pool: str
-    #: position among the farm's builders: the tie-breaker of balancers (lowest first)
+    #: position among the farm's builders: the tie-breaker of balancers (lowest first); negative:
+    #: it comes unasked, and the scheduler gives it the next one
     index: int
     processors: tuple[str, ...] = ()
     virtualized: bool = True
@@ -131,6 +132,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speed: float = 1.0
     #: False: it boots and is there, yet never takes a job (a failed boot)
     takes_jobs: bool = True
+    #: truth: it is lost so long after it joined, farm seconds; None: it is not
+    lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned
     cleans: bool = False
     #: the Celery process that plays it (live world only)

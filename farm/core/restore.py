@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
+from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -18,6 +20,7 @@ def restored(
     rules: SchedulingRules,
     estimator: Estimator,
     *,
+    pools: Iterable[PoolSpec] = (),
     rekey: bool = False,
 ) -> Scheduler:
     """Return a scheduler that goes on from the snapshot: the same events give the same commands.
@@ -25,7 +28,7 @@ def restored(
     ``rekey``: the rules differ from those that the snapshot was taken under, so the jobs are
     ordered and charged anew, in the order of their submission (a what-if on a running farm).
     """
-    scheduler = Scheduler(rules, estimator)
+    scheduler = Scheduler(rules, estimator, pools)
     restore(scheduler, snapshot, rekey=rekey)
     return scheduler
 
@@ -34,8 +37,11 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     """Let a scheduler that knows nothing yet go on from the snapshot; see ``restored``."""
     rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
-    for pool in snapshot.pools:
-        scheduler.pool(pool.name).requested.update(pool.requested)
+    scheduler.keeper.made = snapshot.made
+    for known in snapshot.pools:
+        pool = scheduler.pool(known.name)
+        pool.made = known.made
+        pool.requested.update(known.requested)
     for builder in snapshot.builders:
         _put_builder(scheduler, builder)
     for platform, heavy, _ in snapshot.trees:

@@ -7,14 +7,15 @@ each fact means; ``dispatcher.py`` says which job goes to which slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from farm.core import events
-from farm.core.commands import IGNORED, NO_COMMANDS, Command
+from farm.core.alarms import Alarms
+from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
@@ -23,8 +24,14 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause
+from farm.core.pools.hopeless import Hopeless
+from farm.core.pools.idleness import IdleTimers
+from farm.core.pools.keeper import PoolKeeper
+from farm.core.pools.losses import PlannedLosses
+from farm.core.pools.retirement import builders_to_stop
+from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
+from farm.core.state import BuilderState, JobState, JobStatus
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 _RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING
@@ -32,30 +39,42 @@ _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED}
 
 
 class Scheduler:
-    """The farm's brain: ``handle(event) -> commands``."""
+    """The farm's brain: ``handle(event) -> commands``.
 
-    def __init__(self, rules: SchedulingRules, estimator: Estimator) -> None:
+    ``pools`` are those that it keeps at their size; builders of others come and go unasked.
+    """
+
+    def __init__(
+        self, rules: SchedulingRules, estimator: Estimator, pools: Iterable[PoolSpec] = ()
+    ) -> None:
         self.rules = rules
         self.estimator = estimator
         self.builders: dict[str, BuilderState] = {}
-        self.pools: dict[str, PoolCounts] = {}
+        self.keeper = PoolKeeper(pools, self.builders)
+        self.pools, self.pool = self.keeper.pools, self.keeper.counts
+        specs = self.keeper.specs.values()
+        self._alarms = Alarms()
+        self._idle = IdleTimers(specs, self.builders, self._alarms)
+        self._losses = PlannedLosses(specs, self.builders, self._alarms)
         self.dispatcher = make_dispatcher(rules, estimator)
+        self.dispatcher.on_idle = self._idle.watch
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
+        self._hopeless = Hopeless(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
         self._handlers: dict[type, Callable[[Any], Sequence[Command]]] = {
+            events.FarmOpened: self._on_opened,
+            events.ArrivalsEnded: self._on_arrivals_ended,
             events.JobsSubmitted: self._on_submitted,
             events.JobStarted: self._on_started,
             events.JobFinished: self._on_finished,
             events.CancelRequested: self._on_cancel,
             events.PriorityChanged: self._on_priority,
-            events.BuilderRequested: self._on_builder_requested,
             events.BuilderJoined: self._on_builder_joined,
             events.SlotCleaned: self._on_slot_cleaned,
-            events.BuilderIdle: self._on_builder_idle,
             events.DrainRequested: self._on_drain,
             events.UndrainRequested: self._on_undrain,
             events.BuilderRetired: self._on_builder_retired,
@@ -63,7 +82,7 @@ class Scheduler:
             events.AttemptLost: self._on_attempt_lost,
             events.LoadReported: self._on_load,
             events.AlarmRang: self._on_alarm,
-            events.PoolPlanned: _only_recorded,
+            events.PoolPlanned: self._on_planned,
             events.EstimateMade: _only_recorded,
         }
 
@@ -177,35 +196,31 @@ class Scheduler:
 
     # --- builders ---------------------------------------------------------------------------
 
-    def _on_builder_requested(self, event: events.BuilderRequested) -> Sequence[Command]:
-        if event.builder in self.builders:
-            return IGNORED
-        self.pool(event.pool).requested[event.builder] = event.at
-        return NO_COMMANDS
-
     def _on_builder_joined(self, event: events.BuilderJoined) -> Sequence[Command]:
         builder, at = event.builder, event.at
         if builder.id in self.builders:
             return IGNORED
         self.pool(builder.pool).requested.pop(builder.id, None)
         state = self.add_builder(builder, at)
-        if not builder.takes_jobs:
-            return NO_COMMANDS
-        state.pool.opens(state)
-        orders: list[Command] = []
-        for slot in state.slots:
-            self.dispatcher.open_slot(slot, state, at, orders)
-        return orders or NO_COMMANDS
+        commands: list[Command] = []
+        if builder.takes_jobs:
+            state.pool.opens(state)
+            for slot in state.slots:
+                self.dispatcher.open_slot(slot, state, at, commands)
+        self._watch_idleness(state, commands)
+        return commands or NO_COMMANDS
 
     def add_builder(self, builder: Builder, at: float) -> BuilderState:
         """Get to know a builder, without offering its slots yet."""
         pool = self.pool(builder.pool)
         pool.builders += 1
         pool.slots += builder.slots
+        builder = self.keeper.numbered(builder)
         group = self.dispatcher.matching.group(builder)
         state = self.builders[builder.id] = BuilderState(
             builder, at, at, group=group, pool=pool, lanes=group.lanes
         )
+        self._idle.joined(state)
         group.free.register(state)
         return state
 
@@ -221,11 +236,9 @@ class Scheduler:
         self.dispatcher.slot_ready(slot, state, event.at, orders)
         return orders or NO_COMMANDS
 
-    def _on_builder_idle(self, event: events.BuilderIdle) -> Sequence[Command]:
-        state = self.builders.get(event.builder)
-        if state is None or state.busy or state.draining or state.failed:
-            return IGNORED  # a drained builder stays until it is undrained, or told to go
-        return self._drain(state, event.at, retire=True)
+    def _watch_idleness(self, state: BuilderState, commands: list[Command]) -> None:
+        if not (state.timed or state.busy or state.draining):
+            self._idle.watch(state, commands)
 
     def _on_drain(self, event: events.DrainRequested) -> Sequence[Command]:
         found = self._named(event.pattern)
@@ -237,12 +250,12 @@ class Scheduler:
 
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
         """Let a builder finish what it runs and take no more."""
-        orders: list[Command] = []
+        commands: list[Command] = []
         self.dispatcher.take_no_more(state, at)
         state.draining = True
         state.retiring = state.retiring or retire
-        self.dispatcher.retire_if_empty(state, orders)
-        return orders
+        self.dispatcher.retire_if_empty(state, commands)
+        return commands
 
     def _on_undrain(self, event: events.UndrainRequested) -> Sequence[Command]:
         orders: list[Command] = []
@@ -258,6 +271,7 @@ class Scheduler:
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
                     self.dispatcher.open_slot(slot, state, event.at, orders)
+            self._watch_idleness(state, orders)
         return orders or (NO_COMMANDS if found else IGNORED)
 
     def _on_builder_retired(self, event: events.BuilderRetired) -> Sequence[Command]:
@@ -273,8 +287,7 @@ class Scheduler:
         """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
         state = self.builders.pop(name, None)
         if state is None:
-            asked = [p for p in self.pools.values() if p.requested.pop(name, None) is not None]
-            return NO_COMMANDS if asked else IGNORED  # asked for, and it never came up
+            return self._never_came(name, at)
         pool = state.pool
         pool.builders -= 1
         pool.slots -= len(state.slots)
@@ -294,7 +307,17 @@ class Scheduler:
         self.canceller.fail_fast(at, orders)
         self.dispatcher.fill_lanes(lanes.values(), at, orders)
         self.dispatcher.look_again(at, orders)
+        self.keeper.replace(pool, at, orders)
         return orders or NO_COMMANDS
+
+    def _never_came(self, name: str, at: float) -> Sequence[Command]:
+        """Forget a builder that was requested and did not come up."""
+        commands: list[Command] = []
+        for pool in self.pools.values():
+            if pool.requested.pop(name, None) is not None:
+                self.keeper.replace(pool, at, commands)
+                return commands or NO_COMMANDS
+        return IGNORED
 
     def _on_load(self, event: events.LoadReported) -> Sequence[Command]:
         state = self.builders.get(event.builder)
@@ -304,10 +327,46 @@ class Scheduler:
         self.dispatcher.load_reported(state, event.overloaded, event.at, orders)
         return orders or NO_COMMANDS
 
+    # --- the farm as a whole ----------------------------------------------------------------
+
+    def _on_opened(self, event: events.FarmOpened) -> Sequence[Command]:
+        commands: list[Command] = []
+        self.keeper.open(event.at, commands, provisioned=event.provisioned)
+        for state in self.builders.values():
+            self._watch_idleness(state, commands)
+        self._losses.open(event.at)
+        self._losses.lose(event.at, commands)
+        return commands or NO_COMMANDS
+
+    def _on_planned(self, event: events.PoolPlanned) -> Sequence[Command]:
+        at, commands = event.at, list[Command]()
+        self.keeper.request(event.pool, event.start, at, commands, outside=event.outside)
+        if event.stop:
+            for state in builders_to_stop(self.builders.values(), event.pool, event.stop):
+                if state.busy:
+                    commands.append(DrainBuilder(state.builder.id))
+                commands.extend(self._drain(state, at, retire=True))
+            self.dispatcher.look_again(at, commands)
+        return commands or NO_COMMANDS
+
     def _on_alarm(self, event: events.AlarmRang) -> Sequence[Command]:
-        orders: list[Command] = []
-        self.dispatcher.alarm_rang(event.at, orders)
-        return orders or NO_COMMANDS
+        at, commands = event.at, list[Command]()
+        self._alarms.rang(at)
+        self.dispatcher.alarm_rang(at, commands)
+        for state in self._idle.due(at):
+            commands.extend(self._drain(state, at, retire=True))
+        self._idle.ask(commands)
+        self._losses.lose(at, commands)
+        return commands or NO_COMMANDS
+
+    def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
+        """From now on look, after whatever may have ended all hope, for jobs to be given up."""
+        if self._hopeless.watches:
+            return IGNORED
+        self._hopeless.watches = True
+        for kind in self._handlers.keys() - _LEAVE_HOPE:
+            self._handlers[kind] = self._hopeless.after(self._handlers[kind])
+        return self._hopeless.give_up(event.at) or NO_COMMANDS
 
     # --- looking things up ------------------------------------------------------------------
 
@@ -320,15 +379,12 @@ class Scheduler:
             return None
         return state if slot.builder.builder.id == event.builder else None
 
-    def pool(self, name: str) -> PoolCounts:
-        """Return the counts of a pool, made when it is first named."""
-        found = self.pools.get(name)
-        if found is None:
-            found = self.pools[name] = PoolCounts(name)
-        return found
-
     def _named(self, pattern: str) -> list[BuilderState]:
         return [s for name, s in self.builders.items() if fnmatchcase(name, pattern)]
+
+
+_LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
+"""Events after which there is as much hope for the waiting jobs as before."""
 
 
 def _only_recorded(_: Event) -> Sequence[Command]:

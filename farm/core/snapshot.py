@@ -70,6 +70,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolCounts, ...]
     #: serial of the last job taken in
     serial: int
+    #: builders numbered so far, in all pools together
+    made: int = 0
     #: what each platform's fair-share tree remembers
     #: (heavy-light has one for the light jobs and one for the heavy)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
@@ -101,6 +103,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
             for pool in scheduler.pools.values()
         ),
         serial=scheduler.book.serial,
+        made=scheduler.keeper.made,
         trees=tuple(
             (lane.platform, lane.heavy, lane.queue.memory())
             for lane in lanes

@@ -96,6 +96,8 @@ class PoolCounts(msgspec.Struct):
     """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
 
     name: str
+    #: builders numbered so far: the next one's number follows
+    made: int = 0
     #: builders asked for and not yet there, with the instant of the request
     requested: dict[str, float] = {}
     #: builders that joined and are not gone
@@ -159,6 +161,8 @@ class BuilderState(BuilderLife, eq=False, kw_only=True):
     accepts: bool = True
     #: its rank among the free builders (smallest is best); None: takes nothing now
     rank: float | None = None
+    #: has an idle timer, or needs none
+    timed: bool = True
 
     def __post_init__(self) -> None:
         self.slots = [Slot(self, number) for number in range(self.builder.slots)]

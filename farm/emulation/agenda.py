@@ -1,8 +1,9 @@
 """The agenda: what will happen, in order of time and, at one instant, in a stated order.
 
 Entries of one instant come out by rank, then by place, then in the order in which they were put
-in: job finishes first (by builder, then slot), then what builders do by themselves, then the
-provisioner's ticks. Time passes in leaps (``farm.sim.agenda``) or for real (``workers.agenda``).
+in: job finishes first (by builder, then slot), then what builders do by themselves, then alarms,
+then the provisioner's ticks. Time passes in leaps (``farm.sim.agenda``) or for real
+(``workers.agenda``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-FINISH, LIFE, TICK = 0, 1, 2
+FINISH, LIFE, ALARM, TICK = 0, 1, 2, 3
 """Ranks of entries at one instant."""
 
 Action = Callable[[float], None]

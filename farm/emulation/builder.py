@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from farm.core.commands import CancelJob, StartJob
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.contention.progress import Progress
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import (
@@ -69,6 +69,15 @@ class EmulatedBuilder:
         #: it reports its load, by these limits
         self._limits = spec.load_limits
         self._overloaded = False
+
+    def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
+        """Carry out a command."""
+        if isinstance(command, CancelJob):
+            self.cancel(command)
+        elif isinstance(command, RetireBuilder):
+            self.retire()
+        else:
+            self.lose("lost, as the scenario says")
 
     # --- jobs -------------------------------------------------------------------------------
 
@@ -186,8 +195,8 @@ class EmulatedBuilder:
             return
         self.booted = True
         self._report(BuilderJoined(at, self.builder))
-        if self.spec.lifetime is not None:
-            self._after(self.spec.lifetime, lambda _: self.lose("its lifetime is over"))
+        if self.builder.lifetime is not None:
+            self._after(self.builder.lifetime, lambda _: self.lose("its lifetime is over"))
 
     def retire(self) -> None:
         """Shut down; the builder is gone when the shutdown time is over."""

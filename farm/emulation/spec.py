@@ -7,11 +7,9 @@ from farm.core.pools.spec import Behaviour, PoolSpec
 
 
 class BuilderSpec(Behaviour, frozen=True, kw_only=True, omit_defaults=True):
-    """A builder, how it behaves, and how long it lasts."""
+    """A builder, and how it behaves."""
 
     builder: Builder
-    #: joined -> lost without notice, farm seconds; None: never
-    lifetime: float | None = None
 
 
 def spec_of(pool: PoolSpec, builder: Builder) -> BuilderSpec:

@@ -9,6 +9,7 @@ from farm.core import events
 from farm.core.commands import (
     CancelJob,
     Command,
+    DrainBuilder,
     EndJob,
     RequeueJob,
     RetireBuilder,
@@ -16,6 +17,7 @@ from farm.core.commands import (
 )
 from farm.core.events import Event
 from farm.core.model import Job
+from farm.core.pools.keeper import PoolKeeper
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.hosts.registry import HostState, Roster
@@ -34,6 +36,8 @@ class FarmBook(Protocol):
     @property
     def builders(self) -> Mapping[str, BuilderState]:
         """Builders that are there, by id."""
+
+    keeper: PoolKeeper
 
 
 class Mirror:
@@ -96,7 +100,7 @@ class Mirror:
             self.touch_job(command.job)
         elif isinstance(command, RequeueJob):
             self._requeued(command, at, batch)
-        elif isinstance(command, RetireBuilder):
+        elif isinstance(command, DrainBuilder | RetireBuilder):
             self.touch_builder(command.builder)
 
     def _ended(self, command: EndJob, batch: Batch) -> None:
@@ -111,16 +115,14 @@ class Mirror:
         batch.tries[command.job].append(Try(command.attempt, command.builder, at, command.reason))
         self.touch_job(command.job)
 
-    def write(self, batch: Batch) -> list[str]:
-        """Add what changed since the last time to the batch; return the builders among it."""
-        builders = list(self._builders)
+    def write(self, batch: Batch) -> None:
+        """Add what changed since the last time to the batch."""
         for job_id in self._jobs:
             self._write_job(job_id, batch)
-        for builder in builders:
+        for builder in self._builders:
             self._write_builder(builder, batch)
         self._jobs.clear()
         self._builders.clear()
-        return builders
 
     def _write_job(self, job_id: str, batch: Batch) -> None:
         state = self._book.jobs.get(job_id)

@@ -20,7 +20,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import seldom_everything
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
@@ -40,8 +40,6 @@ from farm.processes.signals import StopSignals
 START_TIMEOUT = 60.0
 #: real seconds between two tries of a scheduler that stands by
 STANDBY_INTERVAL = 0.5
-#: builders that one host process plays before another process is worth its start-up
-BUILDERS_PER_HOST = 200
 
 
 class LiveScheduler(FarmBook, Protocol):
@@ -161,6 +159,18 @@ class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
     around: Callable[[LiveWorld], World] | None
 
 
+class _Opening:
+    """A live world that comes up: over when the builders that boot at once are there."""
+
+    def __init__(self, world: LiveWorld) -> None:
+        self._world = world
+        self.execute = world.execute
+
+    def next_event(self) -> Event | None:
+        """Return the next event; None when the farm stands."""
+        return self._world.next_event_of_opening(START_TIMEOUT)
+
+
 class _Farm:
     """The parts of a run; whatever was begun is ended by the stack, in reverse order."""
 
@@ -186,7 +196,8 @@ class _Farm:
         self._lease = self._take_charge()
         self._store = Store(self._client, self._keys)
         self._saved = self._open_store()
-        self._host_count = _hosts_needed(pools) if options.hosts is None else options.hosts
+        needed = hosts_needed(sum(pool.builders for pool in pools))
+        self._host_count = needed if options.hosts is None else options.hosts
         self._hosts = self._start_hosts()
         self._load: LoadGenerator | None = None
         self._world = LiveWorld(
@@ -240,15 +251,15 @@ class _Farm:
         Farm time stands still at 0 meanwhile, so a fixed pool is there when the first job comes.
         """
         self._world.await_hosts(self._host_count, START_TIMEOUT)
-        self._world.request_builders()
-        self._world.await_builders(START_TIMEOUT)
+        self._world.open()
+        drive(self._scheduler, _Opening(self._world), self._watchers.observe)
 
     def _go_on(self) -> None:
         """Go on where an earlier scheduler stopped, if there was one; hosts come when they come."""
         self._clock.start(self._saved.now if self._saved else 0.0)
         if self._saved is not None:
             self._world.go_on(self._saved)
-        self._world.request_builders()
+        self._world.open()
 
     def _tick(self) -> None:
         self._lease.check()
@@ -330,11 +341,6 @@ class _Farm:
 def _tell(stays: Stays, *, in_charge: bool) -> None:
     if stays.on_charge is not None:
         stays.on_charge(in_charge)
-
-
-def _hosts_needed(pools: Sequence[PoolSpec]) -> int:
-    builders = sum(pool.builders for pool in pools)
-    return max(1, -(-builders // BUILDERS_PER_HOST))
 
 
 def _clear_quietly(store: Store) -> None:

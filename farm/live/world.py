@@ -17,7 +17,7 @@ import msgspec
 import redis
 
 from farm.core import events
-from farm.core.commands import Command, EndJob, SetAlarm
+from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
@@ -28,7 +28,6 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
-from farm.live.idleness import IdleWatch
 from farm.live.mirror import FarmBook, Mirror, write_hosts
 from farm.live.redis.connection import LOST_CONNECTION, Retrying
 from farm.live.stop_conditions import Ending, StayingUp
@@ -133,8 +132,6 @@ class LiveWorld:
             self.background.add(meter.step)
         #: when the reports came that are being decided on (real)
         self._cycle_began: float | None = None
-        timeouts = {p.name: p.idle_timeout for p in pools if p.idle_timeout is not None}
-        self._idle = IdleWatch(book, timeouts)
         self._batch = Batch()
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
@@ -150,7 +147,7 @@ class LiveWorld:
         if stays:
             self._ending = StayingUp()
         else:
-            self._ending = Ending(book, self.fleet, self.intake, ends_at)
+            self._ending = Ending(book, self.intake, ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -172,7 +169,10 @@ class LiveWorld:
                 self._meter.aside(time.monotonic() - now)
             if not facts:
                 self.take_in(MAX_WAIT if pause is None else min(pause, MAX_WAIT))
-        fact = facts.popleft()
+        return self._next()
+
+    def _next(self) -> Event:
+        fact = self.intake.facts.popleft()
         self._mirror.touch(fact)
         return fact
 
@@ -182,6 +182,9 @@ class LiveWorld:
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
+        elif isinstance(command, RequestBuilder):
+            self.fleet.request(command)
+            self.intake.place()
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
 
@@ -196,10 +199,6 @@ class LiveWorld:
         """Whether the end was asked for."""
         return self._ending.asked > 0
 
-    def request_builder(self, pool: str, *, outside: bool = False) -> None:
-        """Ask for one more builder of the pool (for a provisioner; see ``Fleet.request``)."""
-        self.intake.request(pool, self.clock.now(), outside=outside)
-
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
         return self._calling(lambda: self._store.known(job_ids))
@@ -211,7 +210,7 @@ class LiveWorld:
     def go_on(self, saved: SavedFarm) -> None:
         """Go on with a farm whose scheduler is gone; the book is restored already."""
         now = time.monotonic()
-        self.fleet.go_on(saved.counts, saved.lives, saved.requested, saved.builders)
+        self.fleet.go_on(saved)
         self.roster.go_on(saved, now)
         self.ended.update(saved.counts.ended)
         self.intake.jobs_taken_in = saved.counts.serial
@@ -220,26 +219,25 @@ class LiveWorld:
         for builder in self._book.builders:
             self._mirror.touch_builder(builder)
 
-    def request_builders(self) -> None:
-        """Ask for the builders that the pools begin with."""
-        for pool in self.fleet.pools.values():
-            if self._stays and pool.provisioned:
-                continue  # a service of its own asks for them
-            there = self.fleet.booting_of(pool.name) + sum(
-                state.builder.pool == pool.name for state in self._book.builders.values()
-            )
-            for _ in range(pool.builders - there):
-                self.request_builder(pool.name)
+    def open(self) -> None:
+        """Say that the farm opens: the scheduler requests the builders that the pools lack."""
+        # where a farm stays up, a service of its own sizes the provisioned pools
+        self.tell(lambda at: events.FarmOpened(at, provisioned=not self._stays))
 
     def await_hosts(self, count: int, timeout: float) -> None:
         """Wait until so many hosts are up; raises RunError if they are not in time."""
         self._await(lambda: len(self.roster.hosts) >= count, timeout, "builder hosts")
 
-    def await_builders(self, timeout: float) -> None:
-        """Wait until the builders that need no time to boot are there (their facts come later)."""
-        self._await(lambda: not self.fleet.booting_at_once, timeout, "builders")
+    def next_event_of_opening(self, timeout: float) -> Event | None:
+        """Return the next event until the builders that need no time to boot are there.
 
-    def _await(self, there: Callable[[], bool], timeout: float, whom: str) -> None:
+        Raises RunError if nothing happens for so long.
+        """
+        facts = self.intake.facts
+        self._await(lambda: facts or not self.fleet.booting_at_once, timeout, "builders")
+        return self._next() if facts else None
+
+    def _await(self, there: Callable[[], object], timeout: float, whom: str) -> None:
         deadline = time.monotonic() + timeout
         while not there() and not self.stopping:
             if self._tick is not None:
@@ -251,9 +249,8 @@ class LiveWorld:
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into facts."""
-        for due_at in (self._idle.next_at(), *self._alarms[:1]):
-            if due_at is not None:
-                timeout = min(timeout, max(0.001, self.clock.real_until(due_at)))
+        if self._alarms:
+            timeout = min(timeout, max(0.001, self.clock.real_until(self._alarms[0])))
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
@@ -271,16 +268,13 @@ class LiveWorld:
         if len(envelopes) < AT_ONCE:
             for host in self.roster.silent(now):
                 self.intake.lose(host, at, "its host has gone silent")
-        for builder in self._idle.due(at):
-            self.intake.facts.append(events.BuilderIdle(at, builder))
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.intake.facts.append(events.AlarmRang(at))
 
     def commit(self) -> None:
         """Write what the last facts led to, and send the orders, as one transaction."""
-        for builder in self._mirror.write(self._batch):
-            self._idle.look(builder, self.clock.now())
+        self._mirror.write(self._batch)
         self._batch.messages = self._outbox.take()
         cursor = self._inbox.cursor
         if cursor == self._committed and self._batch.is_empty:
@@ -301,7 +295,12 @@ class LiveWorld:
     def _save(self) -> None:
         """Add what a next scheduler needs."""
         write_hosts(self.roster, self._batch)
-        counts = self.fleet.counts(self.intake.jobs_taken_in, dict(self.ended))
+        counts = Counts(
+            made=self._book.keeper.made,
+            made_by_pool={name: pool.made for name, pool in self._book.keeper.pools.items()},
+            serial=self.intake.jobs_taken_in,
+            ended=dict(self.ended),
+        )
         if counts != self._counts:
             self._counts = self._batch.counts = counts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from farm.core.events import BuilderJoined, BuilderLost, BuilderRequested, BuilderRetired
+from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series
@@ -31,12 +31,12 @@ class BuilderHours:
         self._series.begin("farm_builder_boot_seconds", (name,))
         self._there[name] += 0
 
-    def on_requested(self, event: BuilderRequested) -> None:
-        """A builder was asked for."""
-        pool = self._pool(event.pool)
+    def on_requested(self, builder: Builder, at: float) -> None:
+        """A builder was requested."""
+        pool = self._pool(builder.pool)
         self._series.add("farm_builders_requested_total", (pool,))
         self._series.begin("farm_builder_boot_seconds", (pool,))
-        self._requested[event.builder] = (pool, event.at)
+        self._requested[builder.id] = (pool, at)
 
     def on_joined(self, event: BuilderJoined) -> None:
         """A builder came up."""

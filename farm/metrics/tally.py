@@ -8,12 +8,19 @@ from typing import Any
 
 import msgspec
 
-from farm.core.commands import Command, EndJob, Ignored, RequeueJob, StartJob, log_name
+from farm.core.commands import (
+    Command,
+    EndJob,
+    Ignored,
+    RequestBuilder,
+    RequeueJob,
+    StartJob,
+    log_name,
+)
 from farm.core.events import (
     AttemptLost,
     BuilderJoined,
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
     EstimateMade,
     Event,
@@ -67,7 +74,6 @@ class Tally:
         self._desired: dict[str, float] = {}
         self._take: dict[type, Callable[[Any], None]] = {
             JobsSubmitted: self._on_submitted,
-            BuilderRequested: self.hours.on_requested,
             BuilderJoined: self._on_joined,
             BuilderRetired: self._on_gone,
             BuilderLost: self._on_gone,
@@ -99,6 +105,8 @@ class Tally:
                 self._ended(command, event)  # type: ignore[arg-type]
             elif kind is RequeueJob:
                 self._requeued(command, event.at)  # type: ignore[arg-type]
+            elif isinstance(command, RequestBuilder):
+                self.hours.on_requested(command.builder, event.at)
 
     def expect(self, pool: PoolSpec) -> None:
         """Begin what is counted of a pool, and of the platforms that it builds for, at zero."""

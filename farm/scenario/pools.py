@@ -28,6 +28,7 @@ from farm.scenario.quantities import (
     Positive,
     PositiveDuration,
     PositiveNumber,
+    Rate,
     Share,
     Text,
 )
@@ -197,6 +198,15 @@ class Contention(Section):
         return None if self.memory is None else laws.SlowdownTable(self.memory)
 
 
+class Losses(Section):
+    """Builders that go without notice, with whatever runs on them."""
+
+    rate: Rate | None = None
+    """Losses per hour, or another time, that a builder is there: `0.1/h`."""
+    at: tuple[Duration, ...] = ()
+    """Instants at which the pool loses the builder that has been there longest."""
+
+
 class Pool(Section):
     """The builders of one kind."""
 
@@ -225,6 +235,8 @@ class Pool(Section):
     """Service time = the job's ÷ speed."""
     failure_rate: Share = 0.0
     """Share of builders that boot and never take a job."""
+    losses: Losses | None = None
+    """Builders that are lost; absent: none."""
     contention: Contention | None = None
     """Absent: co-scheduled jobs do not slow each other down."""
     labels: dict[Text, Text] = Field(default_factory=dict)

@@ -56,10 +56,7 @@ class Simulation:
 
     def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any]) -> None:
         observer = PoolObserver(self.scheduler, spec, closely=algorithm.looks_closely)
-        request = self.world.request_builder
-        self.world.provision(
-            SimulatedProvisioner(spec.name, algorithm, observer, self.scheduler, request)
-        )
+        self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer))
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, telling the observers."""

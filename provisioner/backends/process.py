@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.processes import HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
@@ -26,8 +26,6 @@ from provisioner.backends.interface import Backend, BackendError, Pause, builder
 
 log = logging.getLogger("farm.provisioner")
 
-#: builders that one host process plays before another process is worth its start-up
-BUILDERS_PER_HOST = 200
 #: a host that was idle for it ends, if others are left (real seconds)
 SPARE_TIME = 60.0
 
@@ -93,7 +91,7 @@ class ProcessBackend(Backend):
         """Forget ended hosts, start missing ones, end spare ones."""
         self._forget_ended()
         builders = sum(builders_to_host(reports).values())
-        needed = max(1, -(-builders // (self._settings.room or BUILDERS_PER_HOST)))
+        needed = hosts_needed(builders, self._settings.room)
         now = time.monotonic()
         while len(self.hosts) < needed and self._pause.over(now):
             self._start()

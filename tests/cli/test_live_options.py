@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from farm.app import live_farm, live_run
 from farm.cli.main import app
 from farm.core.errors import RunError
-from farm.core.events import BuilderRequested
+from farm.core.events import DrainRequested
 from farm.live.run import LiveOptions
 
 SCENARIO = """
@@ -51,7 +51,7 @@ def test_the_event_log_of_a_live_run_can_be_followed(
     seen: list[str] = []
 
     def run_live(*_: Any, observe: Any, on_tick: Any, **__: Any) -> Any:
-        observe(BuilderRequested(1.5, "p-1", "p"), [])
+        observe(DrainRequested(1.5, "p-1"), [])
         on_tick(None)
         seen.append((tmp_path / "out" / "events.jsonl").read_text())
         raise RunError("enough seen")
@@ -61,4 +61,4 @@ def test_the_event_log_of_a_live_run_can_be_followed(
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
     CliRunner().invoke(app, ["run", str(path), "--quiet", "--out", str(tmp_path / "out")])
-    assert seen == ['{"at_s":1.5,"event":"builder-requested","builder":"p-1","pool":"p"}\n']
+    assert seen == ['{"at_s":1.5,"event":"drain-requested","pattern":"p-1"}\n']

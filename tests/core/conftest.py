@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,29 +11,36 @@ from farm.core.commands import (
     IGNORED,
     CancelJob,
     Command,
+    DrainBuilder,
     EndJob,
+    LoseBuilder,
+    RequestBuilder,
     RequeueJob,
     RetireBuilder,
+    SetAlarm,
     StartJob,
 )
 from farm.core.events import (
+    AlarmRang,
+    ArrivalsEnded,
     AttemptLost,
-    BuilderIdle,
     BuilderJoined,
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
     CancelRequested,
     DrainRequested,
     Event,
+    FarmOpened,
     JobFinished,
     JobsSubmitted,
     JobStarted,
+    PoolPlanned,
     PriorityChanged,
     SlotCleaned,
     UndrainRequested,
 )
 from farm.core.model import Builder, Job, Platform
+from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -52,8 +60,16 @@ def brief(order: Command) -> str:
             return f"requeue {order.job}/{order.attempt}"
         case EndJob():
             return f"end {order.job.id} {order.outcome}"
+        case RequestBuilder():
+            return f"request {order.builder.id}"
+        case DrainBuilder():
+            return f"drain {order.builder}"
         case RetireBuilder():
             return f"retire {order.builder}"
+        case LoseBuilder():
+            return f"lose {order.builder}"
+        case SetAlarm():
+            return f"alarm {order.rings_at:g}"
 
 
 class Ledger:
@@ -63,10 +79,16 @@ class Ledger:
     with the processor amd64, one slot.
     """
 
-    def __init__(self, *builders: str, estimates: str = "oracle", **rules: Any) -> None:
+    def __init__(
+        self,
+        *builders: str,
+        estimates: str = "oracle",
+        pools: Sequence[PoolSpec] = (),
+        **rules: Any,
+    ) -> None:
         self.rules = SchedulingRules(**rules)
         self.estimates = estimates
-        self.scheduler = Scheduler(self.rules, make_estimator(estimates))
+        self.scheduler = Scheduler(self.rules, make_estimator(estimates), pools)
         self.auditor = Auditor()
         self.at = 0.0
         #: every fact with its orders, for replays
@@ -135,17 +157,33 @@ class Ledger:
         """A builder is gone without notice."""
         return self.tell(BuilderLost(self.at, name, reason, excused))
 
-    def requested(self, name: str, pool: str = "p") -> list[str] | str:
-        """A builder was asked for."""
-        return self.tell(BuilderRequested(self.at, name, pool))
+    def open(self, **how: Any) -> list[str] | str:
+        """The farm opens."""
+        return self.tell(FarmOpened(self.at, **how))
+
+    def plan(self, pool: str = "p", **what: Any) -> list[str] | str:
+        """A provisioner decides on a pool."""
+        seen = dict.fromkeys(("desired", "requested", "running", "waiting"), 0)
+        return self.tell(PoolPlanned(self.at, pool, **{**seen, **what}))
+
+    def boot(self, name: str) -> list[str] | str:
+        """A requested builder comes up."""
+        requests = (o for _, orders in self.story for o in orders if isinstance(o, RequestBuilder))
+        made = {request.builder.id: request.builder for request in requests}
+        return self.tell(BuilderJoined(self.at, made[name]))
+
+    def arrivals_end(self) -> list[str] | str:
+        """Nothing more will arrive."""
+        return self.tell(ArrivalsEnded(self.at))
 
     def retired(self, name: str) -> list[str] | str:
         """A builder is gone on purpose."""
         return self.tell(BuilderRetired(self.at, name))
 
-    def idle(self, name: str) -> list[str] | str:
-        """A builder's idle time-out ran out."""
-        return self.tell(BuilderIdle(self.at, name))
+    def ring(self, at: float | None = None) -> list[str] | str:
+        """An alarm rings (default: now)."""
+        self.at = self.at if at is None else at
+        return self.tell(AlarmRang(self.at))
 
     def drain(self, pattern: str, *, retire: bool = False) -> list[str] | str:
         """Builders take no more."""

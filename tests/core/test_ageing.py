@@ -54,8 +54,9 @@ def started_at(policy: str, name: str) -> float:
         ends = [order for order in orders if isinstance(order, EndJob)]
         found.update((end.job.id, end.started_at or 0.0) for end in ends)
 
-    world = SimulatedWorld([PoolSpec(name="p", builders=1)], iter(jobs))
-    drive(Scheduler(SchedulingRules(policy=key), Oracle()), world, observe)
+    pools = [PoolSpec(name="p", builders=1)]
+    scheduler = Scheduler(SchedulingRules(policy=key), Oracle(), pools)
+    drive(scheduler, SimulatedWorld(pools, iter(jobs)), observe)
     return found[name]
 
 

@@ -59,7 +59,6 @@ def test_a_failed_builder_finishes_its_other_jobs_and_is_ok_again_when_undrained
     assert farm.finish("bad", "failed") == ["requeue bad/1"]
     assert condition(farm, "b") == "failed"
     assert farm.finish("good") == ["end good succeeded"]
-    assert farm.idle("b") == "ignored"  # it stays, to be looked at
     assert farm.undrain("b") == ["start bad/2 on b.0"]
     assert farm.scheduler.builders["b"].failures == 0
     assert condition(farm, "b") == "building"

@@ -129,7 +129,6 @@ def test_a_drained_builder_finishes_and_takes_no_more(ledger):
     farm.submit("b")
     assert farm.drain("x") == []
     assert farm.finish("a") == ["end a succeeded"]
-    assert farm.idle("x") == "ignored", "it stays until it is undrained"
     assert farm.undrain("x") == ["start b/1 on x.0"]
 
 
@@ -174,30 +173,6 @@ def test_undraining_half_busy_builders(ledger):
     assert farm.undrain("x") == ["start b/1 on x.1", "start c/1 on x.2"]
 
 
-def test_an_idle_builder_retires_a_busy_one_does_not(ledger):
-    """The world's timer may fire late: what counts is whether the builder is idle now."""
-    farm = ledger("x", "y")
-    farm.submit("a")
-    assert farm.idle("x") == "ignored"
-    assert farm.idle("y") == ["retire y"]
-    assert farm.idle("y") == "ignored"
-    assert farm.submit("b") == []
-
-
-def test_builders_asked_for_are_counted_until_they_are_there_or_not(ledger):
-    """The provisioner's view: joined, lost while booting, retired while booting."""
-    farm = ledger()
-    for name in ("x", "y", "z"):
-        assert farm.requested(name) == []
-    pool = farm.scheduler.pools["p"]
-    assert list(pool.requested) == ["x", "y", "z"]
-    farm.join("x")
-    assert farm.lose("y") == []
-    assert farm.retired("z") == []
-    assert pool.requested == {}
-    assert farm.requested("x") == "ignored", "it is there already"
-
-
 def test_a_broken_builder_never_takes_a_job(ledger):
     """It is there, is counted, and can be lost, drained, undrained and retired."""
     farm = ledger()
@@ -205,7 +180,7 @@ def test_a_broken_builder_never_takes_a_job(ledger):
     assert farm.join("x", takes_jobs=False) == []
     assert farm.drain("x") == []
     assert farm.undrain("x") == []
-    assert farm.idle("x") == ["retire x"]
+    assert farm.drain("x", retire=True) == ["retire x"]
     farm.retired("x")
     farm.join("y", takes_jobs=False)
     assert farm.lose("y") == []

@@ -208,7 +208,6 @@ def test_reports_about_what_is_over_are_ignored(ledger):
     assert farm.finish("a", attempt=2, builder="y") == "ignored", "told twice"
     assert farm.lose("x") == "ignored"
     assert farm.retired("x") == "ignored"
-    assert farm.idle("x") == "ignored"
     assert farm.cleaned("y") == "ignored"
     assert farm.cleaned("y", -1) == "ignored"
     assert farm.cleaned("y", 7) == "ignored"

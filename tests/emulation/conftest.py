@@ -26,7 +26,9 @@ class Stage:
 
     def __init__(self, **spec: Any) -> None:
         self.told: list[tuple[float, Event]] = []
-        more = {name: spec.pop(name) for name in ("speed", "takes_jobs") if name in spec}
+        more = {
+            name: spec.pop(name) for name in ("speed", "takes_jobs", "lifetime") if name in spec
+        }
         cleans = spec.get("inter_job_time", 0.0) > 0
         builder = Builder(id="b", pool="p", index=1, slots=4, cleans=cleans, **more)
         self.spec = BuilderSpec(builder=builder, **spec)

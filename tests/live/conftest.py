@@ -72,6 +72,7 @@ class Farm:
 
     def __init__(self, keys: Keys, log_folder: Path) -> None:
         self.rules = SchedulingRules()
+        self.pools: list[PoolSpec] = []
         self.scheduler = Scheduler(self.rules, TruthKnown())
         self.keys = keys
         self.log_folder = log_folder
@@ -93,7 +94,10 @@ class Farm:
             if on_event is not None:
                 on_event(event)
 
-        pools = [PoolSpec(name="linux", processors=("amd64",), builders=builders, **(pool or {}))]
+        self.pools = [
+            PoolSpec(name="linux", processors=("amd64",), builders=builders, **(pool or {}))
+        ]
+        self.scheduler = Scheduler(self.rules, TruthKnown(), self.pools)
         arrivals = [(job.arrived_at or 0.0, (job,)) for job in jobs]
         settings = LiveOptions(
             redis_url=url,
@@ -101,7 +105,9 @@ class Farm:
             log_folder=self.log_folder,
             **{"beat_interval": 0.25, **options},
         )
-        return run_live(self.scheduler, pools, arrivals, settings, observe=observe, on_up=on_up)
+        return run_live(
+            self.scheduler, self.pools, arrivals, settings, observe=observe, on_up=on_up
+        )
 
     @property
     def ends(self) -> list[EndJob]:
@@ -116,7 +122,7 @@ class Farm:
 
     def assert_replayable(self) -> None:
         """The same facts lead a fresh scheduler to the same orders."""
-        fresh = Scheduler(self.rules, TruthKnown())
+        fresh = Scheduler(self.rules, TruthKnown(), self.pools)
         for event, commands in self.story:
             assert list(fresh.handle(event)) == commands
 

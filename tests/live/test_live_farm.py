@@ -77,11 +77,11 @@ def test_failing_jobs_slots_cleaning_and_speed(farm, jobs_like):
 
 
 def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_like):
-    """An idle time-out is seen by the live world; the successor takes the late job."""
+    """An idle time-out rings in the live world; the successor takes the late job."""
     jobs = jobs_like(2, service_time=1.0, every=300.0)
     farm.run(jobs, builders=1, speed=200.0, pool={"idle_timeout": 60.0, "shutdown_time": 5.0})
     farm.assert_each_job_ended_once(jobs)
-    assert farm.events(events.BuilderIdle)
+    assert farm.events(events.AlarmRang)
     assert farm.events(events.BuilderRetired)
     assert farm.ends[1].builder != "linux-1"
 

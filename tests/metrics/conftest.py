@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from farm.core.events import BuilderJoined, BuilderRequested, Event
+from farm.core.commands import RequestBuilder
+from farm.core.events import BuilderJoined, Event, FarmOpened
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
@@ -35,12 +36,18 @@ class Play:
             orders.extend(commands)
         return orders
 
+    def request(self, at: float, name: str, pool: str = "linux") -> None:
+        self.scheduler.pool(pool).requested[name] = at
+        request = RequestBuilder(Builder(id=name, pool=pool, index=0))
+        self.metrics.observe(FarmOpened(at), [request])
+
     def join(self, at: float, name: str, *, slots: int = 1, pool: str = "linux") -> None:
         builder = Builder(
             id=name, pool=pool, index=len(self.scheduler.builders), processors=("amd64",),
             slots=slots,
         )  # fmt: skip
-        self.tell(BuilderRequested(at, name, pool), BuilderJoined(at, builder))
+        self.request(at, name, pool)
+        self.tell(BuilderJoined(at, builder))
 
     def value(self, name: str, *labels: str) -> object:
         return self.metrics.readings()[name].get(labels)

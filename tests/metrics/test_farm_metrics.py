@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from farm.core.events import (
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
     EstimateMade,
     JobFinished,
@@ -72,7 +71,7 @@ def test_builders_and_slots_are_counted_by_state(play, job):
     """Booting, idle and building ones; a pool stays at zero when its builders are gone."""
     farm = play()
     farm.join(0.0, "b1", slots=2)
-    farm.tell(BuilderRequested(1.0, "b2", "linux"))
+    farm.request(1.0, "b2")
     farm.tell(JobsSubmitted(2.0, (job("one"),)))
     farm.metrics.publish_now(3.0)
     assert farm.value("farm_builders", "linux", "building") == 1
@@ -103,7 +102,7 @@ def test_counters_of_a_pool_stand_at_zero_from_the_start(play):
 def test_booting_and_plans_are_measured(play):
     """Request to join, and how many builders there should be."""
     farm = play()
-    farm.tell(BuilderRequested(1.0, "b1", "linux"))
+    farm.request(1.0, "b1")
     farm.join(31.0, "b1")
     farm.tell(PoolPlanned(32.0, "linux", 7, 6, 1, 20))
     farm.metrics.publish_now(33.0)

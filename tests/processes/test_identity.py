@@ -40,9 +40,10 @@ def observe(event, commands):
         if len(started) == 2:
             print("started", flush=True)
 
+pools = [PoolSpec(name="p", processors=("x",), builders=2)]
 run = run_live(
-    Scheduler(SchedulingRules(), Truth()),
-    [PoolSpec(name="p", processors=("x",), builders=2)],
+    Scheduler(SchedulingRules(), Truth(), pools),
+    pools,
     jobs,
     LiveOptions(speed=1.0, hosts=2),
     observe=observe,

@@ -12,6 +12,7 @@ from farm.core.commands import (
     NO_COMMANDS,
     Command,
     EndJob,
+    RequestBuilder,
     RequeueJob,
     RetireBuilder,
     StartJob,
@@ -19,10 +20,10 @@ from farm.core.commands import (
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
     CancelRequested,
     Event,
+    FarmOpened,
     JobFinished,
     JobsSubmitted,
     JobStarted,
@@ -57,7 +58,7 @@ def history() -> History:
     d = job("d", 5.0, attributes={"team": "blue"})
     one, two, idle = builder("b1", 0), builder("b2", 1), builder("b3", 2, takes_jobs=False)
     return [
-        (BuilderRequested(0.0, "b2", "linux"), NO_COMMANDS),
+        (FarmOpened(0.0), [RequestBuilder(two)]),
         (BuilderJoined(0.0, one), NO_COMMANDS),
         (BuilderJoined(0.0, two), NO_COMMANDS),
         (JobsSubmitted(0.0, (a, b)), [StartJob(a, 1, "b1", 0), StartJob(b, 1, "b2", 0)]),

@@ -34,6 +34,7 @@ def test_every_key_of_a_line_is_documented() -> None:
 
     lines = [
         log_lines.SubmittedLine,
+        log_lines.RequestedLine,
         log_lines.JoinedLine,
         log_lines.DispatchedLine,
         log_lines.FinishedLine,

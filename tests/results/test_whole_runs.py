@@ -11,8 +11,8 @@ import pytest
 
 from farm.core.commands import CancelJob, Command, RetireBuilder, StartJob
 from farm.core.events import (
+    AlarmRang,
     AttemptLost,
-    BuilderIdle,
     BuilderJoined,
     BuilderLost,
     BuilderRetired,
@@ -198,7 +198,7 @@ class RestlessWorld:
             builder = self.retiring.pop()
             self.leave(builder)
             return BuilderRetired(self.at, builder)
-        return BuilderIdle(self.at, self.dice.choice(sorted(self.there) or ["b0"]))
+        return AlarmRang(self.at)
 
 
 @pytest.mark.parametrize("seed", range(60))

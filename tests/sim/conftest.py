@@ -31,7 +31,7 @@ class Story:
 
     def play(self, pools: Sequence[PoolSpec], jobs: Iterable[Job], **rules: Any) -> Story:
         """Run the jobs (which carry their arrivals) on the pools, to the end."""
-        scheduler = Scheduler(SchedulingRules(**rules), make_estimator("oracle"))
+        scheduler = Scheduler(SchedulingRules(**rules), make_estimator("oracle"), pools)
         arrivals = batches(sorted(jobs, key=lambda job: job.arrived_at or 0.0))
         world = SimulatedWorld(pools, arrivals)
 
@@ -63,9 +63,13 @@ class Story:
         return {start.job.id: start.builder for start in self.of(StartJob)}
 
     def shape(self, *kinds: type) -> list[tuple[float, str, str]]:
-        """Return (instant, kind, builder) of the facts of some kinds."""
-        facts = [event for event, _ in self.told if type(event) in kinds]
-        return [(f.at, log_name(type(f)), getattr(f.builder, "id", f.builder)) for f in facts]
+        """Return (instant, kind, builder) of the events and commands of some kinds."""
+        return [
+            (event.at, log_name(type(value)), getattr(value.builder, "id", value.builder))
+            for event, commands in self.told
+            for value in (event, *commands)
+            if type(value) in kinds
+        ]
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from farm.core.commands import LoseBuilder, RequestBuilder, RetireBuilder
 from farm.core.events import (
-    BuilderIdle,
     BuilderJoined,
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
-    CancelRequested,
+    JobsSubmitted,
     JobStarted,
     SlotCleaned,
 )
@@ -20,7 +19,7 @@ from farm.core.model import Platform
 def test_boot_time(story, pool, jobs):
     """Jobs wait for a builder to boot; arrivals of the same instant come after the joining."""
     story.play([pool(builders=1, boot_time=20.0)], jobs((5, 10), (20, 1)))
-    assert story.shape(BuilderRequested, BuilderJoined) == [
+    assert story.shape(RequestBuilder, BuilderJoined) == [
         (0.0, "builder-requested", "p-1"),
         (20.0, "builder-joined", "p-1"),
     ]
@@ -44,9 +43,9 @@ def test_idle_timeout_and_successor(story, pool, jobs):
     """Idle for the time-out, then shutting down; a fixed pool is kept at its size."""
     life = pool(builders=1, boot_time=2.0, idle_timeout=10.0, shutdown_time=5.0)
     story.play([life], jobs((0, 4), (100, 1)))
-    assert story.shape(BuilderJoined, BuilderIdle, BuilderRetired)[:4] == [
+    assert story.shape(BuilderJoined, RetireBuilder, BuilderRetired)[:4] == [
         (2.0, "builder-joined", "p-1"),
-        (16.0, "builder-idle", "p-1"),
+        (16.0, "builder-drained", "p-1"),
         (21.0, "builder-retired", "p-1"),
         (23.0, "builder-joined", "p-2"),
     ]
@@ -56,7 +55,7 @@ def test_idle_timeout_and_successor(story, pool, jobs):
 def test_work_in_between_restarts_the_idle_clock(story, pool, jobs):
     """Not the first idleness counts, but the last."""
     story.play([pool(builders=1, idle_timeout=10.0)], jobs((0, 1), (8, 1), (18, 1), (40, 1)))
-    assert [at for at, _, _ in story.shape(BuilderIdle)][:1] == [29.0]
+    assert [at for at, _, _ in story.shape(RetireBuilder)][:1] == [29.0]
 
 
 def test_a_job_at_the_instant_of_the_time_out(story, pool, jobs):
@@ -69,7 +68,7 @@ def test_a_job_at_the_instant_of_the_time_out(story, pool, jobs):
 def test_idleness_counts_from_the_cleaning(story, pool, jobs):
     """A builder that cleans is not idle."""
     story.play([pool(builders=1, idle_timeout=10.0, inter_job_time=5.0)], jobs((0, 1), (50, 1)))
-    assert story.shape(BuilderIdle)[0][0] == 16.0
+    assert story.shape(RetireBuilder)[0][0] == 16.0
 
 
 def test_broken_boots(story, pool, jobs):
@@ -85,9 +84,9 @@ def test_a_lost_builder_is_replaced_and_its_job_runs_again(story, pool, jobs):
 
     def lose_it(event, world):
         if isinstance(event, JobStarted) and event.attempt == 1:
-            world.lose_builder("p-1")
-            world.lose_builder("p-1")
-            world.lose_builder("nobody")
+            world.execute(LoseBuilder("p-1"))
+            world.execute(LoseBuilder("p-1"))
+            world.execute(LoseBuilder("nobody"))
 
     story.then = lose_it
     story.play([pool(builders=1, boot_time=7.0)], jobs((10, 5)))
@@ -96,22 +95,50 @@ def test_a_lost_builder_is_replaced_and_its_job_runs_again(story, pool, jobs):
     assert story.ends()["a"].attempts == 2
 
 
-@pytest.mark.parametrize("moment", [BuilderRequested, BuilderIdle, SlotCleaned])
-def test_builders_lost_at_odd_moments(story, pool, jobs, moment):
-    """Booting, shutting down, cleaning: whatever its timers say later is void."""
+@pytest.mark.parametrize(
+    ("kind", "at"), [(JobsSubmitted, 0.0), (SlotCleaned, 8.0), (JobsSubmitted, 20.0)]
+)
+def test_builders_lost_at_odd_moments(story, pool, jobs, kind, at):
+    """Booting, cleaning, shutting down: whatever its timers say later is void."""
     lost = []
 
     def lose_it(event, world):
-        if type(event) is moment and not lost:
+        if type(event) is kind and event.at == at:
             lost.append(event)
-            world.lose_builder("p-1")
+            world.execute(LoseBuilder("p-1"))
 
     story.then = lose_it
     life = pool(builders=1, slots=2, boot_time=1.0, idle_timeout=9.0, shutdown_time=9.0,
                 inter_job_time=2.0)  # fmt: skip
-    story.play([life], jobs((0, 5), (0, 6), (60, 5)))
+    story.play([life], jobs((0, 5), (0, 6), (20, 1), (60, 5)))
     assert lost
+    assert [event.builder for event in story.of(BuilderLost)] == ["p-1"]
     assert {end.outcome for end in story.ends().values()} == {"succeeded"}
+
+
+def test_builders_are_lost_when_their_life_is_over(story, pool, jobs):
+    """Counted from the joining; a fixed pool replaces them, a lost job begins anew."""
+    lives = {1: 8.0, 2: 100.0}
+    pools = [pool(builders=1, boot_time=2.0, lifetime=lives.get)]
+    story.play(pools, jobs((0, 5), (0, 5)))
+    assert story.shape(BuilderLost, RequestBuilder) == [
+        (0.0, "builder-requested", "p-1"),
+        (10.0, "builder-lost", "p-1"),
+        (10.0, "builder-requested", "p-2"),
+    ]
+    assert story.times() == {"a": (2.0, 7.0), "b": (12.0, 17.0)}
+    assert story.ends()["b"].attempts == 2
+
+
+def test_a_pool_loses_builders_at_stated_instants(story, pool, jobs):
+    """After what builders do at that instant, before its arrivals."""
+    story.play([pool(builders=2, lost_at=(5.0,))], jobs((0, 5), (0, 9), (5, 1)))
+    assert story.shape(BuilderLost, LoseBuilder) == [
+        (5.0, "builder-loss-sent", "p-1"),
+        (5.0, "builder-lost", "p-1"),
+    ]
+    assert story.times() == {"a": (0.0, 5.0), "b": (0.0, 9.0), "c": (5.0, 6.0)}
+    assert story.where()["c"] == "p-3"
 
 
 def test_fail_fast_stops_running_jobs_at_once(story, pool, jobs):
@@ -138,7 +165,6 @@ def test_jobs_that_no_builder_can_run_end_cancelled(story, pool, jobs):
     assert story.ends()["a"].outcome == "succeeded"
     odd = story.ends()["odd"]
     assert (odd.outcome, odd.reason) == ("cancelled", "no builder will ever be able to run it")
-    assert len(story.of(CancelRequested)) == 1
 
 
 @pytest.mark.parametrize("broken", [False, True])

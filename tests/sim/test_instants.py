@@ -90,6 +90,7 @@ def test_a_start_is_told_before_anything_else_of_its_instant(story, pool, jobs):
     kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.told[2:]]
     assert kinds == [
         ("job-submitted", ""),
+        ("arrivals-ended", ""),
         ("job-started", "a"),
         ("job-finished", "a"),
         ("job-started", "b"),

@@ -95,12 +95,12 @@ def test_a_host_counts_what_it_holds_and_how_it_ended(hosted):
     host.begin("wrong", 0.0, fails=True)
     host.begin("right", 0.0)
     host.until(3, "farm_host_attempts", mode="timed")
-    host.cancel_attempt(CancelJob("a", 1, "b"))
+    host.obey(CancelJob("a", 1, "b"))
     host.until(2, "farm_host_attempts", mode="timed")
     for result in ("succeeded", "failed", "cancelled"):
         assert host.value("farm_host_attempts_total", result=result) == 1
     assert host.value("farm_host_attempts_total", result="lost") == 0
-    host.retire(RetireBuilder("b"))
+    host.obey(RetireBuilder("b"))
     host.until(0, "farm_host_builders")
     assert host.value("farm_host_attempts_total", result="lost") == 2
 

@@ -12,7 +12,7 @@ waiting on purpose, and are dispatchers of their own: ``heavy_light.py`` and ``f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from farm.core.commands import Command, RetireBuilder, StartJob
 from farm.core.dispatching.between_lanes import goes_before
@@ -34,6 +34,8 @@ class Dispatcher:
         self.decisions = DecisionLog(rules.explain_last)
         #: fair-share queues want to hear about slots; plain ones do not
         self.watched = rules.path is not None
+        #: told of a builder that has nothing to do and no idle timer
+        self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
 
     def _make_matching(self) -> Matching:
         return Matching(self.rules.ranking, self.rules.make_queue)
@@ -165,6 +167,8 @@ class Dispatcher:
             if not busy:
                 pool.idle_builders += 1
             self.open_slot(slot, builder, at, orders)
+            if not (builder.timed or builder.busy):
+                self.on_idle(builder, orders)
         else:
             self.retire_if_empty(builder, orders)
 
@@ -233,6 +237,10 @@ class Dispatcher:
             builder.accepts = False
             builder.pool.stopping += 1
             orders.append(RetireBuilder(builder.builder.id))
+
+
+def _no_timer(_: BuilderState, __: list[Command]) -> None:
+    """Leave an idle builder alone."""
 
 
 def free_slot(builder: BuilderState) -> Slot:

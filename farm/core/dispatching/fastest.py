@@ -21,7 +21,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import cast
 
-from farm.core.commands import Command, SetAlarm
+from farm.core.alarms import Alarms
+from farm.core.commands import Command
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher, free_slot
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
@@ -111,8 +112,7 @@ class FastestDispatcher(Dispatcher):
         self._dispatches = 0
         #: until when a job waits by choice, by serial
         self._patience: dict[int, float] = {}
-        #: alarms that are set and have not rung
-        self._alarms: list[float] = []
+        self._alarms = Alarms()
 
     def _make_matching(self) -> Matching:
         make_queue = self.rules.make_queue
@@ -200,12 +200,11 @@ class FastestDispatcher(Dispatcher):
 
     def alarm_rang(self, at: float, orders: list[Command]) -> None:
         """Somebody's patience may be at its end."""
-        while self._alarms and self._alarms[0] <= at:
-            heapq.heappop(self._alarms)
+        self._alarms.rang(at)
         self._decide(self.matching.lanes, at, orders)
         later = [until for until in self._patience.values() if until > at]
         if later:
-            self._set_alarm(min(later), at, orders)
+            self._alarms.ask(min(later), orders)
 
     # --- deciding ---------------------------------------------------------------------------
 
@@ -292,16 +291,10 @@ class FastestDispatcher(Dispatcher):
             patience = self._patience.setdefault(state.serial, at + now[0] - run_time)
             if at >= patience:
                 return False
-            self._set_alarm(patience, at, orders)
+            self._alarms.ask(patience, orders)
         if chosen is not None:
             outlook.reserve(chosen, ends_at)
         return True
-
-    def _set_alarm(self, rings_at: float, at: float, orders: list[Command]) -> None:
-        """Have somebody look again then, unless somebody will do so before."""
-        if rings_at > at and not (self._alarms and self._alarms[0] <= rings_at):
-            heapq.heappush(self._alarms, rings_at)
-            orders.append(SetAlarm(rings_at))
 
 
 _Sides = tuple[list[BuilderState], list[SpeedGroup]]

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from farm.core.state import BuilderState
 
 
-def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[str]:
-    """Return the ids of ``count`` builders of the pool that take jobs now, in the order to go.
+def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[BuilderState]:
+    """Return ``count`` builders of the pool that take jobs now, in the order to go.
 
     Fewest busy slots first; of those the one that was active longest ago, then the youngest.
     """
     candidates = [b for b in builders if b.builder.pool == pool and b.accepts]
     candidates.sort(key=lambda b: (b.busy, b.active_at, -b.builder.index))
-    return [b.builder.id for b in candidates[:count]]
+    return candidates[:count]
 
 
 def pattern_of(builder: str) -> str:

@@ -43,9 +43,18 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     speed: float = 1.0
     #: whether the n-th builder of the pool boots and then never takes a job; None: none does
     fails_to_boot: Callable[[int], bool] | None = None
+    #: farm seconds after which the n-th builder is lost, counted from its joining; None: none is
+    lifetime: Callable[[int], float] | None = None
+    #: instants at which the pool loses the builder that has been there longest
+    lost_at: tuple[float, ...] = ()
     #: True: a provisioning algorithm decides on the number of builders
     provisioned: bool = False
     labels: dict[str, str] = {}
+
+    @property
+    def loses(self) -> bool:
+        """Whether its builders go by themselves: idle ones, or lost ones."""
+        return self.idle_timeout is not None or self.lifetime is not None or bool(self.lost_at)
 
     def builder(self, number: int, index: int) -> Builder:
         """Return the pool's n-th builder (from 1), the farm's ``index``-th."""
@@ -60,6 +69,7 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             cores=self.cores,
             speed=self.speed,
             takes_jobs=not broken,
+            lifetime=None if self.lifetime is None else self.lifetime(number),
             cleans=self.inter_job_time > 0,
             labels=self.labels,
         )

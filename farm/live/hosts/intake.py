@@ -6,6 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 
+import msgspec
+
 from farm.core import events
 from farm.core.events import (
     BuilderJoined,
@@ -75,13 +77,7 @@ class Intake:
                 # a life that is over reports on its attempts: the scheduler will ignore it
                 self.facts.append(wire.stamped(report, at))
 
-    def request(self, pool: str, at: float, *, outside: bool = False) -> None:
-        """Ask for one more builder of the pool (``outside``: a host of its own will play it)."""
-        play = self._fleet.request(pool, outside=outside)
-        self.facts.append(events.BuilderRequested(at, play.builder.id, pool))
-        self.place(self._at_real)
-
-    def place(self, now: float) -> None:
+    def place(self) -> None:
         """Give the builders that are wanted to hosts that have room; the others wait for one."""
         wanted, self._fleet.wanted = self._fleet.wanted, deque()
         full: set[str] = set()
@@ -92,16 +88,15 @@ class Intake:
                 full.add(pool)
                 self._fleet.wanted.append(play)
             else:
-                self._send(host, self._roster.assign(host, play, now))
+                self._send(host, self._roster.assign(host, play, self._at_real))
 
     def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
         """Give a host up: all its builders are lost (``excused``: it was told to go)."""
-        plays = dict(host.plays)
-        if plays:  # one that plays nobody any more was let go
+        if host.plays:  # one that plays nobody any more was let go
             log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
-            self.facts.append(events.BuilderLost(at, builder, reason, excused))
-            self._replace(builder, plays[builder].builder.pool, at)
+            self._gone(BuilderLost(at, builder, reason, excused))
+        self.place()
 
     def give_up(self, builder: str, at: float, reason: str) -> None:
         """A builder that was asked for will not come, or its machine is gone."""
@@ -109,22 +104,19 @@ class Intake:
         if host is not None and host.own:
             self.lose(host, at, reason)
             return
-        pool = self._fleet.booting.get(builder)
-        if pool is None or (host is not None and builder in host.joined):
+        if builder not in self._fleet.booting or (host is not None and builder in host.joined):
             return  # too late: it is there, or nobody asked for it
         self._fleet.wanted = deque(p for p in self._fleet.wanted if p.builder.id != builder)
         if host is not None:
             self._send(host, self._roster.retire(host, builder, self._at_real))
             self._roster.gone(builder)
-        self.facts.append(events.BuilderLost(at, builder, reason))
-        self._replace(builder, pool, at)
+        self._gone(BuilderLost(at, builder, reason))
+        self.place()
 
-    def _replace(self, builder: str, pool: str, at: float) -> None:
-        """A builder is no more: a fixed pool wants another, and its host may have room again."""
-        successor = self._fleet.gone(builder, pool)
-        if successor is not None:
-            self.facts.append(events.BuilderRequested(at, successor.builder.id, pool))
-        self.place(self._at_real)
+    def _gone(self, event: BuilderLost | BuilderRetired) -> None:
+        """A builder is no more, or will not come."""
+        self._fleet.not_booting(event.builder)
+        self.facts.append(event)
 
     # --- hosts ------------------------------------------------------------------------------
 
@@ -151,7 +143,7 @@ class Intake:
                 return
             self.lose(known, at, "its host began a new life")
         self._roster.arrive(envelope.sender, envelope.life, now, report)
-        self.place(now)
+        self.place()
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)
@@ -169,7 +161,7 @@ class Intake:
             if builder not in host.joined and builder not in beat.builders:
                 self._roster.gone(builder)
                 self._fleet.wanted.append(play)
-        self.place(self._at_real)
+        self.place()
 
     def compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
         """Send again what a heartbeat shows to be missing, and declare lost what is lost."""
@@ -209,21 +201,19 @@ class Intake:
         builder = report.builder
         if builder.id not in host.plays:
             # a host that plays a builder of its own (a container): it is taken as it is, but for
-            # its place among the others if nobody asked for it
+            # its place among the others if it was not requested
             if builder.id not in self._fleet.booting:
-                builder = self._fleet.numbered(builder)
+                builder = msgspec.structs.replace(builder, index=-1)
             self._roster.assign(host, Play(builder=builder), self._at_real)
         self._roster.joined(host, builder.id)
-        self._fleet.joined(builder.id)
+        self._fleet.not_booting(builder.id)
         self.facts.append(BuilderJoined(at, builder))
 
     def _on_gone(self, host: HostState, report: BuilderRetired | BuilderLost, at: float) -> None:
-        play = host.plays.get(report.builder)
-        if play is None:
-            return
-        self._roster.gone(report.builder)
-        self.facts.append(wire.stamped(report, at))
-        self._replace(report.builder, play.builder.pool, at)
+        if report.builder in host.plays:
+            self._roster.gone(report.builder)
+            self._gone(wire.stamped(report, at))
+            self.place()
 
     # --- submitters -------------------------------------------------------------------------
 
@@ -233,11 +223,17 @@ class Intake:
         if isinstance(report, JobsSubmitted):
             self._on_submit(report, at)
         elif isinstance(report, wire.LoadDone):
-            self.load_done = True
+            self.end_load(at)
         elif isinstance(report, OtherReport):
             self.others.append(report)
         else:
             self.facts.append(wire.stamped(report, at))
+
+    def end_load(self, at: float) -> None:
+        """Nothing more is submitted; say so once."""
+        if not self.load_done:
+            self.load_done = True
+            self.facts.append(events.ArrivalsEnded(at))
 
     def _on_submit(self, report: JobsSubmitted, at: float) -> None:
         if self.closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
-from farm.core.commands import CancelJob, Command, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
 from farm.live.hosts.registry import HostState, Roster
 from farm.live.wire.messages import HostCommand
 from farm.live.wire.task_messages import TaskMessages
@@ -24,7 +24,7 @@ class Outbox:
 
     def put(self, command: Command) -> None:
         """Send what a builder is to do, if the command is one for a builder."""
-        if not isinstance(command, StartJob | CancelJob | RetireBuilder):
+        if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
             return
         host = self._roster.host_of.get(command.builder)
         if host is None:
@@ -34,7 +34,7 @@ class Outbox:
             self._roster.dispatch(host, command, now)
         elif isinstance(command, CancelJob):
             self._roster.cancel(host, command, now)
-        else:
+        elif isinstance(command, RetireBuilder):
             self._roster.retire(host, command.builder, now)
         self.send(host, command)
 

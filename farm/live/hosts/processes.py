@@ -18,6 +18,13 @@ from farm.metrics.targets import forget_host
 STOP_TIMEOUT = 5.0
 #: a host that ends so soon after its start is broken; starting it again would not help
 TOO_SOON = 3.0
+#: builders that one host process plays before another process is worth its start-up
+BUILDERS_PER_HOST = 200
+
+
+def hosts_needed(builders: int, room: int = 0) -> int:
+    """Return how many hosts are to play these builders (``room``: of one host; 0: any)."""
+    return max(1, -(-builders // (room or BUILDERS_PER_HOST)))
 
 
 class HostProcess:

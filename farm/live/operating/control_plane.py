@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,7 +23,6 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of, snapshot_of
 from farm.live.operating.answers import Questions
 from farm.live.operating.farm_image import FarmImage
-from farm.live.operating.scaling import carry_out
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import FarmStatus, HostRecord, LostBuilder, PoolReport
 from farm.live.world import LiveWorld
@@ -118,14 +118,27 @@ class Desk:
             self._observe_pool(report.pool, closely=report.closely)
         elif isinstance(report, wire.Plan) and report.pool in self._pools:
             self._plans[report.pool] = report
-            watch = self._watches.get(report.pool)
-            carry_out(report, world, self._scheduler, outside=watch is not None and watch.outside)
+            world.tell(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
             world.intake.give_up(report.builder, world.clock.now(), report.reason)
         elif isinstance(report, wire.Ask) and report.about == "farm":
             world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
             self._answer_in_steps(report, world)
+
+    def _planned(self, plan: wire.Plan, at: float) -> Event:
+        watch = self._watches.get(plan.pool)
+        return events.PoolPlanned(
+            at,
+            plan.pool,
+            plan.desired,
+            plan.booting + plan.start,
+            plan.joined,
+            plan.waiting,
+            plan.start,
+            plan.stop,
+            outside=watch is not None and watch.outside,
+        )
 
     def _answer_in_steps(self, question: wire.Ask, world: LiveWorld) -> None:
         if self._questions is None:

@@ -93,6 +93,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         builders=_by_joining(saved),
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
+        made=saved.counts.made,
     )
 
 
@@ -111,7 +112,11 @@ def _by_joining(saved: SavedFarm) -> tuple[BuilderRecord, ...]:
 
 
 def _pools(saved: SavedFarm) -> tuple[PoolCounts, ...]:
-    requested: dict[str, dict[str, float]] = {}
+    made = saved.counts.made_by_pool
+    requested: dict[str, dict[str, float]] = {name: {} for name in made}
     for builder, pool in saved.booting.items():
         requested.setdefault(pool, {})[builder] = saved.at
-    return tuple(PoolCounts(name=name, requested=asked) for name, asked in requested.items())
+    return tuple(
+        PoolCounts(name=name, made=made.get(name, 0), requested=asked)
+        for name, asked in requested.items()
+    )

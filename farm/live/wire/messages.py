@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import FarmError
 from farm.core.events import (
     CancelRequested,
@@ -166,12 +166,13 @@ class Reset(msgspec.Struct, frozen=True):
     life: str
 
 
-HostCommand = StartJob | CancelJob | RetireBuilder | Play | Reset
+HostCommand = StartJob | CancelJob | RetireBuilder | LoseBuilder | Play | Reset
 
 TASK_NAMES: dict[type[HostCommand], str] = {
     StartJob: "farm.start",
     CancelJob: "farm.cancel",
     RetireBuilder: "farm.retire",
+    LoseBuilder: "farm.lose",
     Play: "farm.play",
     Reset: "farm.reset",
 }

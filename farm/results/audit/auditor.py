@@ -12,8 +12,11 @@ from typing import Any, NoReturn
 from farm.core.commands import (
     CancelJob,
     Command,
+    DrainBuilder,
     EndJob,
     Ignored,
+    LoseBuilder,
+    RequestBuilder,
     RequeueJob,
     RetireBuilder,
     SetAlarm,
@@ -51,6 +54,8 @@ class Auditor:
         self.jobs: dict[str, AuditedJob] = {}
         #: the builders that are there
         self.builders: dict[str, AuditedBuilder] = {}
+        #: the builders that are requested and not there
+        self.requested: set[str] = set()
         #: jobs that hold no slot and have not ended
         self.waiting = 0
         self._event: Event | None = None
@@ -73,7 +78,10 @@ class Auditor:
             CancelJob: self._cancel,
             RequeueJob: self._requeue,
             EndJob: self._end,
+            RequestBuilder: self._request,
+            DrainBuilder: self._leave,
             RetireBuilder: self._retire,
+            LoseBuilder: self._lose,
             SetAlarm: lambda _: None,
         }
 
@@ -126,9 +134,11 @@ class Auditor:
     def _joined(self, event: BuilderJoined) -> None:
         if event.builder.id in self.builders:
             self._fail(f"builder {event.builder.id!r} joined twice")
+        self.requested.discard(event.builder.id)
         self.builders[event.builder.id] = AuditedBuilder(event.builder)
 
     def _gone(self, event: BuilderRetired | BuilderLost) -> None:
+        self.requested.discard(event.builder)
         builder = self.builders.pop(event.builder, None)
         if builder is not None:
             for job, _ in builder.occupants():
@@ -200,6 +210,21 @@ class Auditor:
             self._fail("ended while its attempt is running", name)
         if (why := self._false_story(command, job)) is not None:
             self._fail(f"its end tells {why}", name)
+
+    def _request(self, command: RequestBuilder) -> None:
+        if command.builder.id in self.requested or command.builder.id in self.builders:
+            self._fail(f"builder {command.builder.id!r} requested twice")
+        self.requested.add(command.builder.id)
+
+    def _leave(self, command: DrainBuilder) -> None:
+        builder = self.builders.get(command.builder)
+        if builder is None:
+            self._fail(f"builder {command.builder!r} told to drain, though it is not there")
+        builder.draining = builder.leaving = True
+
+    def _lose(self, command: LoseBuilder) -> None:
+        if command.builder not in self.builders:
+            self._fail(f"builder {command.builder!r} is to be lost, though it is not there")
 
     def _retire(self, command: RetireBuilder) -> None:
         builder = self.builders.get(command.builder)

@@ -9,12 +9,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from farm.core.commands import Command, EndJob, Ignored, RequeueJob, RetireBuilder, StartJob
+from farm.core.commands import (
+    Command,
+    DrainBuilder,
+    EndJob,
+    Ignored,
+    RequestBuilder,
+    RequeueJob,
+    RetireBuilder,
+    StartJob,
+)
 from farm.core.events import (
     AttemptLost,
     BuilderJoined,
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
     DrainRequested,
     Event,
@@ -84,7 +92,6 @@ class FarmFold:
             JobStarted: self._started,
             JobFinished: self._attempt_over,
             AttemptLost: self._attempt_over,
-            BuilderRequested: self._requested,
             BuilderJoined: self._joined,
             BuilderRetired: lambda event: self._gone(event.builder, "retired"),
             BuilderLost: lambda event: self._gone(event.builder, "lost"),
@@ -93,6 +100,8 @@ class FarmFold:
             StartJob: self._dispatched,
             RequeueJob: self._requeued,
             EndJob: self._ended,
+            RequestBuilder: self._requested,
+            DrainBuilder: self._told_to_go,
             RetireBuilder: self._told_to_go,
         }
 
@@ -160,8 +169,9 @@ class FarmFold:
 
     # --- builders ---------------------------------------------------------------------------
 
-    def _requested(self, event: BuilderRequested) -> None:
-        self.builders[event.builder] = FoldedBuilder(event.pool, "requested")
+    def _requested(self, command: RequestBuilder) -> None:
+        builder = command.builder
+        self.builders[builder.id] = FoldedBuilder(builder.pool, "requested")
         self._builder_counts["requested"] += 1
 
     def _joined(self, event: BuilderJoined) -> None:
@@ -197,7 +207,7 @@ class FarmFold:
             builder.draining = builder.leaving
             self._settle(builder)
 
-    def _told_to_go(self, command: RetireBuilder) -> None:
+    def _told_to_go(self, command: DrainBuilder | RetireBuilder) -> None:
         builder = self.builders.get(command.builder)
         if builder is not None:
             builder.draining = builder.leaving = True

@@ -1,11 +1,12 @@
 """The lines of the event log: their form is derived from the events and commands themselves.
 
 A line is the event or command with ``at_s`` and ``event`` in front and its keys renamed by
-:func:`farm.results.json_names.door_name`; nothing is spelled by hand per kind. Four kinds differ:
+:func:`farm.results.json_names.door_name`; nothing is spelled by hand per kind. These differ:
 
 * ``job-submitted`` is one line per job (its fields laid flat, ``id`` as ``job``); the jobs of
   one event share a ``batch`` number;
-* ``builder-joined`` has the builder's fields laid flat (``id`` as ``builder``);
+* ``builder-requested`` and ``builder-joined`` have the builder's fields laid flat (``id`` as
+  ``builder``);
 * ``job-dispatched`` names the job instead of repeating it;
 * the end of a job is written into the ``job-finished`` line that caused it, or, where no such
   event did, as a line of its own: ``job-cancelled``, or ``job-finished`` with ``decided``.
@@ -18,7 +19,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from farm.core.commands import Command, EndJob, StartJob
+from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
 from farm.results.json_names import door_name
@@ -84,6 +85,10 @@ EmptyBatchLine = line_type("EmptyBatchLine", [*HEAD, ("batch", int), ("empty", b
 JoinedLine = line_type(
     "JoinedLine", [*HEAD, ("builder", str), *fields_of(Builder, "id"), IGNORED_MARK]
 )
+RequestedLine = line_type(
+    "RequestedLine",
+    [*HEAD, ("builder", str), *fields_of(Builder, "id"), *fields_of(RequestBuilder, "builder")],
+)
 DispatchedLine = line_type(
     "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
 )
@@ -126,7 +131,7 @@ PLAIN_EVENTS: dict[type[Event], Any] = {
 PLAIN_COMMANDS: dict[type[Command], Any] = {
     command: line_type(command.__name__ + "Line", [*HEAD, *fields_of(command)])
     for command in COMMANDS
-    if command not in (StartJob, EndJob)
+    if command not in (StartJob, EndJob, RequestBuilder)
 }
 
 job_values = values_of(Job)

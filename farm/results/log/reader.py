@@ -8,7 +8,15 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, Ignored, StartJob, log_name
+from farm.core.commands import (
+    IGNORED,
+    Command,
+    EndJob,
+    Ignored,
+    RequestBuilder,
+    StartJob,
+    log_name,
+)
 from farm.core.errors import InputError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
@@ -21,6 +29,7 @@ from farm.results.log.lines import (
     EndedLine,
     FinishedLine,
     JoinedLine,
+    RequestedLine,
     SubmittedLine,
 )
 
@@ -52,6 +61,7 @@ class _Kind(msgspec.Struct):
 _LINES: dict[tuple[str, bool], Any] = {
     ("job-submitted", False): SubmittedLine,
     ("builder-joined", False): JoinedLine,
+    ("builder-requested", False): RequestedLine,
     ("job-dispatched", False): DispatchedLine,
     ("job-finished", False): FinishedLine,
     ("job-finished", True): EndedLine,
@@ -63,7 +73,7 @@ _PLAIN: dict[Any, type[msgspec.Struct]] = {
 }
 #: why a job ended, where an older log does not say
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
-_COMMAND_LINES = {DispatchedLine, EndedLine, *PLAIN_COMMANDS.values()}
+_COMMAND_LINES = {RequestedLine, DispatchedLine, EndedLine, *PLAIN_COMMANDS.values()}
 
 
 def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
@@ -180,6 +190,8 @@ class _LogReader:
 
     def _command(self, line: Any, number: int) -> Command:
         kind = type(line)
+        if kind is RequestedLine:
+            return RequestBuilder(_builder(line), line.outside)
         if kind is DispatchedLine:
             job = self._job(line, number)
             return StartJob(job, line.attempt, line.builder, line.slot)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from farm.core.commands import Command, EndJob, Ignored, StartJob, log_name
+from farm.core.commands import Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
 from farm.core.errors import InputError, RunError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
@@ -26,6 +26,7 @@ from farm.results.log.lines import (
     FinishedLine,
     JobDetail,
     JoinedLine,
+    RequestedLine,
     SubmittedLine,
     builder_values,
     job_values,
@@ -77,6 +78,7 @@ class EventLogWriter:
         }
         self._command_writers[StartJob] = self._write_dispatch
         self._command_writers[EndJob] = self._write_end
+        self._command_writers[RequestBuilder] = self._write_request
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one event and its commands; ``Ignored`` marks a stale event."""
@@ -166,6 +168,11 @@ class EventLogWriter:
             append(line(at, kind, *values(command)))
 
         return write
+
+    def _write_request(self, at: float, command: Any) -> None:
+        builder, outside = command.builder, command.outside
+        values = builder_values(builder)
+        self._lines.append(RequestedLine(at, command.kind, *values, outside))
 
     def _write_dispatch(self, at: float, command: Any) -> None:
         job = command.job

@@ -11,11 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from farm.core.commands import Command, EndJob, Ignored, RequeueJob, StartJob
+from farm.core.commands import Command, EndJob, Ignored, RequestBuilder, RequeueJob, StartJob
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
-    BuilderRequested,
     BuilderRetired,
     EstimateMade,
     Event,
@@ -93,7 +92,6 @@ class Recorder:
         self._living: dict[str, BuilderSpan] = {}
         self._take: dict[type[Event], Callable[[Any], None]] = {
             JobsSubmitted: self._submissions.append,
-            BuilderRequested: self._requested,
             BuilderJoined: self._joined,
             BuilderRetired: lambda event: self._gone(event, "retired"),
             BuilderLost: lambda event: self._gone(event, "lost"),
@@ -113,6 +111,9 @@ class Recorder:
                     self._dispatched.pop(command.job.id, None)
                 elif type(command) is RequeueJob:
                     self._give_up(command, event.at)
+                elif type(command) is RequestBuilder:
+                    builder = command.builder
+                    self._span(builder.id, builder.pool).requested_at = event.at
         elif type(commands) is Ignored:
             return
         take = self._take.get(type(event))
@@ -142,9 +143,6 @@ class Recorder:
         self._builders.append(span)
         self._living[builder] = span
         return span
-
-    def _requested(self, event: BuilderRequested) -> None:
-        self._span(event.builder, event.pool).requested_at = event.at
 
     def _joined(self, event: BuilderJoined) -> None:
         builder = event.builder

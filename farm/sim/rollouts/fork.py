@@ -8,7 +8,7 @@ left of an attempt is its remaining time at the builder's full speed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -38,14 +38,8 @@ class ForkedWorld(SimulatedWorld):
         arrivals: Arrivals,
         end_of: EndOf,
     ) -> None:
-        super().__init__((), arrivals)
-        self._agenda.now = snapshot.at
-        self._pools = {pool.name: pool for pool in pools_of(snapshot, pools)}
-        self._made_by_pool = dict.fromkeys(self._pools, 0)
-        for name, pool in _known_builders(snapshot):
-            number = re.search(r"([0-9]+)\Z", name)
-            made = int(number[1]) if number else self._made_by_pool[pool] + 1
-            self._made_by_pool[pool] = max(self._made_by_pool[pool], made)
+        opening = events.FarmOpened(snapshot.at, provisioned=False)
+        super().__init__(pools_of(snapshot, pools), arrivals, opening=opening)
         self._builders_made = max((v.builder.index for v in snapshot.builders), default=0)
         self._booting: list[tuple[Builder, float]] = []
         jobs = (*snapshot.running, *snapshot.waiting)
@@ -62,8 +56,7 @@ class ForkedWorld(SimulatedWorld):
 
     def _resume(self, view: BuilderRecord, attempts: Sequence[JobRecord], end_of: EndOf) -> None:
         builder, at = view.builder, self.now
-        pool = self._pools[builder.pool]
-        played = self._emulate(builder, pool)
+        played = self._emulate(builder)
         running: list[tuple[StartJob, float]] = []
         for attempt in attempts:
             running.append((_order(attempt), max(at, end_of(attempt, builder))))
@@ -71,8 +64,6 @@ class ForkedWorld(SimulatedWorld):
                 fact = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
                 self._at_once.append(fact)
         played.resume(running, view.cleaning)
-        if (watch := self._watches.get(builder.id)) is not None:
-            watch.watch(max(view.active_at, at - (pool.idle_timeout or 0.0)))
         for attempt in attempts:
             if attempt.status is JobStatus.CANCELLING:
                 number = attempt.attempts
@@ -87,30 +78,16 @@ class ForkedWorld(SimulatedWorld):
         made = pool.builder(int(number[1]) if number else 1, self._builders_made)
         builder = msgspec.structs.replace(made, id=name)
         since = max(requested_at, self.now - pool.boot_time)
-        self._emulate(builder, pool).boot(since)
+        self._emulate(builder).boot(since)
         self._booting.append((builder, since + pool.boot_time))
 
     def booting_builders(self) -> list[tuple[Builder, float]]:
         """Return the builders that boot at the snapshot, with the instants of their joining."""
         return self._booting
 
-    def _gone(self, pool_name: str) -> None:
-        """A builder is no more; a fixed pool is kept at its size, if it was not above it."""
-        left = sum(played.builder.pool == pool_name for played in self._played.values())
-        if left < self._pools[pool_name].builders:
-            super()._gone(pool_name)
-
 
 def _order(view: JobRecord) -> StartJob:
     return StartJob(view.job, view.attempts, view.builder or "", view.slot or 0)
-
-
-def _known_builders(snapshot: FarmSnapshot) -> Iterator[tuple[str, str]]:
-    for view in snapshot.builders:
-        yield view.builder.id, view.builder.pool
-    for pool in snapshot.pools:
-        for name in pool.requested:
-            yield name, pool.name
 
 
 def pools_of(snapshot: FarmSnapshot, pools: Sequence[PoolSpec]) -> list[PoolSpec]:

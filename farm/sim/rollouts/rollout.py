@@ -232,7 +232,7 @@ class _Plan:
             waiting=tuple(_with_job(v, drawn.get(v.job.id, v.job)) for v in base.waiting),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
-        scheduler = restored(start, self.rules, _Frozen(self.fork.run_times))
+        scheduler = restored(start, self.rules, _Frozen(self.fork.run_times), pools=self.specs)
         world = ForkedWorld(
             start, self.specs, self._arrivals(number), lambda view, _: end_of[view.job.id]
         )

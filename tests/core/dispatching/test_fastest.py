@@ -196,7 +196,7 @@ jobs_of = st.lists(
 
 def run(pools: list[PoolSpec], drawn: Any, rules: SchedulingRules, check: Any = None) -> list[Any]:
     """Simulate; return the starts and the ends."""
-    scheduler = Scheduler(rules, Oracle())
+    scheduler = Scheduler(rules, Oracle(), pools)
     arrivals = [
         (at, (Job(id=f"j{n}", service_time=time, attributes={"user": user}),))
         for n, (at, time, user) in enumerate(sorted(drawn))

@@ -246,7 +246,6 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
     rules: dict[str, Any] = {"heavy_light": rule_of(measure)}
     if fair:
         rules |= {"make_queue": lambda: FairShareQueue((20.0,)), "path": path_extractor(["user"])}
-    scheduler = Scheduler(SchedulingRules(**rules), Oracle())
     limits = rules["heavy_light"].limits if measure == "reported" else None
     pool = PoolSpec(
         name="p",
@@ -256,6 +255,7 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
         law=ContentionLaw(THESIS_TABLE),
         load_limits=limits,
     )
+    scheduler = Scheduler(SchedulingRules(**rules), Oracle(), [pool])
     arrivals = [
         (at, (Job(id=f"j{n}", service_time=time, heavy=heavy, attributes={"user": user}),))
         for n, (at, time, heavy, user) in enumerate(sorted(drawn))
@@ -278,8 +278,8 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
     """What it is for: a burst of heavy jobs does not take the farm away from the light ones."""
 
     def mean_response(heavy_light: HeavyLight | None) -> float:
-        scheduler = Scheduler(SchedulingRules(heavy_light=heavy_light), Oracle())
         pool = PoolSpec(name="p", slots=4, builders=2, law=ContentionLaw(THESIS_TABLE))
+        scheduler = Scheduler(SchedulingRules(heavy_light=heavy_light), Oracle(), [pool])
         arrivals = [
             (n * 2.0, (Job(id=f"j{n}", service_time=40.0 if n < 20 else 4.0, heavy=n < 20),))
             for n in range(100)

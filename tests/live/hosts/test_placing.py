@@ -8,10 +8,13 @@ import msgspec
 import pytest
 
 from farm.core import events
-from farm.core.commands import StartJob
+from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, BuilderRetired
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.registry import HostState, Patience, Roster
 from farm.live.hosts.requests import Fleet
@@ -36,6 +39,8 @@ class Door:
         self.roster = Roster(Patience())
         self.fleet = Fleet(POOLS, speed=1.0)
         self.intake = Intake(self.fleet, self.roster, self._send)
+        self.scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS)
+        self.requested: list[str] = []
         self.at = 0.0
 
     def _send(self, host: HostState, order: wire.HostCommand) -> None:
@@ -46,8 +51,19 @@ class Door:
         self.intake.take_in(Envelope(VERSION, host, life, 1, reports), self.at, self.at)
 
     def want(self, pool: str, count: int = 1) -> None:
-        for _ in range(count):
-            self.intake.request(pool, self.at)
+        self._decide(events.PoolPlanned(self.at, pool, 0, 0, 0, 0, start=count))
+
+    def settle(self) -> None:
+        """Let the scheduler decide on what was heard."""
+        for event in list(self.intake.facts):
+            self._decide(event)
+
+    def _decide(self, event: events.Event) -> None:
+        for command in self.scheduler.handle(event):
+            if isinstance(command, RequestBuilder):
+                self.requested.append(command.builder.id)
+                self.fleet.request(command)
+                self.intake.place()
 
     @property
     def plays(self) -> dict[str, list[str]]:
@@ -99,7 +115,7 @@ def test_a_waiting_builder_is_placed_when_a_host_arrives(door):
     assert (door.plays, door.wanted) == ({"a": ["linux-1"]}, ["linux-2"])
     door.hear("b", HostUp(room=1))
     assert (door.plays["b"], door.wanted) == (["linux-2"], [])
-    assert [fact.builder for fact in door.facts(events.BuilderRequested)] == ["linux-1", "linux-2"]
+    assert door.requested == ["linux-1", "linux-2"]
 
 
 def test_a_waiting_builder_is_placed_when_a_host_has_room_again(door):
@@ -167,7 +183,7 @@ def test_what_a_leaving_host_has_not_begun_with_goes_elsewhere(door):
     door.hear("b", HostUp())
     door.hear("a", Beat(leaving=True))
     assert door.plays == {"a": [], "b": ["linux-1"]}
-    assert len(door.facts(events.BuilderRequested)) == 1
+    assert door.requested == ["linux-1"]
     assert door.facts(events.BuilderLost) == []
 
 
@@ -180,6 +196,7 @@ def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
     door.hear("a", BuilderRetired(UNSTAMPED, "fixed-1"), HostLeft())
     assert [fact.builder for fact in door.facts(events.BuilderRetired)] == ["fixed-1"]
     assert door.facts(events.BuilderLost) == []
+    door.settle()
     assert door.wanted == ["fixed-2"]
 
 

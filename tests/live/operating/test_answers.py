@@ -60,9 +60,9 @@ def test_no_builder_is_there(told: Told):
     """Booting ones count only if they could run it; and some platform nobody has."""
     told.submit("a")
     told.submit("b", platform=Platform("sparc", False))
-    told.scheduler.handle(events.BuilderRequested(1.0, "arm-1", "arm"))
+    told.scheduler.pool("arm").requested["arm-1"] = 1.0
     assert told.of("a").why == "no builder that could run it is there, and none of them boot"
-    told.scheduler.handle(events.BuilderRequested(1.0, "linux-1", "linux"))
+    told.scheduler.pool("linux").requested["linux-1"] = 1.0
     assert told.of("a").why == "no builder that could run it is there, and 1 of them boot"
     assert told.of("a").booting == 1
     assert told.of("b").why == "no pool of the farm has builders that could run it"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import (
@@ -60,13 +60,13 @@ COMMANDS = (
     StartJob(JOB, 1, "b", 0),
     CancelJob("a", 1, "b", "r"),
     wire.Play(
-        builder=Builder(id="b", pool="p", index=1),
+        builder=Builder(id="b", pool="p", index=1, lifetime=3600.0),
         boot_time=3.0,
         law=ContentionLaw(SlowdownTable((1.0, 1.4)), LinearSlowdown(1, 0.4), "max"),
         load_limits=LoadLimits(1.5, 1.0),
-        lifetime=3600.0,
     ),
     RetireBuilder("b"),
+    LoseBuilder("b"),
     wire.Reset("x"),
 )
 

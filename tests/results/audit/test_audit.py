@@ -17,8 +17,8 @@ from farm.core.commands import (
 )
 from farm.core.errors import InvariantError
 from farm.core.events import (
+    AlarmRang,
     AttemptLost,
-    BuilderIdle,
     BuilderJoined,
     BuilderLost,
     CancelRequested,
@@ -103,12 +103,12 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "is not there": (DISPATCHED,),
     "is draining": (JOINED, (DrainRequested(0.0, "o*"), NO_COMMANDS), DISPATCHED),
     "which is not there": (JOINED, (BuilderLost(0.0, "one"), NO_COMMANDS), DISPATCHED),
-    "never submitted": (JOINED, (BuilderIdle(0.0, "one"), [StartJob(A, 1, "one", 0)])),
+    "never submitted": (JOINED, (AlarmRang(0.0), [StartJob(A, 1, "one", 0)])),
     "dispatched while not waiting": (
         JOINED,
         DISPATCHED,
         (DONE_A, [END_A]),
-        (BuilderIdle(11.0, "one"), [StartJob(A, 2, "one", 0)]),
+        (AlarmRang(11.0), [StartJob(A, 2, "one", 0)]),
     ),
     "attempt 2 follows attempt 0": (
         JOINED,
@@ -120,7 +120,7 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "no event voided": (
         JOINED,
         DISPATCHED,
-        (BuilderIdle(1.0, "one"), [RequeueJob("a", 1, "one", "why not")]),
+        (AlarmRang(1.0), [RequeueJob("a", 1, "one", "why not")]),
     ),
     "not its last": (
         JOINED,
@@ -141,7 +141,7 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
         (JobStarted(1.0, "a", 2, "one"), NO_COMMANDS),
     ),
     "not running": (JOINED, SUBMITTED, (CancelRequested(1.0), [CancelJob("a", 1, "one")])),
-    "told to go, though": (JOINED, DISPATCHED, (BuilderIdle(1.0, "one"), [RetireBuilder("one")])),
+    "told to go, though": (JOINED, DISPATCHED, (AlarmRang(1.0), [RetireBuilder("one")])),
     "is being cleaned": (
         (BuilderJoined(0.0, CLEAN), NO_COMMANDS),
         (JobsSubmitted(0.0, (A, B)), [StartJob(A, 1, "clean", 0)]),

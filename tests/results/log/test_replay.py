@@ -45,7 +45,7 @@ def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
     history[3] = (event, list(reversed(orders)))
     difference = replay(log, Parrot(history))
     assert difference is not None
-    assert difference.line == 4
+    assert difference.line == 5
     assert difference.event == event
     assert difference.recorded == tuple(orders)
     assert "recorded" in str(difference)

@@ -1,0 +1,25 @@
+"""The alarms that are set: never two where one will do."""
+
+from __future__ import annotations
+
+import heapq
+
+from farm.core.commands import Command, SetAlarm
+
+
+class Alarms:
+    """Sets alarms; those that wait for an instant ask again whenever one rings."""
+
+    def __init__(self) -> None:
+        self._set: list[float] = []
+
+    def ask(self, rings_at: float, commands: list[Command]) -> None:
+        """Have an alarm ring at this instant, unless an earlier one gives reason to ask again."""
+        if not self._set or rings_at < self._set[0]:
+            heapq.heappush(self._set, rings_at)
+            commands.append(SetAlarm(rings_at))
+
+    def rang(self, at: float) -> None:
+        """An alarm rang: those up to this instant are over."""
+        while self._set and self._set[0] <= at:
+            heapq.heappop(self._set)

@@ -1,0 +1,98 @@
+"""Jobs that no builder will ever run: given up once nothing more arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from farm.core.alarms import Alarms
+from farm.core.commands import Command, Ignored
+from farm.core.events import Event
+from farm.core.jobs.cancelling import Canceller
+from farm.core.model import Cause, Platform
+from farm.core.pools.keeper import PoolKeeper
+from farm.core.state import BuilderState, JobState
+
+PATIENCE = 7 * 86_400.0
+"""Farm seconds without a running job after which those that still wait are given up."""
+
+Handler = Callable[[Any], Sequence[Command]]
+
+
+class Hopeless:
+    """Says which waiting jobs are given up, and ends them.
+
+    When nothing runs or boots, at once those that no builder there can run, nor one that a pool
+    may still make; after ``PATIENCE`` without a running job all of them: builders that come and go,
+    or that are kept from these jobs, do not make a run endless.
+    """
+
+    def __init__(
+        self,
+        canceller: Canceller,
+        builders: Mapping[str, BuilderState],
+        keeper: PoolKeeper,
+        alarms: Alarms,
+    ) -> None:
+        self._canceller = canceller
+        self._jobs = canceller.jobs
+        self._builders = builders
+        self._keeper = keeper
+        self._alarms = alarms
+        #: since when nothing runs; None: something does
+        self._still_since: float | None = None
+        #: whether no more arrivals come
+        self.watches = False
+
+    def after(self, handler: Handler) -> Handler:
+        """Return a handler that looks, after another one, whether there is hope left."""
+
+        def handle(event: Event) -> Sequence[Command]:
+            commands = handler(event)
+            if type(commands) is Ignored:
+                return commands
+            more = self.give_up(event.at)
+            return [*commands, *more] if more else commands
+
+        return handle
+
+    def give_up(self, at: float) -> list[Command]:
+        """End the jobs that no builder will ever run; have an alarm set for the others."""
+        commands: list[Command] = []
+        if not self._jobs or self._something_runs():
+            self._still_since = None
+            return commands
+        if self._still_since is None:
+            self._still_since = at
+        given_up_at = self._still_since + PATIENCE
+        found = list(self._jobs.values()) if at >= given_up_at else self._without_builders()
+        self._canceller.cancel(found, at, Cause.UNRUNNABLE, Cause.UNRUNNABLE.text, commands)
+        if self._jobs:
+            self._alarms.ask(given_up_at, commands)
+        return commands
+
+    def _something_runs(self) -> bool:
+        for pool in self._keeper.pools.values():  # noqa: SIM110 - asked after every event
+            if pool.busy_slots:
+                return True
+        return False
+
+    def _without_builders(self) -> list[JobState]:
+        if any(pool.requested for pool in self._keeper.pools.values()):
+            return []
+        lanes = self._canceller.dispatcher.matching.lanes
+        hopeless = [lane for lane in lanes if lane.waiting and not self._may_run(lane.platform)]
+        if not hopeless:
+            return []
+        return [s for s in self._jobs.values() if (s.leader or s).lane in hopeless]
+
+    def _may_run(self, platform: Platform) -> bool:
+        return any(
+            state.builder.takes_jobs
+            and not (state.failed or state.retiring)
+            and state.builder.can_run(platform)
+            for state in self._builders.values()
+        ) or any(
+            spec.builder(1, 1).can_run(platform) and self._keeper.may_make(spec)
+            for spec in self._keeper.specs.values()
+        )

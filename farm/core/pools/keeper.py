@@ -1,0 +1,84 @@
+"""Keeps pools at their size: which builders are requested, and under which name and number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from farm.core.commands import Command, RequestBuilder
+from farm.core.model import Builder
+from farm.core.pools.spec import PoolSpec
+from farm.core.state import BuilderState, PoolCounts
+
+
+class PoolKeeper:
+    """Knows the pools and their counts, and numbers builders.
+
+    A fixed pool is kept at its size: a builder that leaves it has a successor. A provisioned pool
+    begins with its minimum; from then on it has what its provisioner plans.
+    """
+
+    def __init__(self, specs: Iterable[PoolSpec], builders: Mapping[str, BuilderState]) -> None:
+        self.specs = {spec.name: spec for spec in specs}
+        #: the pools that were ever named
+        self.pools: dict[str, PoolCounts] = {}
+        #: builders numbered so far: the next one's index follows
+        self.made = 0
+        self._builders = builders
+
+    def counts(self, name: str) -> PoolCounts:
+        """Return the counts of a pool, made when it is first named."""
+        found = self.pools.get(name)
+        if found is None:
+            found = self.pools[name] = PoolCounts(name)
+        return found
+
+    def numbered(self, builder: Builder) -> Builder:
+        """Return a builder that joins; one without an index came unasked and is given the next."""
+        if builder.index < 0:
+            builder = msgspec.structs.replace(builder, index=self.made + 1)
+        self.made = max(self.made, builder.index)
+        return builder
+
+    def open(self, at: float, commands: list[Command], *, provisioned: bool) -> None:
+        """Request what fixed pools lack, and provisioned ones of their minimum."""
+        for spec in self.specs.values():
+            if provisioned or not spec.provisioned:
+                self.request(spec.name, self._missing(spec), at, commands)
+
+    def replace(self, pool: PoolCounts, at: float, commands: list[Command]) -> None:
+        """Request the successor of a builder that is gone, if its pool is a fixed one."""
+        spec = self.specs.get(pool.name)
+        if spec is not None and not spec.provisioned and self._missing(spec) > 0:
+            self.request(pool.name, 1, at, commands)
+
+    def request(
+        self, name: str, count: int, at: float, commands: list[Command], *, outside: bool = False
+    ) -> None:
+        """Request builders of a pool; none of a pool that was not described."""
+        spec = self.specs.get(name)
+        if spec is None:
+            return
+        for _ in range(count):
+            builder = self._next(spec)
+            self.counts(name).requested[builder.id] = at
+            commands.append(RequestBuilder(builder, outside))
+
+    def may_make(self, spec: PoolSpec) -> bool:
+        """Whether builders may still be added to a pool, by its provisioner or as successors."""
+        return spec.provisioned or spec.loses or self.counts(spec.name).stopping > 0
+
+    def _missing(self, spec: PoolSpec) -> int:
+        pool = self.counts(spec.name)
+        return spec.builders - pool.builders - len(pool.requested)
+
+    def _next(self, spec: PoolSpec) -> Builder:
+        """Return the pool's next builder; names that are taken (a builder's own) are skipped."""
+        pool = self.counts(spec.name)
+        self.made += 1
+        while True:
+            pool.made += 1
+            builder = spec.builder(pool.made, self.made)
+            if builder.id not in self._builders and builder.id not in pool.requested:
+                return builder

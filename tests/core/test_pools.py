@@ -1,0 +1,292 @@
+"""Pools in the ledger: opened, planned, kept at their size, idle, lost; and jobs without hope."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from farm.core.commands import RequestBuilder
+from farm.core.model import Platform
+from farm.core.pools.hopeless import PATIENCE
+from farm.core.pools.spec import PoolSpec
+from farm.core.restore import restored
+from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.runtime import make_estimator
+
+WEEK = f"{PATIENCE:g}"
+
+
+def fixed(**more) -> PoolSpec:
+    """Return a pool that is kept at two builders."""
+    return PoolSpec(**{"name": "p", "processors": ("amd64",), "builders": 2, **more})
+
+
+def planned(**more) -> PoolSpec:
+    """Return a pool that a provisioner sizes, from none."""
+    return fixed(**{"builders": 0, "provisioned": True, **more})
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def test_an_open_farm_requests_what_its_pools_lack(ledger):
+    """Once: what is there, or on its way, is not requested again."""
+    farm = ledger(pools=[fixed(), planned(name="q", builders=1)])
+    assert farm.open() == ["request p-1", "request p-2", "request q-1"]
+    assert [request.builder.index for request in farm.orders] == [1, 2, 3]
+    farm.boot("p-1")
+    assert farm.open() == []
+    assert farm.lose("q-1") == []
+    assert farm.open() == ["request q-2"]
+
+
+def test_a_service_may_size_the_provisioned_pools(ledger):
+    """Then the scheduler leaves even their minimum to it."""
+    farm = ledger(pools=[fixed(), planned(name="q", builders=1)])
+    assert farm.open(provisioned=False) == ["request p-1", "request p-2"]
+
+
+def test_requested_builders_are_counted_until_they_are_there_or_not(ledger):
+    """The provisioner's view: joined, lost while booting, retired while booting."""
+    farm = ledger(pools=[planned()])
+    assert farm.plan(start=3) == ["request p-1", "request p-2", "request p-3"]
+    pool = farm.scheduler.pools["p"]
+    assert list(pool.requested) == ["p-1", "p-2", "p-3"]
+    farm.boot("p-1")
+    assert farm.lose("p-2") == []
+    assert farm.retired("p-3") == []
+    assert pool.requested == {}
+    assert farm.lose("p-2") == "ignored"
+
+
+@pytest.mark.parametrize("goes", ["lose", "retired"])
+def test_a_fixed_pool_is_kept_at_its_size(ledger, goes):
+    """Whoever goes has a successor, also one that never came; its job comes first."""
+    farm = ledger(pools=[fixed(builders=1)])
+    farm.open()
+    assert getattr(farm, goes)("p-1") == ["request p-2"]
+    farm.boot("p-2")
+    farm.submit("a")
+    assert getattr(farm, goes)("p-2") == ["requeue a/1", "request p-3"]
+    assert farm.boot("p-3") == ["start a/2 on p-3.0"]
+
+
+def test_a_guest_in_a_full_pool_has_no_successor(ledger):
+    """A builder that came unasked is one more than the pool should have."""
+    farm = ledger(pools=[fixed(builders=1)])
+    farm.open()
+    farm.boot("p-1")
+    farm.join("guest", index=-1)
+    assert farm.scheduler.builders["guest"].builder.index == 2
+    assert farm.lose("guest") == []
+    assert farm.lose("p-1") == ["request p-2"]
+
+
+def test_names_that_are_taken_are_skipped(ledger):
+    """A builder of its own may have a name that the pool would give."""
+    farm = ledger("p-1", "p-3", pools=[planned()])
+    assert farm.plan(start=2) == ["request p-2", "request p-4"]
+    assert [request.builder.index for request in farm.orders] == [3, 4]
+
+
+def test_a_restored_scheduler_counts_on(ledger):
+    """Names and places of builders that are gone are not given again."""
+    farm = ledger(pools=[planned()])
+    farm.plan(start=2)
+    farm.lose("p-2")
+    image = msgspec.json.encode(snapshot_of(farm.scheduler, farm.at))
+    farm.scheduler = restored(
+        msgspec.json.decode(image, type=FarmSnapshot),
+        farm.rules,
+        make_estimator("oracle"),
+        pools=[planned()],
+    )
+    assert farm.plan(start=1) == ["request p-3"]
+    assert farm.orders[0].builder.index == 3
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+
+def test_a_plan_stops_idle_builders_first(ledger):
+    """A busy one is drained, and goes when its job has ended."""
+    farm = ledger(pools=[planned()])
+    farm.plan(start=3)
+    for name in ("p-1", "p-2", "p-3"):
+        farm.boot(name)
+    farm.submit("a")
+    farm.submit("b")
+    assert farm.plan(stop=2) == ["retire p-3", "drain p-1"]
+    assert farm.submit("c") == []
+    assert farm.finish("a") == ["end a succeeded", "retire p-1"]
+    assert farm.undrain("*") == "ignored"
+
+
+def test_a_plan_says_who_will_play_the_builders(ledger):
+    """Hosts of their own, or those that there are."""
+    farm = ledger(pools=[planned()])
+    farm.plan(start=1, outside=True)
+    assert farm.orders == [RequestBuilder(farm.orders[0].builder, outside=True)]
+    farm.plan(start=1)
+    assert farm.orders[0].outside is False
+
+
+def test_a_plan_for_an_unknown_pool_is_a_record(ledger):
+    """Nothing is known of what its builders would be like."""
+    assert ledger().plan(start=1, stop=1) == []
+
+
+# --- idle time-outs -----------------------------------------------------------------------------
+
+
+def test_an_idle_builder_is_retired_when_its_time_is_over(ledger):
+    """Idle since it joined, or since its last job; one alarm is set at a time."""
+    farm = ledger(pools=[planned(idle_timeout=10.0)])
+    farm.plan(start=2)
+    assert farm.boot("p-1") == ["alarm 11"]
+    assert farm.boot("p-2") == []
+    assert farm.submit("a") == ["start a/1 on p-1.0"]
+    assert farm.finish("a") == ["end a succeeded"]
+    assert farm.ring(11.0) == ["alarm 12"], "p-1 worked until 4"
+    assert farm.ring(12.0) == ["retire p-2", "alarm 14"]
+    assert farm.ring(14.0) == ["retire p-1"]
+    assert farm.ring() == []
+
+
+def test_a_busy_builder_is_watched_again_when_it_is_idle(ledger):
+    """Not before, however long its job takes; cleaning is not idleness."""
+    farm = ledger(pools=[planned(idle_timeout=10.0, inter_job_time=2.0)])
+    farm.plan(start=1)
+    assert farm.boot("p-1") == ["alarm 11"]
+    farm.submit("a")
+    assert farm.ring(11.0) == []
+    farm.at = 50.0
+    assert farm.finish("a") == ["end a succeeded"]
+    farm.at = 52.0
+    assert farm.cleaned("p-1") == ["alarm 62"]
+    assert farm.ring(62.0) == ["retire p-1"]
+
+
+def test_a_drained_builder_is_not_retired(ledger):
+    """It stays until it is undrained, however long it has been idle."""
+    farm = ledger(pools=[planned(idle_timeout=10.0)])
+    farm.plan(start=1)
+    farm.boot("p-1")
+    farm.drain("p-1")
+    assert farm.ring(11.0) == []
+    assert farm.undrain("p-1") == ["alarm 11"]
+    assert farm.ring() == ["retire p-1"]
+
+
+def test_a_broken_builder_is_idle_too(ledger):
+    """It boots, takes no job, and goes when its time is over."""
+    farm = ledger(pools=[planned(idle_timeout=10.0, fails_to_boot=lambda _: True)])
+    farm.plan(start=1)
+    assert farm.boot("p-1") == ["alarm 11"]
+    farm.submit("a")
+    assert farm.ring(11.0) == ["retire p-1"]
+
+
+def test_a_restored_scheduler_has_its_alarms_set_anew(ledger):
+    """When the farm opens again: for idle builders, and for losses that are still to come."""
+    pools = [fixed(idle_timeout=10.0, lost_at=(2.0, 30.0))]
+    farm = ledger(pools=pools)
+    assert farm.open() == ["request p-1", "request p-2", "alarm 2"]
+    farm.boot("p-1")
+    farm.boot("p-2")
+    farm.scheduler = restored(
+        snapshot_of(farm.scheduler, farm.at), farm.rules, make_estimator("oracle"), pools=pools
+    )
+    assert farm.open() == ["alarm 11"]
+    assert farm.ring(12.0) == ["retire p-1", "retire p-2", "alarm 30"]
+
+
+# --- losses -------------------------------------------------------------------------------------
+
+
+def test_a_pool_loses_the_builder_that_has_been_there_longest(ledger):
+    """At each stated instant one, whatever it does; a fixed pool replaces it."""
+    farm = ledger(pools=[fixed(lost_at=(20.0, 20.0, 5.0))])
+    assert farm.open() == ["request p-1", "request p-2", "alarm 5"]
+    farm.boot("p-2")
+    farm.boot("p-1")
+    farm.submit("a")
+    assert farm.ring(5.0) == ["lose p-2", "alarm 20"]
+    assert farm.lose("p-2") == ["request p-3"]
+    farm.boot("p-3")
+    assert farm.ring(20.0) == ["lose p-1", "lose p-3"]
+
+
+def test_a_loss_without_a_builder_is_none(ledger):
+    """Nobody is there at that instant."""
+    farm = ledger(pools=[fixed(lost_at=(5.0,))])
+    farm.open()
+    assert farm.ring(5.0) == []
+
+
+def test_a_builder_carries_its_lifetime(ledger):
+    """Drawn by its number; the world that plays it sees to it."""
+    farm = ledger(pools=[planned(lifetime=lambda number: 10.0 * number)])
+    farm.plan(start=2)
+    assert [request.builder.lifetime for request in farm.orders] == [10.0, 20.0]
+
+
+# --- jobs without hope --------------------------------------------------------------------------
+
+ODD = Platform("s390x")
+
+
+def test_a_job_that_no_builder_can_run_is_given_up_at_the_end(ledger):
+    """When nothing arrives, boots or runs any more; until then somebody may come."""
+    farm = ledger(pools=[fixed()])
+    farm.open()
+    farm.submit("a")
+    farm.submit("odd", platform=ODD)
+    assert farm.arrivals_end() == [f"alarm {farm.at - 1 + PATIENCE:g}"]
+    assert farm.boot("p-1") == ["start a/1 on p-1.0"]
+    assert farm.boot("p-2") == []
+    assert farm.finish("a") == ["end a succeeded", "end odd cancelled"]
+    assert farm.orders[-1].reason == "no builder will ever be able to run it"
+    assert farm.arrivals_end() == "ignored"
+
+
+def test_a_farm_that_stays_up_gives_nothing_up(ledger):
+    """Nobody says that nothing more arrives."""
+    farm = ledger("x")
+    farm.submit("odd", platform=ODD)
+    farm.submit("a")
+    assert farm.finish("a") == ["end a succeeded"]
+
+
+def test_a_pool_that_may_still_make_the_builder_is_waited_for(ledger):
+    """For the patience, from when nothing runs; a start begins it anew."""
+    farm = ledger(pools=[planned(idle_timeout=5.0)])
+    farm.submit("a")
+    farm.submit("b")
+    assert farm.arrivals_end() == [f"alarm {2.0 + PATIENCE:g}"]
+    farm.plan(start=1)
+    assert farm.boot("p-1") == ["start a/1 on p-1.0"]
+    farm.at = 1000.0
+    assert farm.lose("p-1") == ["requeue a/1"]
+    assert farm.ring(2.0 + PATIENCE) == [f"alarm {1000.0 + PATIENCE:g}"]
+    farm.plan(start=1)
+    assert farm.ring(1000.0 + PATIENCE) == ["end a cancelled", "end b cancelled"]
+
+
+def test_a_full_pool_of_broken_builders_is_not_waited_for(ledger):
+    """They stay, so nothing better comes; with an idle time-out there may be a better one."""
+    for timeout, answer in [(None, ["end a cancelled"]), (3.0, [])]:
+        pool = fixed(fails_to_boot=lambda _: True, builders=1, idle_timeout=timeout)
+        farm = ledger(pools=[pool])
+        farm.open()
+        farm.submit("a")
+        farm.arrivals_end()
+        assert [o for o in farm.boot("p-1") if not o.startswith("alarm")] == answer
+
+
+def test_jobs_that_share_an_execution_are_given_up_together(ledger):
+    """The one that waits, and those that wait with it."""
+    farm = ledger("x", dedup=True)
+    farm.submit("a", platform=ODD, action="A")
+    farm.submit("b", platform=ODD, action="A")
+    assert farm.arrivals_end() == ["end a cancelled", "end b cancelled"]

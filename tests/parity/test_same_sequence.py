@@ -1,0 +1,105 @@
+"""One scenario leaves the same sequence of events and commands in both worlds, but for times."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.parity.test_provisioning import run
+
+ALGORITHM = """
+from provisioner.algorithms.sizing import Count, Memoryless, Seconds
+
+
+class Stepwise(Memoryless, frozen=True, kw_only=True):
+    sizes: dict[int, Count]
+    interval: Seconds = 2.0
+
+    def decide(self, snapshot):
+        begun = [at for at in self.sizes if at <= snapshot.at]
+        return self.towards(snapshot, self.sizes[max(begun)], "as written down")
+"""
+
+#: a boot that fails, two losses (one drawn, one stated), idle time-outs, a busy builder that is
+#: drained by a plan, contention, cleaning, and a job that no builder can run; whatever does not
+#: follow at once from what was before is ten seconds and more away from it
+SCENARIO = """
+name: everything
+seed: 24
+allow_unrunnable: true
+pools:
+  - name: cloud
+    platform: {processor: amd64}
+    provisioner: {algorithm: "stepwise:Stepwise", max: 9, interval: 2s, sizes: {0: 0, 4: 2, 230: 1}}
+    slots: 2
+    boot_time: 23s
+    shutdown_time: 12s
+    idle_timeout: 108s
+    inter_job_time: 12s
+    failure_rate: 0.4
+    contention: {slowdown: [1, 1, 2]}
+  - name: kept
+    platform: {processor: arm64}
+    builders: 1
+    boot_time: 16s
+    losses: {rate: 20/h, at: [119s]}
+workload:
+  - arrivals: {name: a, every: 0, count: 1, start: 53s, service_time: 60s, heavy: {probability: 1},
+               platform: {processor: amd64}}
+  - arrivals: {name: b, every: 0, count: 1, start: 67s, service_time: 112s, heavy: {probability: 1},
+               platform: {processor: amd64}}
+  - arrivals: {name: c, every: 0, count: 1, start: 81s, service_time: 124s,
+               platform: {processor: arm64}}
+  - arrivals: {name: e, every: 0, count: 1, start: 103s, service_time: 111s,
+               platform: {processor: amd64}}
+  - arrivals: {name: odd, every: 0, count: 1, start: 249s, service_time: 50s,
+               platform: {processor: s390x}}
+live: {speed: 15}
+"""
+#: times that are drawn or written down, and so the same in both worlds
+GIVEN_TIMES = ("service_time_s", "lifetime_s")
+
+
+def sequence(log: Path) -> list[dict]:
+    """Return the lines without their times, and without what only a live farm records."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [
+        {k: v for k, v in line.items() if not k.endswith("_s") or k in GIVEN_TIMES}
+        for line in lines
+        if line["event"] != "estimate-made"
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the provisioning algorithm in it."""
+    (tmp_path / "stepwise.py").write_text(ALGORITHM)
+    return tmp_path
+
+
+def test_the_scenario_has_everything(folder):
+    """Else the comparison would say little."""
+    run("simulate", folder, SCENARIO, "--out", "simulated")
+    lines = sequence(folder / "simulated/events.jsonl")
+    kinds = [line["event"] for line in lines]
+    assert kinds.count("builder-lost") == 2
+    assert kinds.count("builder-loss-sent") == 1
+    assert kinds.count("job-requeued") == 2
+    assert [line["builder"] for line in lines if line.get("takes_jobs") is False] == ["cloud-1"] * 2
+    assert [line["builder"] for line in lines if line["event"] == "builder-draining"] == ["cloud-3"]
+    assert {"slot-cleaned", "builder-retired", "job-cancelled"} < set(kinds)
+    idle = [a for a, b in pairwise(kinds) if b == "builder-drained"]
+    assert "alarm-rang" in idle
+
+
+@pytest.mark.live
+def test_both_worlds_tell_the_same_story(folder):
+    """What is a decision is made in the scheduler; between the worlds only the waiting differs."""
+    run("simulate", folder, SCENARIO, "--out", "simulated")
+    run("run", folder, SCENARIO, "--out", "live")
+    logs = (folder / name / "events.jsonl" for name in ("simulated", "live"))
+    simulated, live = map(sequence, logs)
+    assert live == simulated
