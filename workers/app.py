@@ -9,7 +9,7 @@ from __future__ import annotations
 from farm.core.errors import FarmError
 from farm.live.redis.keys import Keys
 from farm.live.settings import from_environment
-from farm.live.wire.celery_app import celery_app
+from workers.celery_app import celery_app
 from workers.lifecycle import bind
 from workers.tasks import register
 

@@ -11,7 +11,7 @@ FARM_READY_FILE       a file that is there as long as this host plays a builder
 FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its parent died)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
-FARM_PLAY             the builder that this host plays on its own, as a Play order in JSON
+FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
                       (a container that is one builder), in which ``{host}`` stands for the
                       name of this host; absent: it plays whom it is told to
 FARM_BURNER           what jobs of mode ``stress`` burn with: ``auto`` (stress-ng where it is

@@ -12,9 +12,8 @@ class Agenda:
     """A heap of ``(at, rank, place, serial, what)``; see ``farm.emulation.agenda`` for its order.
 
     Arrivals come last of all at their instant: the simulated world keeps them apart, because they
-    are read from the workload only when their time comes. ``what`` is the StartJob command whose
-    job will finish then (on a simple builder), an Entry, or something with a method ``due(serial,
-    at)`` that returns an event or None.
+    are read from the workload only when their time comes. ``what`` is an Entry, or the StartJob
+    command whose job will finish then on a simple builder.
     """
 
     __slots__ = ("heap", "now", "serial")
@@ -31,8 +30,3 @@ class Agenda:
         self.serial = serial = self.serial + 1
         heapq.heappush(self.heap, (at, rank, place, serial, entry))
         return entry
-
-    def add(self, at: float, rank: int, place: int, what: Any) -> None:
-        """Put in something with a method ``due``."""
-        self.serial = serial = self.serial + 1
-        heapq.heappush(self.heap, (at, rank, place, serial, what))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from farm.core import events
 from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
-from farm.emulation.agenda import TICK
-from farm.sim.agenda import Agenda
+from farm.emulation.agenda import TICK, Agenda
 
 
 class SimulatedProvisioner:
@@ -21,18 +21,22 @@ class SimulatedProvisioner:
         self._observer = observer
         self._memory = algorithm.start()
         self._desired: int | None = None
-        self._agenda = Agenda()
 
-    def begin(self, agenda: Agenda) -> None:
-        """Plan for the first time one interval from now."""
-        self._agenda = agenda
-        agenda.add(self._algorithm.interval, TICK, 0, self)
+    def begin(self, agenda: Agenda, report: Callable[[Event], None]) -> None:
+        """Plan for the first time one interval after 0 s; report each plan that is news."""
 
-    def due(self, serial: int, at: float) -> Event | None:  # noqa: ARG002 - as every entry's
+        def tick(at: float) -> None:
+            plan = self._plan(at)
+            agenda.put(at + self._algorithm.interval, TICK, 0, tick)
+            if plan is not None:
+                report(plan)
+
+        agenda.put(self._algorithm.interval, TICK, 0, tick)
+
+    def _plan(self, at: float) -> Event | None:
         """Return the plan if it is news."""
         snapshot = self._observer.look(at)
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)
-        self._agenda.add(at + self._algorithm.interval, TICK, 0, self)
         if plan.desired == self._desired and not plan.start and not plan.stop:
             return None
         self._desired = plan.desired

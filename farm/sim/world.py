@@ -29,9 +29,9 @@ from farm.core.events import (
     JobsSubmitted,
     JobStarted,
 )
-from farm.core.model import Builder, Cause, Job, Outcome
+from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
-from farm.emulation.agenda import ALARM, FINISH, Entry
+from farm.emulation.agenda import ALARM, FINISH
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
 from farm.sim.agenda import Agenda
@@ -41,17 +41,6 @@ Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 
 _NEVER = float("inf")
 _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
-
-
-class _Alarm:
-    """An alarm in the agenda."""
-
-    def due(self, serial: int, at: float) -> Event:  # noqa: ARG002 - as every entry's
-        """Ring."""
-        return events.AlarmRang(at)
-
-
-_ALARM = _Alarm()
 
 
 class SimulatedWorld:
@@ -86,7 +75,7 @@ class SimulatedWorld:
 
     def provision(self, provisioner: SimulatedProvisioner) -> None:
         """Let a provisioner size a pool from now on."""
-        provisioner.begin(self._agenda)
+        provisioner.begin(self._agenda, self._at_once.append)
 
     @property
     def now(self) -> float:
@@ -115,7 +104,7 @@ class SimulatedWorld:
                 return JobsSubmitted(arrives_at, jobs)
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
-            at, _, _, serial, what = heappop(heap)
+            at, _, _, _, what = heappop(heap)
             if type(what) is StartJob:
                 builder = self._played.get(what.builder)
                 if builder is None or builder.attempts.get(what.job.id) is not what:
@@ -124,16 +113,12 @@ class SimulatedWorld:
                 del builder.attempts[what.job.id]
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
+            if what.action is None:
+                continue  # taken back
             agenda.now = at
-            if type(what) is Entry:
-                if what.action is not None:
-                    what.action(at)
-                if at_once:
-                    return at_once.popleft()
-                continue
-            event: Event | None = what.due(serial, at)
-            if event is not None:
-                return event
+            what.action(at)
+            if at_once:
+                return at_once.popleft()
 
     def execute(self, command: Command) -> None:
         """Carry out a command; events that follow at this instant come out next."""
@@ -159,7 +144,7 @@ class SimulatedWorld:
         elif type(command) is RequestBuilder:
             self._emulate(command.builder).boot()
         elif type(command) is SetAlarm:
-            self._agenda.add(max(self.now, command.rings_at), ALARM, 0, _ALARM)
+            self._agenda.put(max(self.now, command.rings_at), ALARM, 0, self._ring)
         elif isinstance(command, CancelJob | RetireBuilder | LoseBuilder):
             played = self._played.get(command.builder)
             if played is not None:
@@ -183,3 +168,6 @@ class SimulatedWorld:
         self._at_once.append(event)
         if type(event) is BuilderLost or type(event) is BuilderRetired:
             del self._played[event.builder]
+
+    def _ring(self, at: float) -> None:
+        self._at_once.append(events.AlarmRang(at))

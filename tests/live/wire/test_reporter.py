@@ -13,11 +13,11 @@ from farm.core.events import JobsSubmitted, SlotCleaned
 from farm.core.model import Job
 from farm.live.redis.keys import queue_name
 from farm.live.wire import messages as wire
-from farm.live.wire.celery_app import celery_app
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import VERSION, Envelope, encode
 from farm.live.wire.reporter import Reporter
 from farm.live.wire.task_messages import TaskMessages
+from workers.celery_app import celery_app
 
 pytestmark = pytest.mark.live
 

@@ -1,4 +1,4 @@
-"""How Celery is set up, for the scheduler (which writes messages) and the hosts (which consume).
+"""How Celery is set up for a builder host, which consumes what the scheduler writes.
 
 Every job is dispatched by one Celery message to the queue of the host that plays its builder;
 the queue holds only what that host's free slots take at once. The farm keeps its own books of
@@ -14,8 +14,8 @@ from kombu import Exchange, Queue
 from farm.live.redis.keys import Keys, queue_name
 
 
-def celery_app(url: str, keys: Keys, host: str | None = None) -> Celery:
-    """Return the farm's Celery app; with a host, set up to consume that host's queue."""
+def celery_app(url: str, keys: Keys, host: str) -> Celery:
+    """Return the Celery app that consumes this host's queue."""
     app = Celery("farm", set_as_current=False)
     app.conf.update(
         broker_url=url,
@@ -50,14 +50,8 @@ def celery_app(url: str, keys: Keys, host: str | None = None) -> Celery:
         },
         task_create_missing_queues=False,
     )
-    if host is not None:
-        name = queue_name(host)
-        app.conf.task_queues = [host_queue(host)]
-        app.conf.task_default_queue = name
-    return app
-
-
-def host_queue(host: str) -> Queue:
-    """Return the queue that only this host consumes."""
     name = queue_name(host)
-    return Queue(name, Exchange("", type="direct"), routing_key=name, no_ack=True)
+    queue = Queue(name, Exchange("", type="direct"), routing_key=name, no_ack=True)
+    app.conf.task_queues = [queue]
+    app.conf.task_default_queue = name
+    return app
