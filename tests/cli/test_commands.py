@@ -111,7 +111,7 @@ def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
     (tmp_path / "farm.yaml").write_text(SMALL)
     command = f"{sys.executable} -m farm.cli.main {words} | head -c 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=240
     )
     assert done.stderr == ""
     assert done.returncode == 0

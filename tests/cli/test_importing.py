@@ -26,7 +26,7 @@ def imported(*words: str) -> set[str]:
         "main()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True
     )
     return set(done.stderr.split())
 

@@ -50,7 +50,7 @@ def provisioner_process(folder: Path, *words: str, **env: str) -> tuple[int, str
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert "Traceback" not in done.stderr
     return done.returncode, " ".join(done.stderr.split())
@@ -207,7 +207,7 @@ main()
 """
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=240
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
     assert 'farm = "farm.__main__:main"' in (root / "pyproject.toml").read_text()

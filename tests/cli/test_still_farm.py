@@ -298,6 +298,6 @@ def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
     ):
         command = f"{farm} {words}; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(
-            ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60
+            ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=240
         )
         assert (done.returncode, done.stderr) == (code, said), words

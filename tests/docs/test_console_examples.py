@@ -65,7 +65,7 @@ def run(step: Step, folder: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | plain,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         stdin=subprocess.DEVNULL,
     )
 

@@ -43,7 +43,7 @@ def write_jobs(path: Path, count: int, service_time: float) -> None:
             table.writerow([f"j{number:05}", 0, service_time, "amd64/virtual", user])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up: Up):
     """Submitting a file, paging through it, cancelling half, draining mid-work, undraining."""
     write_jobs(up.folder / "jobs.csv", 10_000, 100)
@@ -102,7 +102,7 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
     """Down and up again: the queue is there; ids are taken once; ended jobs can be retried."""
     assert "is up in .farm already" in up.farm("up", "farm.yaml", code=2)
@@ -153,7 +153,7 @@ def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_killed_provisioner_scheduler_and_server_come_back_and_adopt(up: Up):
     """SIGKILL at any: the same hosts, the same builders, no attempt lost."""
     up.farm("submit", "--service-time", "1h", "--id", "a", "--count", "20")
@@ -193,7 +193,7 @@ live: {speed: 20}
 """
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("up", [SHAKY], indirect=True)
 def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: Up):
     """Not for ever, though there is one builder only; who is out is seen wherever one looks."""

@@ -181,7 +181,7 @@ def test_a_load_is_played_to_it_until_told_to_stop(service: Service):
     handed_in = 0
     for one in loads:
         one.send_signal(signal.SIGTERM)
-        _, said = one.communicate(timeout=60)
+        _, said = one.communicate(timeout=240)
         assert one.returncode == 0, said
         handed_in += int(said.split()[2])
     service.until(lambda: service.store.count_results() == handed_in, "the end of all")

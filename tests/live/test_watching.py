@@ -63,7 +63,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
                 farm.farm("down", "--now")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_farm_that_stays_up_can_be_scraped_as_a_whole(watched: Watched):
     """Scheduler, provisioner and hosts; a host that is killed is replaced; nothing is left."""
     jobs = ("scheduler", "provisioner", "builders")

@@ -42,7 +42,7 @@ def run(command: str, folder: Path, scenario: str, *options: str) -> dict:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
     )
     assert done.returncode == 0, done.stderr

@@ -100,7 +100,7 @@ def test_one_signal_lets_running_jobs_end(kind):
     """Waiting jobs are cancelled, the two that run succeed, nothing is left, nothing is said."""
     running = Running(service_time=3.0)
     running.process.send_signal(kind)
-    out, errors = running.process.communicate(timeout=60)
+    out, errors = running.process.communicate(timeout=240)
     assert out == "interrupted [('cancelled', 4), ('succeeded', 2)]\n"
     assert errors == ""
     assert running.process.returncode == 0
@@ -112,7 +112,7 @@ def test_two_signals_end_it_at_once():
     running = Running(service_time=1e6)
     running.process.send_signal(signal.SIGINT)
     running.process.send_signal(signal.SIGTERM)  # two of one kind at once may arrive as one
-    out, errors = running.process.communicate(timeout=60)
+    out, errors = running.process.communicate(timeout=240)
     assert out == "interrupted [('cancelled', 6)]\n"
     assert errors == ""
     running.assert_nothing_is_left()
@@ -123,5 +123,5 @@ def test_a_killed_farm_leaves_no_process():
     """SIGKILL at the farm: its hosts and its server notice and go."""
     running = Running(service_time=1e6)
     os.kill(running.process.pid, signal.SIGKILL)
-    running.process.communicate(timeout=60)
+    running.process.communicate(timeout=240)
     running.assert_nothing_is_left()

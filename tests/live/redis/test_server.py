@@ -107,7 +107,7 @@ class TestRealServer:
                 env=os.environ | {"FARM_REDIS_URL": url},
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=240,
             )
         assert host.returncode == 2
         assert re.fullmatch(r"error: Redis at \S+ refuses us .*\n", host.stderr)
