@@ -16,7 +16,7 @@ from farm.app.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
-from farm.results.jobs_table import COLUMNS, MARKED_COLUMNS, JobRow
+from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
 from farm.scenario.document import parse_document
@@ -43,8 +43,8 @@ class JobTable:
             values = [getattr(row, field.name) for row in rows]
             kind: Any = {str: np.str_, int: np.int64}.get(field.type, np.float64)
             columns[name] = np.array(values, dtype=kind)  # None becomes NaN
-        for place, name in enumerate(MARKED_COLUMNS):
-            columns[name] = np.array([row.more[place] for row in rows], dtype=np.str_)
+        for place, name in enumerate(MORE_COLUMNS):
+            columns[name] = np.array([row.more[place] for row in rows])
         return cls(columns)
 
     @property
@@ -178,7 +178,7 @@ class Results(Sequence[Result]):
     def jobs(self) -> JobTable:
         """The jobs of all runs; the first column is the seed."""
         tables = [JobTable.of(one.kept.jobs, seed=one.kept.summary.seed) for one in self]
-        names = tables[0].columns if tables else ("seed", *COLUMNS)
+        names = tables[0].columns if tables else ("seed", *COLUMNS, *MORE_COLUMNS)
         return JobTable({name: np.concatenate([t[name] for t in tables]) for name in names})
 
     def __repr__(self) -> str:

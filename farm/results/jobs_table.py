@@ -65,9 +65,9 @@ _MARKED = tuple(
     for field in msgspec.structs.fields(Job)
     if any((meta.extra or {}).get("jobs_csv") for meta in getattr(field.type, "__metadata__", ()))
 )
-COLUMNS = tuple(door_name(name) for name in _FIELDS)
-#: columns after those: fields of a job that are marked as a ``Column``
-MARKED_COLUMNS = tuple(map(door_name, _MARKED))
+COLUMNS = tuple(map(door_name, _FIELDS))
+#: the columns of ``JobRow.more``, behind the others
+MORE_COLUMNS = tuple(map(door_name, _MARKED))
 #: where columns of numbers stand side by side
 _NUMBERS = (slice(5, 9), slice(12, 18))
 OPTIONAL_COLUMNS = frozenset(
@@ -103,7 +103,7 @@ def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
     encode = msgspec.json.Encoder().encode
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*COLUMNS, *MARKED_COLUMNS])
+        writer.writerow([*COLUMNS, *MORE_COLUMNS])
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the count
             *cells, more = astuple(row)
             # msgspec prints floats in full, as csv does, but many times as fast

@@ -69,6 +69,8 @@ colours = [job.colour for entry in read_log(out / "events.jsonl")
 assert colours == ["red", "blue"]
 write_jobs(out / "jobs.csv", job_rows(recorder.records()))
 assert (out / "jobs.csv").read_text().splitlines()[0].endswith(",colour")
+from farm.app.result import JobTable
+assert list(JobTable.of(list(read_jobs(out / "jobs.csv")))["colour"]) == ["red", "blue"]
 assert [row.more for row in read_jobs(out / "jobs.csv")] == [("red",), ("blue",)]
 """
 
