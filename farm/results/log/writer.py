@@ -172,7 +172,7 @@ class EventLogWriter:
     def _write_request(self, at: float, command: Any) -> None:
         builder, outside = command.builder, command.outside
         values = builder_values(builder)
-        self._lines.append(RequestedLine(at, command.kind, *values, outside))
+        self._lines.append(RequestedLine(at, log_name(RequestBuilder), *values, outside))
 
     def _write_dispatch(self, at: float, command: Any) -> None:
         job = command.job
