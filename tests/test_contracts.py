@@ -70,6 +70,15 @@ def test_no_file_is_named_after_nothing():
     assert named == []
 
 
+def test_one_word_for_an_event_and_one_for_a_command():
+    """GLOSSARY.md: what happened is an event, what was decided is a command."""
+    other_words = re.compile(
+        r"\bfacts?\b|_facts?\b|\bclass _?Order\b|\borders: list\[Command\]", re.IGNORECASE
+    )
+    found = [place(path) for path in sources(*PACKAGES) if other_words.search(path.read_text())]
+    assert found == []
+
+
 def test_every_package_has_an_init_file():
     """A folder without one is invisible to the import contracts and to the installed package."""
     folders = {path.parent for path in sources(*PACKAGES)}

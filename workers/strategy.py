@@ -1,7 +1,7 @@
 """How a builder host executes its tasks: in the consumer, at once, without ceremony.
 
 Celery's own strategy wraps each message in a request, hands it to the pool, traces it and
-acknowledges it. Our tasks only note an order, and our queues need no acknowledgement; leaving
+acknowledges it. Our tasks only note a command, and our queues need no acknowledgement; leaving
 all that out halves what a job costs a host (``Task.Strategy`` is Celery's place for it).
 """
 

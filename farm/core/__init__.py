@@ -1,1 +1,1 @@
-"""The farm as a pure value machine: facts in, orders out. No clock, dice, I/O or logging."""
+"""The farm as a pure value machine: events in, commands out. No clock, dice, I/O or logging."""

@@ -1,8 +1,8 @@
-"""The scheduler: a value machine that takes facts in and returns orders.
+"""The scheduler: a value machine that takes events in and returns commands.
 
 It is the only writer of the farm's state. It reads no clock and throws no dice: the time is
-written on the fact, and the same facts lead to the same orders in every world. Here stands what
-each fact means; ``dispatcher.py`` says which job goes to which slot.
+written on the event, and the same events lead to the same commands in every world. Here stands what
+each event means; ``dispatcher.py`` says which job goes to which slot.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class Scheduler:
         }
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take one fact in; return the orders that follow, in the order to carry them out.
+        """Take one event in; return the commands that follow, in the order to carry them out.
 
-        A fact about something that is over (a late or repeated report) returns ``IGNORED``.
+        An event about something that is over (a late or repeated report) returns ``IGNORED``.
         """
         return self._handlers[type(event)](event)
 
@@ -97,14 +97,14 @@ class Scheduler:
 
     def _on_submitted(self, event: events.JobsSubmitted) -> Sequence[Command]:
         at = event.at
-        orders: list[Command] = []
+        commands: list[Command] = []
         if len(event.jobs) == 1:
             state = self.book.take_in(event.jobs[0], at)
             if state is None:
                 return IGNORED
             if state.leader is None:
-                self.dispatcher.arrive(state, at, orders)
-            return orders or NO_COMMANDS
+                self.dispatcher.arrive(state, at, commands)
+            return commands or NO_COMMANDS
         lanes: dict[int, Lane] = {}
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
         if not states:
@@ -114,8 +114,8 @@ class Scheduler:
                 lane = state.lane
                 self.dispatcher.wait(state, lane, at)
                 lanes[id(lane)] = lane
-        self.dispatcher.fill_lanes(lanes.values(), at, orders)
-        return orders or NO_COMMANDS
+        self.dispatcher.fill_lanes(lanes.values(), at, commands)
+        return commands or NO_COMMANDS
 
     def _on_started(self, event: events.JobStarted) -> Sequence[Command]:
         state = self._attempt(event)
@@ -132,16 +132,16 @@ class Scheduler:
         at, outcome = event.at, event.outcome
         if state.started_at is None:
             state.started_at = state.dispatched_at
-        orders: list[Command] = []
+        commands: list[Command] = []
         if outcome == "cancelled" and state.status is not _CANCELLING:
-            self.requeuer.void(slot, at, event.reason or "given up by its builder", orders)
-            return orders
+            self.requeuer.void(slot, at, event.reason or "given up by its builder", commands)
+            return commands
         if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
         if outcome == "failed" and (failures := self.rules.failures) is not None:
-            self.requeuer.judge(state, slot, failures, at, event.reason, orders)
-            return orders
+            self.requeuer.judge(state, slot, failures, at, event.reason, commands)
+            return commands
         if outcome == "succeeded":
             slot.builder.failures = 0
         if self.dispatcher.watched:
@@ -152,21 +152,21 @@ class Scheduler:
         else:
             cause, reason = _CAUSES[outcome], event.reason
         if state.followers or state.abandoned:
-            self.book.end_all(state, at, outcome, cause, reason, orders)
+            self.book.end_all(state, at, outcome, cause, reason, commands)
         else:
-            orders.append(self.book.end(state, at, outcome, cause, reason))
+            commands.append(self.book.end(state, at, outcome, cause, reason))
         if outcome == "failed":
-            self.canceller.fail_fast(at, orders)
-        self.dispatcher.attempt_over(slot, at, orders)
-        return orders
+            self.canceller.fail_fast(at, commands)
+        self.dispatcher.attempt_over(slot, at, commands)
+        return commands
 
     def _on_attempt_lost(self, event: events.AttemptLost) -> Sequence[Command]:
         state = self._attempt(event)
         if state is None or (slot := state.slot) is None:
             return IGNORED
-        orders: list[Command] = []
-        self.requeuer.void(slot, event.at, event.reason or "its builder does not know it", orders)
-        return orders
+        commands: list[Command] = []
+        self.requeuer.void(slot, event.at, event.reason or "its builder does not know it", commands)
+        return commands
 
     def _on_cancel(self, event: events.CancelRequested) -> Sequence[Command]:
         wanted = [state for name in event.jobs if (state := self.jobs.get(name)) is not None]
@@ -174,10 +174,10 @@ class Scheduler:
             wanted.extend(self.book.of_matrix(event.matrix))
         if (path := event.invocation) is not None:
             wanted.extend(s for s in self.jobs.values() if s.path[: len(path)] == path)
-        orders: list[Command] = []
+        commands: list[Command] = []
         reason = event.reason or event.cause.text
-        self.canceller.cancel(wanted, event.at, event.cause, reason, orders)
-        return orders or IGNORED
+        self.canceller.cancel(wanted, event.at, event.cause, reason, commands)
+        return commands or IGNORED
 
     def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
         state = self.jobs.get(event.job)
@@ -189,10 +189,10 @@ class Scheduler:
         runs = state.leader or state
         key = self.rules.policy(job, runs.estimated_time, runs.submitted_at, state.serial)
         before, state.key = state.key, (-job.level, key, state.serial)
-        orders: list[Command] = []
+        commands: list[Command] = []
         state.lane.queue.rekeyed(state, before, event.at)
-        self.dispatcher.look_again(event.at, orders)
-        return orders or NO_COMMANDS
+        self.dispatcher.look_again(event.at, commands)
+        return commands or NO_COMMANDS
 
     # --- builders ---------------------------------------------------------------------------
 
@@ -232,9 +232,9 @@ class Scheduler:
             return IGNORED
         slot = state.slots[event.slot]
         slot.cleaning = False
-        orders: list[Command] = []
-        self.dispatcher.slot_ready(slot, state, event.at, orders)
-        return orders or NO_COMMANDS
+        commands: list[Command] = []
+        self.dispatcher.slot_ready(slot, state, event.at, commands)
+        return commands or NO_COMMANDS
 
     def _watch_idleness(self, state: BuilderState, commands: list[Command]) -> None:
         if not (state.timed or state.busy or state.draining):
@@ -242,11 +242,11 @@ class Scheduler:
 
     def _on_drain(self, event: events.DrainRequested) -> Sequence[Command]:
         found = self._named(event.pattern)
-        orders: list[Command] = []
+        commands: list[Command] = []
         for state in found:
-            orders.extend(self._drain(state, event.at, retire=event.retire))
-        self.dispatcher.look_again(event.at, orders)
-        return orders or (NO_COMMANDS if found else IGNORED)
+            commands.extend(self._drain(state, event.at, retire=event.retire))
+        self.dispatcher.look_again(event.at, commands)
+        return commands or (NO_COMMANDS if found else IGNORED)
 
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
         """Let a builder finish what it runs and take no more."""
@@ -258,7 +258,7 @@ class Scheduler:
         return commands
 
     def _on_undrain(self, event: events.UndrainRequested) -> Sequence[Command]:
-        orders: list[Command] = []
+        commands: list[Command] = []
         named = self._named(event.pattern)
         found = [s for s in named if (s.draining or s.failed) and not s.retiring]
         for state in found:
@@ -270,9 +270,9 @@ class Scheduler:
             state.pool.opens(state)
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
-                    self.dispatcher.open_slot(slot, state, event.at, orders)
-            self._watch_idleness(state, orders)
-        return orders or (NO_COMMANDS if found else IGNORED)
+                    self.dispatcher.open_slot(slot, state, event.at, commands)
+            self._watch_idleness(state, commands)
+        return commands or (NO_COMMANDS if found else IGNORED)
 
     def _on_builder_retired(self, event: events.BuilderRetired) -> Sequence[Command]:
         return self._gone(event.builder, event.at, "its builder retired")
@@ -297,18 +297,18 @@ class Scheduler:
             pool.closes(state)
         self.dispatcher.close(state, at, gone=True)
         state.retired = True
-        orders: list[Command] = []
+        commands: list[Command] = []
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
-            lane = self.requeuer.give_back(slot, at, reason, orders, excused or None)
+            lane = self.requeuer.give_back(slot, at, reason, commands, excused or None)
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane
-        self.canceller.fail_fast(at, orders)
-        self.dispatcher.fill_lanes(lanes.values(), at, orders)
-        self.dispatcher.look_again(at, orders)
-        self.keeper.replace(pool, at, orders)
-        return orders or NO_COMMANDS
+        self.canceller.fail_fast(at, commands)
+        self.dispatcher.fill_lanes(lanes.values(), at, commands)
+        self.dispatcher.look_again(at, commands)
+        self.keeper.replace(pool, at, commands)
+        return commands or NO_COMMANDS
 
     def _never_came(self, name: str, at: float) -> Sequence[Command]:
         """Forget a builder that was requested and did not come up."""
@@ -323,9 +323,9 @@ class Scheduler:
         state = self.builders.get(event.builder)
         if state is None:
             return IGNORED
-        orders: list[Command] = []
-        self.dispatcher.load_reported(state, event.overloaded, event.at, orders)
-        return orders or NO_COMMANDS
+        commands: list[Command] = []
+        self.dispatcher.load_reported(state, event.overloaded, event.at, commands)
+        return commands or NO_COMMANDS
 
     # --- the farm as a whole ----------------------------------------------------------------
 
@@ -388,5 +388,5 @@ _LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
 
 
 def _only_recorded(_: Event) -> Sequence[Command]:
-    """Take in a fact that is kept in the event log and changes nothing here."""
+    """Take in an event that is kept in the event log and changes nothing here."""
     return NO_COMMANDS

@@ -46,7 +46,7 @@ class LiveScheduler(FarmBook, Protocol):
     """A scheduler whose memory the live world mirrors in Redis."""
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take one fact in and return the orders that follow from it."""
+        """Take one event in and return the commands that follow from it."""
 
 
 class LiveRun(msgspec.Struct, frozen=True):
@@ -122,10 +122,10 @@ def run_live(
         pools: the builders that there are to be.
         batches: what is submitted, and when; None: others submit, and only a stop ends the run.
         options: how the farm is set up.
-        observe: sees every fact with the orders that it led to.
+        observe: sees every event with the commands that it led to.
         progress: given the status a few times per second.
         on_up: told when the farm stands, before the first job (chaos, displays).
-        on_tick: called between batches of facts, some times per second (a provisioner's turn).
+        on_tick: called between batches of events, some times per second (a provisioner's turn).
         meter: told how long the scheduler's work takes.
         around: puts something before the world (estimates of its submissions).
 

@@ -49,7 +49,7 @@ class Ending:
             jobs = tuple(state.job.id for state in states)
             self._over_at = min(self._over_at, now + LAST_CHANCE)
         if jobs:
-            self._intake.facts.append(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
+            self._intake.events.append(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
 
 
 class StayingUp:

@@ -1,7 +1,7 @@
-"""The live world: facts are what hosts and submitters report, orders go out as Celery messages.
+"""The live world: events are what hosts and submitters report, commands go out as Celery messages.
 
-``next_event`` commits what the last batch of facts led to (state and messages in one
-transaction), then waits, a bounded time, for more reports. Each fact is stamped with farm time
+``next_event`` commits what the last batch of events led to (state and messages in one
+transaction), then waits, a bounded time, for more reports. Each event is stamped with farm time
 as it is taken in: nobody else's clock enters the farm.
 """
 
@@ -152,12 +152,12 @@ class LiveWorld:
     # --- the World protocol -----------------------------------------------------------------
 
     def next_event(self) -> Event | None:
-        """Return the next fact, waiting for it; None when the run is over.
+        """Return the next event, waiting for it; None when the run is over.
 
         Raises RunError when the server stays away, and whatever ``tick`` raises.
         """
-        facts = self.intake.facts
-        while not facts:
+        events = self.intake.events
+        while not events:
             self.commit()
             now = time.monotonic()
             self._do_regularly(now)
@@ -167,17 +167,17 @@ class LiveWorld:
             pause = self.background.turn(now)
             if self._meter is not None:
                 self._meter.aside(time.monotonic() - now)
-            if not facts:
+            if not events:
                 self.take_in(MAX_WAIT if pause is None else min(pause, MAX_WAIT))
         return self._next()
 
     def _next(self) -> Event:
-        fact = self.intake.facts.popleft()
-        self._mirror.touch(fact)
-        return fact
+        event = self.intake.events.popleft()
+        self._mirror.touch(event)
+        return event
 
     def execute(self, command: Command) -> None:
-        """Note an order for the batch; ``next_event`` commits it."""
+        """Note a command for the batch; ``next_event`` commits it."""
         self._mirror.note(command, self.clock.now(), self._batch)
         self._outbox.put(command)
         if isinstance(command, EndJob):
@@ -204,8 +204,8 @@ class LiveWorld:
         return self._calling(lambda: self._store.known(job_ids))
 
     def tell(self, make: Callable[[float], Event]) -> None:
-        """Add a fact of our own, made at the present farm time (for a provisioner)."""
-        self.intake.facts.append(make(self.clock.now()))
+        """Add an event of our own, made at the present farm time (for a provisioner)."""
+        self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
         """Go on with a farm whose scheduler is gone; the book is restored already."""
@@ -233,9 +233,9 @@ class LiveWorld:
 
         Raises RunError if nothing happens for so long.
         """
-        facts = self.intake.facts
-        self._await(lambda: facts or not self.fleet.booting_at_once, timeout, "builders")
-        return self._next() if facts else None
+        events = self.intake.events
+        self._await(lambda: events or not self.fleet.booting_at_once, timeout, "builders")
+        return self._next() if events else None
 
     def _await(self, there: Callable[[], object], timeout: float, whom: str) -> None:
         deadline = time.monotonic() + timeout
@@ -248,7 +248,7 @@ class LiveWorld:
                 raise RunError(f"the {whom} did not come up within {timeout:g} s")
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
-        """Wait for reports, at most so long, and turn what came into facts."""
+        """Wait for reports, at most so long, and turn what came into events."""
         if self._alarms:
             timeout = min(timeout, max(0.001, self.clock.real_until(self._alarms[0])))
         if self.wake_at is not None:
@@ -270,10 +270,10 @@ class LiveWorld:
                 self.intake.lose(host, at, "its host has gone silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
-            self.intake.facts.append(events.AlarmRang(at))
+            self.intake.events.append(events.AlarmRang(at))
 
     def commit(self) -> None:
-        """Write what the last facts led to, and send the orders, as one transaction."""
+        """Write what the last events led to, and send the commands, as one transaction."""
         self._mirror.write(self._batch)
         self._batch.messages = self._outbox.take()
         cursor = self._inbox.cursor

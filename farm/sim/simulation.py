@@ -23,14 +23,14 @@ from farm.workload import batches, build_jobs
 
 Load = Iterator[tuple[float, tuple[Job, ...]]]
 Around = Callable[[World, Scheduler], World]
-"""Returns a world that stands before another one and adds facts of its own."""
+"""Returns a world that stands before another one and adds events of its own."""
 
 
 class Simulation:
     """A scenario set up in virtual time: built first (that tells mistakes), then played once.
 
     ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
-    the same facts and orders, always. Raises InputError for a scenario that names something that
+    the same events and commands, always. Raises InputError for a scenario that names something that
     does not exist, or whose workload cannot be read. ``around`` puts something before the world
     (estimates of its submissions); ``load`` is submitted in the place of the scenario's workload.
     """

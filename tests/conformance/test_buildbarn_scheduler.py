@@ -1,4 +1,4 @@
-"""Buildbarn's dispatch scenarios through the whole scheduler: facts in, orders out.
+"""Buildbarn's dispatch scenarios through the whole scheduler: events in, commands out.
 
 A worker is a builder that cleans: after an end its slot waits until the worker asks for more. A
 worker that stops waiting is drained until it asks again.
@@ -58,10 +58,10 @@ class Farm(Steps):
     def key(self, job: Job, estimate: float, at: float, serial: int) -> Any:
         return buildbarn.key(job, estimate, self.stamps.get(at, at), serial)
 
-    # --- facts --------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> list[Any]:
-        """Hand a fact in; builders that are told to stop a job stop it at once."""
+        """Hand an event in; builders that are told to stop a job stop it at once."""
         orders = list(self.scheduler.handle(event))
         for order in orders:
             if isinstance(order, StartJob):

@@ -1,4 +1,4 @@
-"""A ledger for the scheduler: facts in, orders out, the whole farm checked after each fact."""
+"""A ledger for the scheduler: events in, commands out, the whole farm checked after each event."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def brief(order: Command) -> str:
 
 
 class Ledger:
-    """A scheduler, told one fact after the other; each answer is checked and written briefly.
+    """A scheduler, told one event after the other; each answer is checked and written briefly.
 
-    A second passes between two facts unless ``at`` is set. Builders are of the pool "p", virtual,
+    A second passes between two events unless ``at`` is set. Builders are of the pool "p", virtual,
     with the processor amd64, one slot.
     """
 
@@ -91,17 +91,17 @@ class Ledger:
         self.scheduler = Scheduler(self.rules, make_estimator(estimates), pools)
         self.auditor = Auditor()
         self.at = 0.0
-        #: every fact with its orders, for replays
+        #: every event with its orders, for replays
         self.story: list[tuple[Event, list[Command]]] = []
         self.orders: list[Command] = []
         self._made = 0
         for name in builders:
             self.join(name)
 
-    # --- facts ------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> list[str] | str:
-        """Hand a fact in; return its orders, briefly, or "ignored"."""
+        """Hand an event in; return its orders, briefly, or "ignored"."""
         self.orders = self.scheduler.handle(event)
         self.auditor(event, self.orders)
         check(self.scheduler)

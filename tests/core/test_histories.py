@@ -1,6 +1,6 @@
-"""Random histories, with late, repeated and unknown facts: every promise holds after every fact.
+"""Random histories, with late, repeated and unknown events: every promise holds after every event.
 
-The ledger's fixtures count the farm anew after each fact and ask the auditor; a history ends by
+The ledger's fixtures count the farm anew after each event and ask the auditor; a history ends by
 letting everything run out, so that no job can be left behind. A snapshot taken anywhere in a
 history gives a scheduler that goes on as the first one does.
 """
@@ -126,7 +126,7 @@ def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, n
 @settings(max_examples=60, deadline=None, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, stickiness=trees)
 def test_a_history_replays(ledger, history, rules, stickiness):
-    """The same facts give the same orders, and are ignored alike."""
+    """The same events give the same orders, and are ignored alike."""
     farm = ledger(pools=POOLS, **made(rules, stickiness))
     player = Player(farm)
     for kind, number in history:

@@ -1,4 +1,4 @@
-"""What becomes of jobs: submitted, dispatched, finished, lost, cancelled; facts in, orders out."""
+"""What becomes of jobs: submitted, dispatched, finished, lost, cancelled; events in, orders out."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Farm:
         assert sorted(ended) == sorted((job.id, outcome) for job in jobs)
 
     def assert_replayable(self) -> None:
-        """The same facts lead a fresh scheduler to the same orders."""
+        """The same events lead a fresh scheduler to the same orders."""
         fresh = Scheduler(self.rules, TruthKnown(), self.pools)
         for event, commands in self.story:
             assert list(fresh.handle(event)) == commands

@@ -22,7 +22,7 @@ PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, Tr
 
 
 class History:
-    """Random facts for a scheduler, mirrored batch by batch."""
+    """Random events for a scheduler, mirrored batch by batch."""
 
     def __init__(self, seed: int, estimator) -> None:
         self.dice = random.Random(seed)
@@ -137,15 +137,15 @@ def test_redis_shows_what_the_scheduler_knows(seed: int, truth):
 def test_a_successor_finds_each_builder_as_it_was(truth):
     """All that is known of a builder survives a scheduler: also that it said to be overloaded."""
     history = History(0, truth)
-    facts: list[events.Event] = [
+    told: list[events.Event] = [
         events.BuilderJoined(1.0, Builder(id="b", pool="p", index=1, slots=2)),
         events.LoadReported(2.0, "b", 1.6, overloaded=True),
         events.DrainRequested(3.0, "b"),
     ]
     batch = Batch()
-    for fact in facts:
-        history.mirror.touch(fact)
-        history.scheduler.handle(fact)
+    for event in told:
+        history.mirror.touch(event)
+        history.scheduler.handle(event)
     history.mirror.write(batch)
     history.store.commit(batch, "0-0", 3.0)
     assert history.store.builders() == {

@@ -22,17 +22,17 @@ METRICS = ("in_steps", "monotonic", "pools")
 
 
 class Play:
-    """A scheduler with metrics; facts are handed in one by one."""
+    """A scheduler with metrics; events are handed in one by one."""
 
     def __init__(self, rules: SchedulingRules, **more: object) -> None:
         self.scheduler = Scheduler(rules, make_estimator("oracle"))
         self.metrics = FarmMetrics(self.scheduler, **more)
 
-    def tell(self, *facts: Event) -> list[object]:
+    def tell(self, *events: Event) -> list[object]:
         orders: list[object] = []
-        for fact in facts:
-            commands = self.scheduler.handle(fact)
-            self.metrics.observe(fact, commands)
+        for event in events:
+            commands = self.scheduler.handle(event)
+            self.metrics.observe(event, commands)
             orders.extend(commands)
         return orders
 

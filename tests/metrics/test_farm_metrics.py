@@ -1,4 +1,4 @@
-"""What the metrics say after facts whose meaning is known."""
+"""What the metrics say after events whose meaning is known."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_slowdown_is_measured_against_the_service_time_alone(play, job):
 
 
 def test_late_reports_count_as_ignored(play, job):
-    """A fact about something that is over changes nothing else."""
+    """An event about something that is over changes nothing else."""
     farm = play()
     farm.join(0.0, "b1")
     run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)

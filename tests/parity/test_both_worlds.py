@@ -39,7 +39,7 @@ STEADY = {
 
 
 def test_every_job_ends_once_and_the_log_replays(world):
-    """Nothing is lost, nothing told twice; the recorded facts lead to the recorded orders."""
+    """Nothing is lost, nothing told twice; the recorded events lead to the recorded orders."""
     outcome = world(scenario(STEADY, pool={"slots": 2, "inter_job_time": "2s"}))
     assert len(outcome.ends) == 40
     assert set(outcome.told.values()) == {1}

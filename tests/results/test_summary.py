@@ -189,8 +189,8 @@ def test_records_can_be_made_from_the_log(tmp_path: Path, history: Any, tell: An
 
 def test_the_first_estimate_counts(tell: Any) -> None:
     """An estimate is judged as it was given at first; later ones know more."""
-    facts = [(EstimateMade(at, "a", "page", at + 5), []) for at in (0.0, 3.0)]
-    assert tell(Recorder(), facts).records().estimates == {"a": 5.0}
+    events = [(EstimateMade(at, "a", "page", at + 5), []) for at in (0.0, 3.0)]
+    assert tell(Recorder(), events).records().estimates == {"a": 5.0}
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=50))

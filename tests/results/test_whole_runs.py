@@ -73,7 +73,7 @@ class RestlessWorld:
                     self.past.append(self.report(order, "cancelled"))
 
     def events(self, steps: int) -> Iterator[Event]:
-        """Yield facts: at random, then until every job has ended."""
+        """Yield events: at random, then until every job has ended."""
         yield self.join()
         for _ in range(steps):
             self.at += self.dice.choice((0.0, 1.0, 2.5))
@@ -87,7 +87,7 @@ class RestlessWorld:
             yield self.finish() if self.running else self.clean()
 
     def anything(self) -> Event:
-        """Return some fact."""
+        """Return some event."""
         kinds = [self.submit] * 4 + [self.finish] * 4 + [self.start, self.late, self.clean]
         kinds += [self.join, self.lose, self.lose_attempt, self.cancel, self.drain, self.idle]
         return self.dice.choice(kinds)()
@@ -130,9 +130,9 @@ class RestlessWorld:
         order = self.running.pop(self.dice.randrange(len(self.running)))
         if self.there[order.builder].cleans:
             self.cleaning.append((order.builder, order.slot))
-        fact = self.report(order, self.dice.choice(("succeeded", "succeeded", "failed")))
-        self.past.append(fact)
-        return fact
+        event = self.report(order, self.dice.choice(("succeeded", "succeeded", "failed")))
+        self.past.append(event)
+        return event
 
     def start(self) -> Event:
         if not self.running:
@@ -143,14 +143,14 @@ class RestlessWorld:
     def late(self) -> Event:
         if not self.past:
             return self.submit()
-        fact = self.dice.choice(self.past)
-        assert isinstance(fact, JobFinished)
-        order = [o for o in self.running if (o.job.id, o.attempt) == (fact.job, fact.attempt)]
+        event = self.dice.choice(self.past)
+        assert isinstance(event, JobFinished)
+        order = [o for o in self.running if (o.job.id, o.attempt) == (event.job, event.attempt)]
         for running in order:
             self.running.remove(running)
             if self.there[running.builder].cleans:
                 self.cleaning.append((running.builder, running.slot))
-        return JobFinished(self.at, fact.job, fact.attempt, fact.builder, fact.outcome)
+        return JobFinished(self.at, event.job, event.attempt, event.builder, event.outcome)
 
     def clean(self) -> Event:
         if not self.cleaning:

@@ -21,12 +21,12 @@ from farm.workload import batches
 
 
 class Story:
-    """What happened on a simulated farm: every fact with its orders."""
+    """What happened on a simulated farm: every event with its orders."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Event, list[Command]]] = []
         self.auditor = Auditor()
-        #: called after each fact: to lose a builder, say
+        #: called after each event: to lose a builder, say
         self.then: Callable[[Event, SimulatedWorld], None] = lambda _event, _world: None
 
     def play(self, pools: Sequence[PoolSpec], jobs: Iterable[Job], **rules: Any) -> Story:
@@ -46,7 +46,7 @@ class Story:
         return self
 
     def of(self, kind: type) -> list[Any]:
-        """Return the facts or orders of one kind, in order."""
+        """Return the events or orders of one kind, in order."""
         values = [value for event, orders in self.told for value in (event, *orders)]
         return [value for value in values if type(value) is kind]
 

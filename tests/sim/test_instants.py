@@ -137,8 +137,8 @@ def test_equal_finishes_under_contention_come_in_slot_order(story, pool, jobs):
     law = ContentionLaw(SlowdownTable((1, 1, 1.4, 1.8)))
     made = jobs((0, 7), (0, 7), (0, 7), heavy=True)
     story.play([pool(builders=1, slots=3, law=law)], made)
-    assert [fact.job for fact in story.of(JobFinished)] == ["a", "b", "c"]
-    assert len({fact.at for fact in story.of(JobFinished)}) == 1
+    assert [event.job for event in story.of(JobFinished)] == ["a", "b", "c"]
+    assert len({event.at for event in story.of(JobFinished)}) == 1
 
 
 def test_the_same_seed_gives_the_same_log_byte_for_byte(tmp_path: Path):

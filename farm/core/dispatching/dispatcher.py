@@ -6,7 +6,7 @@ Two situations, each O(log n) in the waiting jobs and in the builders:
   balancer ranks first, until no job or no room is left;
 * a slot became free: it takes the best job of the lanes that its builder serves.
 
-Between two facts no job waits while a builder that may run it has room. Two balancers keep a job
+Between two events no job waits while a builder that may run it has room. Two balancers keep a job
 waiting on purpose, and are dispatchers of their own: ``heavy_light.py`` and ``fastest.py``.
 """
 
@@ -50,12 +50,12 @@ class Dispatcher:
                     lane.queue.slot_free(slot, at)
         return lane
 
-    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
+    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
         """Take in one job: straight to a free builder if nobody waits before it, else queue it."""
         lane = state.lane
         if not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
-            self._dispatch(state, slot or free_slot(builder), lane, at, orders)
+            self._dispatch(state, slot or free_slot(builder), lane, at, commands)
         else:
             self.wait(state, lane, at)
 
@@ -72,7 +72,7 @@ class Dispatcher:
         lane.queue.remove(state, at)
         lane.waiting -= 1
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
         """Dispatch, best job first, until these lanes are empty or their builders full."""
         live = list(lanes)
         while True:
@@ -89,9 +89,9 @@ class Dispatcher:
             state, slot, lane = chosen
             if self.watched:
                 slot = lane.queue.place(state, at) or slot
-            self._dispatch(state, slot, lane, at, orders)
+            self._dispatch(state, slot, lane, at, commands)
 
-    def _fill_slot(self, slot: Slot, at: float, orders: list[Command]) -> bool:
+    def _fill_slot(self, slot: Slot, at: float, commands: list[Command]) -> bool:
         """Give a free slot the best job that its builder may run; say whether there was one."""
         best: JobState | None = None
         best_lane: Lane | None = None
@@ -102,7 +102,7 @@ class Dispatcher:
                     best, best_lane = state, lane
         if best is None or best_lane is None:
             return False
-        self._dispatch(best, slot, best_lane, at, orders)
+        self._dispatch(best, slot, best_lane, at, commands)
         return True
 
     def _before(self, state: JobState, other: JobState) -> bool:
@@ -112,7 +112,7 @@ class Dispatcher:
         return bool(state.key < other.key)
 
     def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
     ) -> None:
         """Bind the job to the slot: a new attempt begins."""
         if self.decisions.size:
@@ -144,19 +144,19 @@ class Dispatcher:
             builder.group.free.offer(builder)
         else:
             builder.rank = None
-        orders.append(StartJob(state.job, attempts, builder.builder.id, slot.number))
+        commands.append(StartJob(state.job, attempts, builder.builder.id, slot.number))
 
-    def attempt_over(self, slot: Slot, at: float, orders: list[Command]) -> None:
+    def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
         """The slot's attempt ended: clean the slot if its builder does, else use it again."""
         slot.running = None
         builder = slot.builder
         if builder.builder.cleans:
             slot.cleaning = True
         else:
-            self.slot_ready(slot, builder, at, orders)
+            self.slot_ready(slot, builder, at, commands)
 
     def slot_ready(
-        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
         """A busy slot is free again."""
         builder.busy = busy = builder.busy - 1
@@ -166,14 +166,14 @@ class Dispatcher:
         if builder.accepts:
             if not busy:
                 pool.idle_builders += 1
-            self.open_slot(slot, builder, at, orders)
+            self.open_slot(slot, builder, at, commands)
             if not (builder.timed or builder.busy):
-                self.on_idle(builder, orders)
+                self.on_idle(builder, commands)
         else:
-            self.retire_if_empty(builder, orders)
+            self.retire_if_empty(builder, commands)
 
     def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
         """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
         lanes = builder.lanes
@@ -182,7 +182,7 @@ class Dispatcher:
                 lane.queue.slot_free(slot, at)
         for lane in lanes:
             if lane.waiting:
-                if self._fill_slot(slot, at, orders):
+                if self._fill_slot(slot, at, commands):
                     return
                 break
         builder.group.free.offer(builder)
@@ -213,7 +213,7 @@ class Dispatcher:
 
     # --- what only some balancers care for ----------------------------------------------------
 
-    def look_again(self, at: float, orders: list[Command]) -> None:
+    def look_again(self, at: float, commands: list[Command]) -> None:
         """Something changed that may let a job go that was kept waiting on purpose."""
 
     def load_reported(
@@ -221,22 +221,22 @@ class Dispatcher:
         builder: BuilderState,
         overloaded: bool,
         at: float,  # noqa: ARG002 - for subclasses
-        orders: list[Command],  # noqa: ARG002 - for subclasses
+        commands: list[Command],  # noqa: ARG002 - for subclasses
     ) -> None:
         """A builder said whether it has room for heavy jobs."""
         builder.overloaded = overloaded
 
-    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+    def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """An alarm that this dispatcher set has rung."""
 
     @staticmethod
-    def retire_if_empty(builder: BuilderState, orders: list[Command]) -> None:
-        """Order a builder that is to go, and has nothing left to do, to go."""
+    def retire_if_empty(builder: BuilderState, commands: list[Command]) -> None:
+        """Retire a builder that is to go and has nothing left to do."""
         if builder.retiring and not builder.busy and not builder.retired:
             builder.retired = True
             builder.accepts = False
             builder.pool.stopping += 1
-            orders.append(RetireBuilder(builder.builder.id))
+            commands.append(RetireBuilder(builder.builder.id))
 
 
 def _no_timer(_: BuilderState, __: list[Command]) -> None:

@@ -123,9 +123,9 @@ class FastestDispatcher(Dispatcher):
     # --- who is expected to end when --------------------------------------------------------
 
     def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
     ) -> None:
-        super()._dispatch(state, slot, lane, at, orders)
+        super()._dispatch(state, slot, lane, at, commands)
         self._patience.pop(state.serial, None)
         self._expect(slot, at)
 
@@ -148,11 +148,11 @@ class FastestDispatcher(Dispatcher):
             del group.slots[end[1]]
 
     def slot_ready(
-        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
         """A busy slot is free again (until now it counted as free at any moment)."""
         self._forget(slot)
-        super().slot_ready(slot, builder, at, orders)
+        super().slot_ready(slot, builder, at, commands)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """The builder takes no more jobs: nobody counts on it any more."""
@@ -170,45 +170,45 @@ class FastestDispatcher(Dispatcher):
 
     # --- where the plain dispatcher decides -------------------------------------------------
 
-    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
+    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
         """Take in one job."""
         self.wait(state, state.lane, at)
-        self._decide([state.lane], at, orders)
+        self._decide([state.lane], at, commands)
 
     def unwait(self, state: JobState, lane: Lane, at: float) -> None:
         """Take a waiting job out of its lane."""
         self._patience.pop(state.serial, None)
         super().unwait(state, lane, at)
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
         """Dispatch what had better go now."""
-        self._decide(lanes, at, orders)
+        self._decide(lanes, at, commands)
 
     def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
         """Offer a free slot."""
         if self.watched:
             for lane in builder.lanes:
                 lane.queue.slot_free(slot, at)
         builder.group.free.offer(builder)
-        self._decide(builder.lanes, at, orders)
+        self._decide(builder.lanes, at, commands)
 
-    def look_again(self, at: float, orders: list[Command]) -> None:
+    def look_again(self, at: float, commands: list[Command]) -> None:
         """A builder is gone, or a job has another place in the queue."""
-        self._decide(self.matching.lanes, at, orders)
+        self._decide(self.matching.lanes, at, commands)
 
-    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+    def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """Somebody's patience may be at its end."""
         self._alarms.rang(at)
-        self._decide(self.matching.lanes, at, orders)
+        self._decide(self.matching.lanes, at, commands)
         later = [until for until in self._patience.values() if until > at]
         if later:
-            self._alarms.ask(min(later), orders)
+            self._alarms.ask(min(later), commands)
 
     # --- deciding ---------------------------------------------------------------------------
 
-    def _decide(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+    def _decide(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
         """Look at the waiting jobs of all lanes that share builders with these, in order."""
         near = {id(other): other for lane in lanes for g in lane.groups for other in g.lanes}
         count = 1
@@ -218,7 +218,7 @@ class FastestDispatcher(Dispatcher):
             if not open_lanes:
                 return
             states = self._first(live if count <= LOOK_AHEAD else open_lanes, count)
-            self._look_at(states, at, orders)
+            self._look_at(states, at, commands)
             if len(states) < count:
                 return
             count = LOOK_AHEAD + 1 if count == 1 else 4 * LOOK_AHEAD
@@ -239,7 +239,7 @@ class FastestDispatcher(Dispatcher):
             found.append(best.pop(0))
         return found
 
-    def _look_at(self, states: list[JobState], at: float, orders: list[Command]) -> None:
+    def _look_at(self, states: list[JobState], at: float, commands: list[Command]) -> None:
         outlook = Outlook(at)
         sides: dict[int, _Sides] = {}
         waiting = 0
@@ -247,10 +247,10 @@ class FastestDispatcher(Dispatcher):
             lane = state.lane
             free, full = sides.get(id(lane)) or sides.setdefault(id(lane), _sides(lane))
             best = self._first_to_end(state, free)
-            if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook, orders):
+            if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook, commands):
                 waiting += 1
             elif best is not None:
-                self._dispatch(state, free_slot(best[1]), lane, at, orders)
+                self._dispatch(state, free_slot(best[1]), lane, at, commands)
                 sides.clear()
 
     def _first_to_end(
@@ -274,7 +274,7 @@ class FastestDispatcher(Dispatcher):
         now: tuple[float, BuilderState] | None,
         full: list[SpeedGroup],
         outlook: Outlook,
-        orders: list[Command],
+        commands: list[Command],
     ) -> bool:
         """Whether the job waits, by choice or because nothing is free; it reserves a slot then."""
         at = outlook.at
@@ -291,7 +291,7 @@ class FastestDispatcher(Dispatcher):
             patience = self._patience.setdefault(state.serial, at + now[0] - run_time)
             if at >= patience:
                 return False
-            self._alarms.ask(patience, orders)
+            self._alarms.ask(patience, commands)
         if chosen is not None:
             outlook.reserve(chosen, ends_at)
         return True

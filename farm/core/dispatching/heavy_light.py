@@ -181,22 +181,22 @@ class HeavyLightDispatcher(Dispatcher):
             lane.since = at
         super().wait(state, lane, at)
 
-    def arrive(self, state: JobState, at: float, orders: list[Command]) -> None:
+    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
         """Take in one job."""
-        super().arrive(state, at, orders)
-        self._remember(state.lane, at, orders)
+        super().arrive(state, at, commands)
+        self._remember(state.lane, at, commands)
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, orders: list[Command]) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
         """Dispatch, best job first, until these lanes are empty or closed to them."""
         lanes = list(lanes)
-        super().fill_lanes(lanes, at, orders)
+        super().fill_lanes(lanes, at, commands)
         for lane in lanes:
-            self._remember(lane, at, orders)
+            self._remember(lane, at, commands)
 
     def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, orders: list[Command]
+        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
     ) -> None:
-        super()._dispatch(state, slot, lane, at, orders)
+        super()._dispatch(state, slot, lane, at, commands)
         builder = slot.builder
         if isinstance(lane, HeavyLane):
             lane.since = at
@@ -205,22 +205,22 @@ class HeavyLightDispatcher(Dispatcher):
                 self._switch(builder, at)
         self._weigh(builder, at)
 
-    def attempt_over(self, slot: Slot, at: float, orders: list[Command]) -> None:
+    def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
         """The slot's attempt ended: its builder may have room for heavy jobs again."""
         builder = slot.builder
         slot.running = None
         slot.cleaning = builder.builder.cleans
         self._weigh(builder, at)
-        super().attempt_over(slot, at, orders)
-        self._fill_heavy(_group(builder), at, orders)
+        super().attempt_over(slot, at, commands)
+        self._fill_heavy(_group(builder), at, commands)
 
     def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, orders: list[Command]
+        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
         """Offer a free slot."""
         if builder.overloaded and any(self._overdue(lane, at) for lane in self._heavy(builder)):
             self._relent(builder, at)
-        super().open_slot(slot, builder, at, orders)
+        super().open_slot(slot, builder, at, commands)
         self._weigh(builder, at)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
@@ -240,7 +240,7 @@ class HeavyLightDispatcher(Dispatcher):
     # --- letting heavy jobs in --------------------------------------------------------------
 
     def load_reported(
-        self, builder: BuilderState, overloaded: bool, at: float, orders: list[Command]
+        self, builder: BuilderState, overloaded: bool, at: float, commands: list[Command]
     ) -> None:
         """A builder said whether it has room for heavy jobs: heard if reports are the measure."""
         if self._measure is not None or overloaded == builder.overloaded:
@@ -250,28 +250,28 @@ class HeavyLightDispatcher(Dispatcher):
         builder.overloaded = overloaded
         self._switch(builder, at)
         self._weigh(builder, at)
-        self._fill_heavy(_group(builder), at, orders)
+        self._fill_heavy(_group(builder), at, commands)
 
-    def alarm_rang(self, at: float, orders: list[Command]) -> None:
+    def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """Heavy jobs may have been held long enough."""
         self._rings_at = None
         for lane in self.matching.lanes:
             if isinstance(lane, HeavyLane) and self._overdue(lane, at):
-                self._let_in(lane, at, orders)
-            self._remember(lane, at, orders)
+                self._let_in(lane, at, commands)
+            self._remember(lane, at, commands)
 
-    def _let_in(self, lane: HeavyLane, at: float, orders: list[Command]) -> None:
+    def _let_in(self, lane: HeavyLane, at: float, commands: list[Command]) -> None:
         """Send one heavy job to an overloaded builder, if one has a free slot."""
         builder = Lane.best_builder(lane)
         if builder is not None and lane.best_builder() is None:
             self._relent(builder, at)
-            super().fill_lanes([lane], at, orders)
+            super().fill_lanes([lane], at, commands)
             self._weigh(builder, at)
 
-    def _fill_heavy(self, group: WeighedGroup, at: float, orders: list[Command]) -> None:
+    def _fill_heavy(self, group: WeighedGroup, at: float, commands: list[Command]) -> None:
         lanes = [lane for lane in group.heavy_lanes if lane.waiting]
         if lanes:
-            self.fill_lanes(lanes, at, orders)
+            self.fill_lanes(lanes, at, commands)
 
     def _relent(self, builder: BuilderState, at: float) -> None:
         """Treat an overloaded builder as if it had room, until it is weighed again."""
@@ -286,13 +286,13 @@ class HeavyLightDispatcher(Dispatcher):
     def _overdue(self, lane: HeavyLane, at: float) -> bool:
         return lane.waiting > 0 and at >= lane.since + self._hold_at_most
 
-    def _remember(self, lane: Lane, at: float, orders: list[Command]) -> None:
+    def _remember(self, lane: Lane, at: float, commands: list[Command]) -> None:
         """Have an alarm set for when the jobs of this lane will have been held long enough."""
         if isinstance(lane, HeavyLane) and lane.waiting and self._rings_at is None:
             rings_at = lane.since + self._hold_at_most
             if at < rings_at < float("inf"):
                 self._rings_at = rings_at
-                orders.append(SetAlarm(rings_at))
+                commands.append(SetAlarm(rings_at))
 
 
 def _group(builder: BuilderState) -> WeighedGroup:

@@ -86,16 +86,16 @@ class JobBook:
         outcome: Outcome,
         cause: Cause,
         reason: str,
-        orders: list[Command],
+        commands: list[Command],
     ) -> None:
         """End a job and those that its execution served."""
         if state.abandoned:
             self.forget(state)
         else:
-            orders.append(self.end(state, at, outcome, cause, reason))
+            commands.append(self.end(state, at, outcome, cause, reason))
         if state.followers:
             ends = (self.end(f, at, outcome, cause, reason, state) for f in state.followers)
-            orders.extend(ends)
+            commands.extend(ends)
             state.followers = ()  # they know each other: no work for the cycle collector
 
     def end(
@@ -148,11 +148,11 @@ class JobBook:
         leader.followers = tuple(f for f in leader.followers if f is not follower)
 
     def hand_over(
-        self, leader: JobState, at: float, cause: Cause, reason: str, orders: list[Command]
+        self, leader: JobState, at: float, cause: Cause, reason: str, commands: list[Command]
     ) -> None:
         """Cancel a job whose execution serves others too: they keep the execution."""
         if leader.slot is not None:
-            orders.append(self.end(leader, at, "cancelled", cause, reason))
+            commands.append(self.end(leader, at, "cancelled", cause, reason))
             leader.lane.queue.left(leader, at)
             leader.abandoned = True
             self.enter(leader)  # its attempt still reports under this name, and others may join
@@ -161,7 +161,7 @@ class JobBook:
         self.dispatcher.unwait(leader, lane, at)
         heir, *rest = leader.followers
         leader.followers = ()
-        orders.append(self.end(leader, at, "cancelled", cause, reason))
+        commands.append(self.end(leader, at, "cancelled", cause, reason))
         heir.leader, heir.followers = None, tuple(rest)
         for follower in rest:
             follower.leader = heir

@@ -28,7 +28,7 @@ class Canceller:
         at: float,
         cause: Cause,
         reason: str,
-        orders: list[Command],
+        commands: list[Command],
     ) -> None:
         """End waiting jobs at once; tell the builders of running ones to stop."""
         for state in states:
@@ -38,40 +38,40 @@ class Canceller:
                 continue  # cancelled before; its execution goes on for others
             if (leader := state.leader) is not None:
                 self.book.leave(state, leader, at)
-                orders.append(self.book.end(state, at, "cancelled", cause, reason))
+                commands.append(self.book.end(state, at, "cancelled", cause, reason))
                 if leader.abandoned and not leader.followers:
-                    self._drop(leader, at, orders)
+                    self._drop(leader, at, commands)
             elif state.followers:
-                self.book.hand_over(state, at, cause, reason, orders)
+                self.book.hand_over(state, at, cause, reason, commands)
             elif state.slot is None:
                 self.dispatcher.unwait(state, state.lane, at)
-                orders.append(self.book.end(state, at, "cancelled", cause, reason))
+                commands.append(self.book.end(state, at, "cancelled", cause, reason))
             else:
-                self._stop(state, cause, reason, orders)
+                self._stop(state, cause, reason, commands)
 
-    def fail_fast(self, at: float, orders: list[Command]) -> None:
+    def fail_fast(self, at: float, commands: list[Command]) -> None:
         """Cancel the rest of each matrix of which a job failed just now, if that is the rule."""
         if not self.rules.fail_fast:
             return
-        for order in tuple(orders):
-            if isinstance(order, EndJob) and order.outcome == "failed" and order.job.matrix:
-                rest = self.book.of_matrix(order.job.matrix)
-                why = f"fail-fast: {order.job.id} failed"
-                self.cancel(rest, at, Cause.FAIL_FAST, why, orders)
+        for command in tuple(commands):
+            if isinstance(command, EndJob) and command.outcome == "failed" and command.job.matrix:
+                rest = self.book.of_matrix(command.job.matrix)
+                why = f"fail-fast: {command.job.id} failed"
+                self.cancel(rest, at, Cause.FAIL_FAST, why, commands)
 
-    def _drop(self, leader: JobState, at: float, orders: list[Command]) -> None:
+    def _drop(self, leader: JobState, at: float, commands: list[Command]) -> None:
         """Give up an execution that serves no job any more, running or waiting."""
         if leader.slot is None:
             self.dispatcher.unwait(leader, leader.lane, at)
             self.book.forget(leader)
         else:
-            self._stop(leader, Cause.REQUESTED, "no job needs it any more", orders)
+            self._stop(leader, Cause.REQUESTED, "no job needs it any more", commands)
 
     @staticmethod
-    def _stop(state: JobState, cause: Cause, reason: str, orders: list[Command]) -> None:
+    def _stop(state: JobState, cause: Cause, reason: str, commands: list[Command]) -> None:
         """Tell the builder of a running job to stop it."""
         if state.slot is not None:
             state.status = _CANCELLING
             state.cause, state.reason = cause, reason
             builder = state.slot.builder.builder.id
-            orders.append(CancelJob(state.job.id, state.attempts, builder, reason))
+            commands.append(CancelJob(state.job.id, state.attempts, builder, reason))

@@ -21,17 +21,17 @@ class Requeuer:
         self.canceller = canceller
         self.rules = book.rules
 
-    def void(self, slot: Slot, at: float, reason: str, orders: list[Command]) -> None:
+    def void(self, slot: Slot, at: float, reason: str, commands: list[Command]) -> None:
         """An attempt came to nothing though its builder is there: the slot goes on."""
         state = slot.running
         if self.rules.failures and state:
-            self.judge(state, slot, self.rules.failures, at, reason, orders)
+            self.judge(state, slot, self.rules.failures, at, reason, commands)
             return
-        lane = self.give_back(slot, at, reason, orders)
-        self.canceller.fail_fast(at, orders)
-        self.dispatcher.attempt_over(slot, at, orders)
+        lane = self.give_back(slot, at, reason, commands)
+        self.canceller.fail_fast(at, commands)
+        self.dispatcher.attempt_over(slot, at, commands)
         if lane is not None:
-            self.dispatcher.fill_lanes([lane], at, orders)
+            self.dispatcher.fill_lanes([lane], at, commands)
 
     def judge(
         self,
@@ -40,28 +40,28 @@ class Requeuer:
         rules: FailureRules,
         at: float,
         reason: str,
-        orders: list[Command],
+        commands: list[Command],
     ) -> None:
         """Find out who is to blame for a failed attempt; the other one goes on."""
         verdict = judge(state, slot.builder, rules, reason)
         if verdict.builder_fails:
             self.dispatcher.take_no_more(slot.builder, at)
             slot.builder.failed = True
-        lane = self.give_back(slot, at, verdict.reason, orders, verdict.job_is_reset)
-        self.canceller.fail_fast(at, orders)
+        lane = self.give_back(slot, at, verdict.reason, commands, verdict.job_is_reset)
+        self.canceller.fail_fast(at, commands)
         if lane is not None:
             # before its old slot is free again: another builder is the better test
-            self.dispatcher.fill_lanes([lane], at, orders)
-        self.dispatcher.attempt_over(slot, at, orders)
+            self.dispatcher.fill_lanes([lane], at, commands)
+        self.dispatcher.attempt_over(slot, at, commands)
         if verdict.builder_fails:
-            self.dispatcher.look_again(at, orders)
+            self.dispatcher.look_again(at, commands)
 
     def give_back(
         self,
         slot: Slot,
         at: float,
         reason: str,
-        orders: list[Command],
+        commands: list[Command],
         again: bool | None = None,
     ) -> Lane | None:
         """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
@@ -75,7 +75,7 @@ class Requeuer:
         if self.dispatcher.watched:
             lane.queue.ended(state, slot, at, completed=False)
         if state.status is JobStatus.CANCELLING:
-            self.book.end_all(state, at, "cancelled", state.cause, state.reason, orders)
+            self.book.end_all(state, at, "cancelled", state.cause, state.reason, commands)
             return None
         cause = Cause.FAILED
         if again is None:
@@ -85,8 +85,8 @@ class Requeuer:
             if not again:
                 reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
         if not again:
-            self.book.end_all(state, at, "failed", cause, reason, orders)
+            self.book.end_all(state, at, "failed", cause, reason, commands)
             return None
-        orders.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
+        commands.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
         self.dispatcher.wait(state, lane, at)
         return lane

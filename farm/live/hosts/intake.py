@@ -43,7 +43,7 @@ class Intake:
     def __init__(
         self, fleet: Fleet, roster: Roster, send: Callable[[HostState, HostCommand], None]
     ) -> None:
-        self.facts: deque[Event] = deque()
+        self.events: deque[Event] = deque()
         self.load_done = False
         #: submissions are not taken in any more
         self.closed = False
@@ -75,7 +75,7 @@ class Intake:
                 self._from_host(host, report, at)
             elif isinstance(report, JobStarted | JobFinished):
                 # a life that is over reports on its attempts: the scheduler will ignore it
-                self.facts.append(wire.stamped(report, at))
+                self.events.append(wire.stamped(report, at))
 
     def place(self) -> None:
         """Give the builders that are wanted to hosts that have room; the others wait for one."""
@@ -116,7 +116,7 @@ class Intake:
     def _gone(self, event: BuilderLost | BuilderRetired) -> None:
         """A builder is no more, or will not come."""
         self._fleet.not_booting(event.builder)
-        self.facts.append(event)
+        self.events.append(event)
 
     # --- hosts ------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Intake:
 
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
         """Its builders finish what they run and go; another host plays whom it has not begun."""
-        self.facts.extend(
+        self.events.extend(
             events.DrainRequested(at, pattern_of(builder), retire=True)
             for builder in self._roster.leaves(host)
         )
@@ -175,7 +175,7 @@ class Intake:
             self._roster.over(host, (job, attempt))
             reason = "its builder does not know it"
             builder = dispatch.command.builder
-            self.facts.append(events.AttemptLost(at, job, attempt, builder, reason))
+            self.events.append(events.AttemptLost(at, job, attempt, builder, reason))
         if stuck:
             self.lose(host, at, "its host takes no commands")
 
@@ -195,7 +195,7 @@ class Intake:
                 self._roster.confirm(host, (report.job, report.attempt))
             elif isinstance(report, JobFinished):
                 self._roster.over(host, (report.job, report.attempt))
-            self.facts.append(wire.stamped(report, at))
+            self.events.append(wire.stamped(report, at))
 
     def _on_joined(self, host: HostState, report: BuilderJoined, at: float) -> None:
         builder = report.builder
@@ -207,7 +207,7 @@ class Intake:
             self._roster.assign(host, Play(builder=builder), self._at_real)
         self._roster.joined(host, builder.id)
         self._fleet.not_booting(builder.id)
-        self.facts.append(BuilderJoined(at, builder))
+        self.events.append(BuilderJoined(at, builder))
 
     def _on_gone(self, host: HostState, report: BuilderRetired | BuilderLost, at: float) -> None:
         if report.builder in host.plays:
@@ -227,13 +227,13 @@ class Intake:
         elif isinstance(report, OtherReport):
             self.others.append(report)
         else:
-            self.facts.append(wire.stamped(report, at))
+            self.events.append(wire.stamped(report, at))
 
     def end_load(self, at: float) -> None:
         """Nothing more is submitted; say so once."""
         if not self.load_done:
             self.load_done = True
-            self.facts.append(events.ArrivalsEnded(at))
+            self.events.append(events.ArrivalsEnded(at))
 
     def _on_submit(self, report: JobsSubmitted, at: float) -> None:
         if self.closed:
@@ -251,11 +251,11 @@ class Intake:
         self.jobs_taken_in += len(jobs)
         first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
         self.worst_delay = max(self.worst_delay, at - first)
-        self.facts.append(JobsSubmitted(at, jobs))
+        self.events.append(JobsSubmitted(at, jobs))
 
     def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
         """Leave out those that were handed in before, an instant before too."""
-        if not self.facts:
+        if not self.events:
             self._just_now.clear()
         new: list[Job] = []
         for job in jobs:

@@ -14,7 +14,7 @@ from farm.live.wire.task_messages import TaskMessages
 class Outbox:
     """Collects the messages that a batch of decisions sends; whose host is gone gets none.
 
-    (That its builder is lost is then the next fact in line.)
+    (That its builder is lost is then the next event in line.)
     """
 
     def __init__(self, roster: Roster) -> None:

@@ -93,22 +93,22 @@ def answering(
     decision = scheduler.dispatcher.decisions.get(question.job)
     if state is None:
         return Answer(at=at, decision=decision)
-    facts, has_pool = _facts(state, scheduler, pools)
+    events, has_pool = _events(state, scheduler, pools)
     executing = state.leader or state
     if executing.slot is None:
         ahead, dispatch_in_time = yield from _place(executing, scheduler, at)
-        facts = msgspec.structs.replace(facts, ahead=ahead, dispatch_in_time=dispatch_in_time)
-    facts = msgspec.structs.replace(facts, why=_why(facts, has_pool=has_pool))
-    return Answer(at=at, job=facts, decision=decision)
+        events = msgspec.structs.replace(events, ahead=ahead, dispatch_in_time=dispatch_in_time)
+    events = msgspec.structs.replace(events, why=_why(events, has_pool=has_pool))
+    return Answer(at=at, job=events, decision=decision)
 
 
-def _facts(
+def _events(
     state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec]
 ) -> tuple[Waiting, bool]:
     """Return what needs no look at other jobs, and whether a pool has builders for the job."""
     able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
     named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
-    facts = Waiting(
+    events = Waiting(
         status=state.status.value,
         attempts=state.attempts,
         submitted_at=state.submitted_at,
@@ -120,7 +120,7 @@ def _facts(
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
-    return facts, bool(named)
+    return events, bool(named)
 
 
 def _place(

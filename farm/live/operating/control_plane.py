@@ -1,6 +1,6 @@
 """What a live scheduler's process does for others: reports, provisioners' plans, questions.
 
-It looks on (an observer) and gets a turn between batches of facts. It writes what provisioners
+It looks on (an observer) and gets a turn between batches of events. It writes what provisioners
 and operators read; the scheduler's own state is written by the store.
 """
 
@@ -93,7 +93,7 @@ class Desk:
                 self._ended_at.append(time.monotonic())
 
     def tick(self, world: LiveWorld) -> None:
-        """Obey, answer and report; called between batches of facts."""
+        """Obey, answer and report; called between batches of events."""
         if self._long_lived:
             world.intake.known = world.known
         now = time.monotonic()

@@ -61,7 +61,7 @@ class Beat(_Report, frozen=True, tag="beat"):
     builders: tuple[str, ...] = ()
     #: builders that were told to retire and are shutting down
     retiring: tuple[str, ...] = ()
-    #: it was told to go: it finishes what it holds and takes no more orders
+    #: it was told to go: it finishes what it holds and takes no more commands
     leaving: bool = False
 
 

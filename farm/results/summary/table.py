@@ -24,10 +24,10 @@ def render_summary(summary: Summary) -> RenderableType:
         (summary.name, "bold"),
         f"  {summary.world}, {summary.policy}, seed {summary.seed}, {summary.engine}",
     )
-    return Group(title, _facts(summary), _spreads(summary))
+    return Group(title, _events(summary), _spreads(summary))
 
 
-def _facts(summary: Summary) -> Table:
+def _events(summary: Summary) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_column(overflow="fold")

@@ -61,8 +61,8 @@ class ForkedWorld(SimulatedWorld):
         for attempt in attempts:
             running.append((_order(attempt), max(at, end_of(attempt, builder))))
             if attempt.status is JobStatus.DISPATCHED:
-                fact = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
-                self._at_once.append(fact)
+                event = events.JobStarted(at, attempt.job.id, attempt.attempts, builder.id)
+                self._at_once.append(event)
         played.resume(running, view.cleaning)
         for attempt in attempts:
             if attempt.status is JobStatus.CANCELLING:

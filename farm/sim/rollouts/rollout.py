@@ -34,8 +34,8 @@ from farm.workload import batches, build_jobs
 
 #: jobs simulated in about a second by one process: from twice that on, several share the work
 ENOUGH_FOR_ONE = 60_000
-#: facts without a dispatch after which the jobs that are left are given up
-MOST_FACTS_IN_VAIN = 20_000
+#: events without a dispatch after which the jobs that are left are given up
+MOST_EVENTS_IN_VAIN = 20_000
 
 
 class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -259,27 +259,27 @@ class _Watch:
         self._world = world
         self._left = wanted
         self.dispatched: dict[str, float] = {}
-        self._facts_in_vain = 0
+        self._events_in_vain = 0
 
     def next_event(self) -> Event | None:
-        """Return the next fact while a job of interest waits and anything is dispatched at all.
+        """Return the next event while a job of interest waits and anything is dispatched at all.
 
         Builders that come and go for ever, while the rest can never run, would not end otherwise.
         """
-        self._facts_in_vain += 1
-        if not self._left or self._facts_in_vain > MOST_FACTS_IN_VAIN:
+        self._events_in_vain += 1
+        if not self._left or self._events_in_vain > MOST_EVENTS_IN_VAIN:
             return None
         return self._world.next_event()
 
     def execute(self, command: Command) -> None:
-        """Carry an order out."""
+        """Carry a command out."""
         self._world.execute(command)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Note first dispatches."""
         for command in commands:
             if type(command) is StartJob:
-                self._facts_in_vain = 0
+                self._events_in_vain = 0
             if type(command) is StartJob and command.job.id in self._left:
                 self._left.discard(command.job.id)
                 self.dispatched[command.job.id] = event.at

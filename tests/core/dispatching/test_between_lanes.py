@@ -18,7 +18,7 @@ from farm.forecasts.runtime.oracle import Oracle
 
 
 class Farm:
-    """A scheduler with fair share by team and user; a second passes between facts."""
+    """A scheduler with fair share by team and user; a second passes between events."""
 
     def __init__(self, **rules: Any) -> None:
         tree = {"make_queue": FairShareQueue, "path": path_extractor(["team", "user"])}

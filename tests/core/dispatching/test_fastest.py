@@ -45,7 +45,7 @@ class Farm:
             self.tell(BuilderJoined(0.0, builder))
 
     def tell(self, event: Event) -> list[str]:
-        """Hand a fact in; return what it starts, as job@builder."""
+        """Hand an event in; return what it starts, as job@builder."""
         orders = self.scheduler.handle(event)
         self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
         starts = [order for order in orders if isinstance(order, StartJob)]

@@ -37,7 +37,7 @@ HALF = LoadLimits(0.5, 0.25)
 
 
 class Farm:
-    """A scheduler with one pool; a second passes between facts."""
+    """A scheduler with one pool; a second passes between events."""
 
     def __init__(self, *slots: int, rule: HeavyLight | None = None, **rules: Any) -> None:
         rule = rule or HeavyLight(limits=HALF, measure=heavy_share)
@@ -50,7 +50,7 @@ class Farm:
             self.tell(BuilderJoined(self.at, builder))
 
     def tell(self, event: Event) -> list[str]:
-        """Hand a fact in; return what it starts, as job@builder."""
+        """Hand an event in; return what it starts, as job@builder."""
         orders = self.scheduler.handle(event)
         self.at = event.at + 1.0
         self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
@@ -195,7 +195,7 @@ def test_fair_share_holds_among_heavy_and_among_light_jobs():
 
 
 def test_a_restored_scheduler_knows_who_is_overloaded():
-    """After a restart the same fact leads to the same orders."""
+    """After a restart the same event leads to the same orders."""
     farm = Farm(4)
     farm.submit("h1 h2 h3 l1")
     again = restored(snapshot_of(farm.scheduler, farm.at), farm.rules, Oracle())

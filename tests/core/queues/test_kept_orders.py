@@ -61,7 +61,7 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
 def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     ledger, before, after, rules, stickiness, name
 ):
-    """Facts between its steps change nothing: the formula on the snapshot, to the last bit."""
+    """Events between its steps change nothing: the formula on the snapshot, to the last bit."""
     player = Player(ledger("b0", **made(rules, stickiness)))
     for kind, number in [*before, *(("submit", seed) for seed in range(10))]:
         player.play(kind, number)

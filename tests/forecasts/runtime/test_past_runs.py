@@ -14,7 +14,7 @@ from farm.forecasts.runtime import learn_from, make_estimator
 ONE = Builder(id="one", pool="p", index=0, speed=2.0)
 JOB = Job(id="j", service_time=1.0, kind="unit")
 
-FACTS: list[Event] = [
+EVENTS: list[Event] = [
     BuilderJoined(0.0, ONE),
     JobsSubmitted(1.0, (JOB,)),
     JobStarted(5.0, "j", 1, "one"),
@@ -25,21 +25,21 @@ FACTS: list[Event] = [
 def test_a_finished_run_is_learned_again() -> None:
     """From the start on the builder to the end, brought to speed 1."""
     estimator = make_estimator("last-3")
-    assert learn_from(estimator, FACTS) == 1
+    assert learn_from(estimator, EVENTS) == 1
     assert estimator.estimate(JOB) == 40.0
 
 
 def test_reports_of_void_attempts_teach_nothing() -> None:
     """A lost builder that speaks up later was not believed by the scheduler either."""
-    late = [*FACTS[:3], BuilderLost(10.0, "one"), FACTS[3]]
+    late = [*EVENTS[:3], BuilderLost(10.0, "one"), EVENTS[3]]
     assert learn_from(make_estimator("last-3"), late) == 0
 
 
 def test_repeated_and_unknown_reports_teach_nothing() -> None:
     """Each attempt counts once, and only if its beginning and its job are known."""
     odd: list[Event] = [
-        *FACTS,
-        FACTS[3],
+        *EVENTS,
+        EVENTS[3],
         JobFinished(30.0, "x", 1, "one", "succeeded"),
         JobStarted(31.0, "j", 2, "one"),
         JobFinished(32.0, "j", 2, "one", "cancelled"),

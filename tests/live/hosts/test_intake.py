@@ -24,11 +24,11 @@ def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
 
     hand_in("a", "b", "a")
     hand_in("b", "c")
-    taken = [job.id for fact in intake.facts for job in fact.jobs]
-    assert all(isinstance(fact, JobsSubmitted) for fact in intake.facts)
+    taken = [job.id for event in intake.events for job in event.jobs]
+    assert all(isinstance(event, JobsSubmitted) for event in intake.events)
     assert taken == ["a", "b", "c"]
     assert intake.jobs_taken_in == 3
-    intake.facts.clear()
+    intake.events.clear()
     kept.update(taken)
     hand_in("c", "d")
     assert intake.jobs_taken_in == 4

@@ -32,7 +32,7 @@ POOLS = [
 
 
 class Door:
-    """The scheduler's door: what hosts say goes in, orders to hosts and facts come out."""
+    """The scheduler's door: what hosts say goes in, orders to hosts and events come out."""
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, wire.HostCommand]] = []
@@ -55,7 +55,7 @@ class Door:
 
     def settle(self) -> None:
         """Let the scheduler decide on what was heard."""
-        for event in list(self.intake.facts):
+        for event in list(self.intake.events):
             self._decide(event)
 
     def _decide(self, event: events.Event) -> None:
@@ -74,8 +74,8 @@ class Door:
     def wanted(self) -> list[str]:
         return [play.builder.id for play in self.fleet.wanted]
 
-    def facts(self, kind: type) -> list[Any]:
-        return [fact for fact in self.intake.facts if isinstance(fact, kind)]
+    def events(self, kind: type) -> list[Any]:
+        return [event for event in self.intake.events if isinstance(event, kind)]
 
     def joins(self, host: str) -> None:
         """All that the host plays have booted."""
@@ -169,7 +169,9 @@ def test_a_leaving_host_takes_nobody_and_its_builders_are_drained(door):
     beat = Beat(builders=("linux-1",), leaving=True)
     door.hear("a", beat)
     door.hear("a", beat)
-    assert [(f.pattern, f.retire) for f in door.facts(events.DrainRequested)] == [("linux-1", True)]
+    assert [(f.pattern, f.retire) for f in door.events(events.DrainRequested)] == [
+        ("linux-1", True)
+    ]
     door.want("linux")
     assert door.wanted == ["linux-2"]
     door.hear("b", HostUp())
@@ -184,7 +186,7 @@ def test_what_a_leaving_host_has_not_begun_with_goes_elsewhere(door):
     door.hear("a", Beat(leaving=True))
     assert door.plays == {"a": [], "b": ["linux-1"]}
     assert door.requested == ["linux-1"]
-    assert door.facts(events.BuilderLost) == []
+    assert door.events(events.BuilderLost) == []
 
 
 def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
@@ -194,8 +196,8 @@ def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
     door.joins("a")
     door.hear("a", Beat(builders=("fixed-1",), leaving=True))
     door.hear("a", BuilderRetired(UNSTAMPED, "fixed-1"), HostLeft())
-    assert [fact.builder for fact in door.facts(events.BuilderRetired)] == ["fixed-1"]
-    assert door.facts(events.BuilderLost) == []
+    assert [event.builder for event in door.events(events.BuilderRetired)] == ["fixed-1"]
+    assert door.events(events.BuilderLost) == []
     door.settle()
     assert door.wanted == ["fixed-2"]
 

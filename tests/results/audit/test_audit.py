@@ -77,7 +77,7 @@ def test_an_execution_may_outlive_the_job_that_led_it() -> None:
 
 
 def test_an_attempt_that_its_builder_lost_may_be_tried_again() -> None:
-    """Requeueing after a fact that voided the attempt is sound, on the same slot too."""
+    """Requeueing after an event that voided the attempt is sound, on the same slot too."""
     told(
         JOINED,
         DISPATCHED,
@@ -192,7 +192,7 @@ def test_a_job_that_never_ends_is_found_at_the_close() -> None:
         auditor.close()
 
 
-def test_stale_facts_change_nothing() -> None:
+def test_stale_events_change_nothing() -> None:
     """A late report that the scheduler ignored is no contradiction."""
     late = JobFinished(11.0, "a", 1, "one", "failed")
     told(JOINED, DISPATCHED, (DONE_A, [END_A]), (late, IGNORED)).close()

@@ -21,7 +21,7 @@ def entries(history: Any) -> list[Entry]:
 
 
 def moments(history: Any) -> dict[float, FarmCounts]:
-    """Return the counts after the last fact of each instant."""
+    """Return the counts after the last event of each instant."""
     farm = FarmFold()
     seen = {}
     for event, orders in history:
@@ -77,7 +77,7 @@ def test_draining_and_back() -> None:
 
 
 def test_a_sample_includes_everything_up_to_its_instant(history: Any) -> None:
-    """Facts at the sample's own instant belong to it; the series reaches the last fact."""
+    """Events at the sample's own instant belong to it; the series reaches the last event."""
     series = list(sample(entries(history), 10.0))
     assert [c.at for c in series] == [0.0, 10.0, 20.0, 30.0, 40.0]
     assert [c.waiting for c in series] == [0, 2, 1, 0, 0]

@@ -16,7 +16,7 @@ from farm.results.log.writer import EventLogWriter
 
 
 class Parrot:
-    """Answers each fact with what a history says."""
+    """Answers each event with what a history says."""
 
     def __init__(self, history: Any) -> None:
         self.answers = iter([orders for _, orders in history])
@@ -40,7 +40,7 @@ def test_same_orders_are_no_difference(log: Path, history: Any) -> None:
 
 
 def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
-    """A drifted scheduler is caught at the fact where it drifts, with its line."""
+    """A drifted scheduler is caught at the event where it drifts, with its line."""
     event, orders = history[3]
     history[3] = (event, list(reversed(orders)))
     difference = replay(log, Parrot(history))
@@ -52,7 +52,7 @@ def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
 
 
 def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
-    """Taking in a fact that the recorded run ignored is a difference, orders or none."""
+    """Taking in an event that the recorded run ignored is a difference, orders or none."""
     index = next(i for i, (_, orders) in enumerate(history) if orders is IGNORED)
     history[index] = (history[index][0], NO_COMMANDS)
     difference = replay(log, Parrot(history))

@@ -1,4 +1,4 @@
-"""Any history of facts and orders survives the event log unchanged."""
+"""Any history of events and orders survives the event log unchanged."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _by_type: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def of_type(annotation: Any, name: str) -> st.SearchStrategy[Any]:
-    """Return a strategy for a fact's field."""
+    """Return a strategy for an event's field."""
     if name == "outcome":
         return outcomes
     if name == "cause":
@@ -93,13 +93,13 @@ def of_type(annotation: Any, name: str) -> st.SearchStrategy[Any]:
     return st.lists(of_type(element, name), max_size=4).map(tuple)
 
 
-def facts(kind: type[msgspec.Struct]) -> st.SearchStrategy[Event]:
-    """Return a strategy for facts of one kind."""
+def events(kind: type[msgspec.Struct]) -> st.SearchStrategy[Event]:
+    """Return a strategy for events of one kind."""
     fields = msgspec.structs.fields(kind)
     return st.builds(kind, **{field.name: of_type(field.type, field.name) for field in fields})
 
 
-events = st.one_of([facts(kind) for kind in EVENTS])
+events = st.one_of([events(kind) for kind in EVENTS])
 
 ends = st.builds(
     EndJob,
@@ -128,7 +128,7 @@ commands = st.one_of(
 
 @st.composite
 def entries(draw: st.DrawFn) -> tuple[Event, Any]:
-    """Draw a fact with orders; often of jobs that were submitted before, with matching ends."""
+    """Draw an event with orders; often of jobs that were submitted before, with matching ends."""
     event = draw(events)
     if draw(st.integers(0, 4)) == 0:
         return event, IGNORED
@@ -142,7 +142,7 @@ def entries(draw: st.DrawFn) -> tuple[Event, Any]:
 
 @st.composite
 def caused_end(draw: st.DrawFn, event: JobFinished) -> EndJob:
-    """Draw an end that the fact's own line can tell."""
+    """Draw an end that the event's own line can tell."""
     end = draw(ends)
     return msgspec.structs.replace(
         end,

@@ -106,7 +106,7 @@ def test_jobs_handed_in_together_share_a_batch(log: Path) -> None:
     assert batches == [1, 1, None, None]
 
 
-def test_stale_facts_are_marked(log: Path) -> None:
+def test_stale_events_are_marked(log: Path) -> None:
     """A late report is on record without counting."""
     (line,) = [line for line in lines(log) if line.get("ignored")]
     assert (line["event"], line["job"], line["at_s"]) == ("job-finished", "b", 11.0)
@@ -182,8 +182,8 @@ def test_a_garbled_line_is_named(log: Path, garbage: bytes, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_an_order_before_any_fact_is_refused(tmp_path: Path) -> None:
-    """An order without its fact cannot be put anywhere."""
+def test_an_order_before_any_event_is_refused(tmp_path: Path) -> None:
+    """An order without its event cannot be put anywhere."""
     (tmp_path / "log").write_text('{"at_s":1.0,"event":"builder-drained","builder":"b"}\n')
     with pytest.raises(InputError, match="no event led to"):
         list(read_log(tmp_path / "log"))

@@ -1,4 +1,4 @@
-"""Estimates as facts of a simulated run: they are right, complete, and change nothing."""
+"""Estimates as events of a simulated run: they are right, complete, and change nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scenario(scheduling=None, **estimates):
 
 
 def story(wanted) -> list:
-    """Simulate; return every fact with its orders."""
+    """Simulate; return every event with its orders."""
     estimating = Estimating(wanted, live=False)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
     simulation = Simulation(wanted, scheduler=scheduler, around=estimating.around)
@@ -59,7 +59,7 @@ def story(wanted) -> list:
 
 
 def test_estimates_change_nothing() -> None:
-    """The facts and orders of a run are the same with estimates and without."""
+    """The events and orders of a run are the same with estimates and without."""
     plain = story(scenario())
     told = story(scenario(rules=["launchpad", "rollout"], rollouts=3, run_times=["oracle"]))
     estimates = [event for event, _ in told if isinstance(event, EstimateMade)]
@@ -163,33 +163,33 @@ def test_running_jobs_count_with_their_builders_time() -> None:
 
 
 class Hasty:
-    """A world that takes facts in later, and lets so many steps be done between two facts."""
+    """A world that takes events in later, and lets so many steps be done between two events."""
 
     def __init__(self, world, steps) -> None:
         self.world = world
         self.steps = steps
         self.execute = world.execute
         self.around = None
-        self.facts = deque()
+        self.events = deque()
         self.at = 0.0
 
     def next_event(self):
         """Return what was put in, else what the world says."""
         for _ in range(next(self.steps)):
             self.around.step()
-        if self.facts:
-            return self.facts.popleft()
+        if self.events:
+            return self.events.popleft()
         event = self.world.next_event()
         self.at = self.at if event is None else event.at
         return event
 
     def tell(self, make) -> None:
-        """Put a fact in."""
-        self.facts.append(make(self.at))
+        """Put an event in."""
+        self.events.append(make(self.at))
 
 
 def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
-    """Simulate with estimates in steps, audited; return every fact with its orders."""
+    """Simulate with estimates in steps, audited; return every event with its orders."""
     scheduler = make_scheduler(wanted)
 
     def around(world, _):
@@ -215,14 +215,14 @@ def estimates_of(told) -> dict:
 
 @pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
 def test_estimates_in_steps_are_those_made_at_once(scheduling) -> None:
-    """Where there is time for all steps between two facts, nothing tells the two apart."""
+    """Where there is time for all steps between two events, nothing tells the two apart."""
     at_once = estimates_of(story(scenario(scheduling, rules=["farm", "launchpad"])))
     assert estimates_of(in_steps(scenario(scheduling), repeat(1000))) == at_once
 
 
 @pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
 def test_a_busy_farm_is_not_held_up(scheduling, monkeypatch) -> None:
-    """One step in three facts: the run goes on as ever, and each job has its estimate in the end.
+    """One step in three events: the run goes on as ever, and each job has its estimate in the end.
 
     An estimate that comes later says when it was asked for, and is of the farm of then or later.
     """
@@ -247,7 +247,7 @@ def test_a_busy_farm_is_not_held_up(scheduling, monkeypatch) -> None:
 
 
 def test_what_was_asked_for_is_answered_at_the_end() -> None:
-    """Nobody does a step: the estimates follow the last fact."""
+    """Nobody does a step: the estimates follow the last event."""
     told = in_steps(scenario(), repeat(0), rules=(FARM,))
     assert len(estimates_of(told)) == 120
     late = [isinstance(event, EstimateMade) and event.waiting > 0 for event, _ in told]

@@ -36,12 +36,12 @@ def scenario_of(pools, workload, **scheduling) -> Scenario:
 
 
 def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, float]]:
-    """Simulate; return a snapshot ``after`` facts past the last arrival, and every dispatch."""
+    """Simulate; return a snapshot ``after`` events past the last arrival, and every dispatch."""
     scheduler = make_scheduler(scenario)
-    facts = []
-    simulate(scenario, [lambda event, _: facts.append(event)])
-    last = max(n for n, fact in enumerate(facts) if isinstance(fact, JobsSubmitted))
-    wanted = min(last + after, len(facts) - 1)
+    events = []
+    simulate(scenario, [lambda event, _: events.append(event)])
+    last = max(n for n, event in enumerate(events) if isinstance(event, JobsSubmitted))
+    wanted = min(last + after, len(events) - 1)
     seen = itertools.count()
     found: list[FarmSnapshot] = []
     dispatched: dict[str, float] = {}

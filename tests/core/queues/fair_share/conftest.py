@@ -1,4 +1,4 @@
-"""A yard for fair-share queues: jobs and slots by name, one call a fact."""
+"""A yard for fair-share queues: jobs and slots by name, one call an event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.core.state import BuilderState, JobState, PoolCounts, Slot
 
 
 class Yard:
-    """Plays scheduler for one queue; every method is one fact at one time."""
+    """Plays scheduler for one queue; every method is one event at one time."""
 
     def __init__(
         self, stickiness: Sequence[float] = (), compatibility: Literal["buildbarn"] | None = None

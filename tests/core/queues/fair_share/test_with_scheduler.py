@@ -39,7 +39,7 @@ class Farm:
         self.attempts = {}
 
     def handle(self, event, *args, **kwargs):
-        """Take a fact in; return which jobs it starts where."""
+        """Take an event in; return which jobs it starts where."""
         self.at += 1.0
         orders = self.scheduler.handle(event(self.at, *args, **kwargs))
         starts = [order for order in orders if isinstance(order, StartJob)]
