@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from farm.assembly import estimator_of
 from farm.core.driver import World
 from farm.core.errors import InputError
+from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import EstimatingWorld, Giver, Tell
@@ -23,6 +26,7 @@ from farm.forecasts.runtime import (
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.sim.rollouts.at_submission import RolloutGiver
+from provisioner.from_scenario import algorithms_of
 
 
 class Estimating:
@@ -30,11 +34,17 @@ class Estimating:
 
     ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
     runtime estimator that does not exist, and for statistics that cannot be learned from.
-    ``estimator`` given: one of the caller's own, in the place of the scenario's.
+    ``estimator`` and ``algorithms`` (by pool) given: the caller's own, in the place of the
+    scenario's.
     """
 
     def __init__(
-        self, scenario: Scenario, *, live: bool, estimator: RuntimeEstimator | None = None
+        self,
+        scenario: Scenario,
+        *,
+        live: bool,
+        estimator: RuntimeEstimator | None = None,
+        algorithms: Mapping[str, Any] | None = None,
     ) -> None:
         words = scenario.estimates
         rules = words.rules if words.rules is not None else ("launchpad",) if live else ()
@@ -45,12 +55,14 @@ class Estimating:
             self.estimator = RuntimeDistribution(self.estimator)
         self._seed(self.estimator, words.learn_from)
         self._every = words.every
+        # rollouts size provisioned pools too
+        sizing = algorithms_of(scenario, algorithms) if "rollout" in rules else {}
         self._learners: list[Learner] = []
         self._givers: list[Giver] = []
         for name in names:
             other = None if name == own else self._other(name, words.learn_from)
             for rule in rules:
-                self._givers.append(_giver(scenario, rule, name, other, self.estimator))
+                self._givers.append(_giver(scenario, rule, name, other, self.estimator, sizing))
 
     def _other(self, name: str, source: str | None) -> RuntimeDistribution:
         try:
@@ -85,6 +97,7 @@ def _giver(
     name: str,
     other: RuntimeDistribution | None,
     own: RuntimeEstimator,
+    algorithms: Mapping[str, Algorithm[Any]],
 ) -> Giver:
     words = scenario.estimates
     if rule != "rollout":
@@ -92,7 +105,14 @@ def _giver(
     run_times = other or own
     if not isinstance(run_times, RuntimeDistribution):
         run_times = RuntimeDistribution(run_times)
-    return RolloutGiver(scenario, run_times, name, count=words.rollouts, truthful=name == "oracle")
+    return RolloutGiver(
+        scenario,
+        run_times,
+        name,
+        algorithms=algorithms,
+        count=words.rollouts,
+        truthful=name == "oracle",
+    )
 
 
 def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:

@@ -47,7 +47,9 @@ class LiveFarm:
         own = own or OwnParts()
         self.scenario = scenario
         self._place = metrics
-        self.estimating = Estimating(scenario, live=True, estimator=own.estimator)
+        self.estimating = Estimating(
+            scenario, live=True, estimator=own.estimator, algorithms=own.algorithms
+        )
         self.scheduler = make_scheduler(
             scenario,
             explain_last=EXPLAINED,

@@ -36,7 +36,9 @@ def simulated_run(
     Raises InputError for a scenario that cannot be played; no run directory is made then.
     """
     own = own or OwnParts()
-    estimating = Estimating(scenario, live=False, estimator=own.estimator)
+    estimating = Estimating(
+        scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
+    )
     simulation = Simulation(
         scenario,
         scheduler=make_scheduler(scenario, estimator=estimating.estimator, own=own.functions),

@@ -13,6 +13,7 @@ from farm.scenario import Scenario, parse_scenario
 from farm.scenario.document import parse_document
 from farm.scenario.overrides import apply_override
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
+from provisioner.from_scenario import algorithms_of
 
 
 def scenario_of(image: FarmImage, sets: Sequence[str]) -> Scenario:
@@ -47,6 +48,7 @@ def roll_out(
         snapshot=image.snapshot,
         scenario=after,
         run_times=run_times,
+        algorithms=algorithms_of(after),
         rekey=after.scheduling != before.scheduling,
         arrivals=arrivals,
         truthful=name == "oracle",

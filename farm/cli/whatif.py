@@ -67,8 +67,6 @@ def whatif(
     console = Console()
     console.print(report.platforms(count))
     console.print(report.slowest(limit))
-    if any(pool.provisioner is not None for pool in before.pools):
-        typer.echo("provisioned pools are rolled out with the builders that they have", err=True)
 
 
 class _Waits:

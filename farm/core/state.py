@@ -92,14 +92,21 @@ class Slot:
         self.cleaning = False
 
 
+class BuilderRequest(msgspec.Struct, frozen=True):
+    """A builder that was asked for at an instant and is not there yet."""
+
+    builder: Builder
+    at: float
+
+
 class PoolCounts(msgspec.Struct):
     """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
 
     name: str
     #: builders numbered so far: the next one's number follows
     made: int = 0
-    #: builders asked for and not yet there, with the instant of the request
-    requested: dict[str, float] = {}
+    #: builders asked for and not yet there, by id
+    requested: dict[str, BuilderRequest] = {}
     #: builders that joined and are not gone
     builders: int = 0
     slots: int = 0

@@ -187,16 +187,21 @@ class EmulatedBuilder:
 
     def boot(self, since: float | None = None) -> None:
         """Join when the boot time is over; ``since``: it boots since that instant."""
-        began = self._agenda.now if since is None else since
-        self._agenda.put(began + self.spec.boot_time, LIFE, self.place, self._joined)
+        now = self._agenda.now
+        joins_at = (now if since is None else since) + self.spec.boot_time
+        self._agenda.put(max(now, joins_at), LIFE, self.place, self._joined)
 
     def _joined(self, at: float) -> None:
         if self.gone:
             return
         self.booted = True
         self._report(BuilderJoined(at, self.builder))
+        self._lives_since(at)
+
+    def _lives_since(self, at: float) -> None:
         if self.builder.lifetime is not None:
-            self._after(self.builder.lifetime, lambda _: self.lose("its lifetime is over"))
+            over_at = max(self._agenda.now, at + self.builder.lifetime)
+            self._agenda.put(over_at, LIFE, self.place, lambda _: self.lose("its lifetime is over"))
 
     def retire(self) -> None:
         """Shut down; the builder is gone when the shutdown time is over."""
@@ -222,12 +227,18 @@ class EmulatedBuilder:
         if self._next is not None:
             self._next.action = None
 
-    def resume(self, running: Sequence[tuple[StartJob, float]], cleaning: Sequence[int]) -> None:
+    def resume(
+        self,
+        joined_at: float,
+        running: Sequence[tuple[StartJob, float]],
+        cleaning: Sequence[int],
+    ) -> None:
         """Continue as a builder that is there: attempts with their ends, and slots to be cleaned.
 
         Under contention the work left of an attempt is its time left at the builder's full speed.
         """
         self.booted = True
+        self._lives_since(joined_at)
         now = self._agenda.now
         for command, finish_at in running:
             self.attempts[command.job.id] = command

@@ -23,15 +23,16 @@ class SimulatedProvisioner:
         self._desired: int | None = None
 
     def begin(self, agenda: Agenda, report: Callable[[Event], None]) -> None:
-        """Plan for the first time one interval after 0 s; report each plan that is news."""
+        """Plan at every multiple of the interval that is to come; report each plan that is news."""
+        interval = self._algorithm.interval
 
         def tick(at: float) -> None:
             plan = self._plan(at)
-            agenda.put(at + self._algorithm.interval, TICK, 0, tick)
+            agenda.put(at + interval, TICK, 0, tick)
             if plan is not None:
                 report(plan)
 
-        agenda.put(self._algorithm.interval, TICK, 0, tick)
+        agenda.put((agenda.now // interval + 1) * interval, TICK, 0, tick)
 
     def _plan(self, at: float) -> Event | None:
         """Return the plan if it is news."""

@@ -16,9 +16,10 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
+from farm.core.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
 from farm.sim.provisioning import SimulatedProvisioner
-from farm.sim.world import SimulatedWorld
+from farm.sim.world import EndOf, SimulatedWorld
 from farm.workload import batches, build_jobs
 
 Load = Iterator[tuple[float, tuple[Job, ...]]]
@@ -33,6 +34,8 @@ class Simulation:
     the same events and commands, always. Raises InputError for a scenario that names something that
     does not exist, or whose workload cannot be read. ``around`` puts something before the world
     (estimates of its submissions); ``load`` is submitted in the place of the scenario's workload.
+    ``start`` is the farm to begin with, which the ``scheduler`` then knows already
+    (``farm.core.restore``); ``end_of`` says when its attempts end.
     """
 
     def __init__(
@@ -43,13 +46,15 @@ class Simulation:
         algorithms: Mapping[str, Algorithm[Any]] | None = None,
         around: Around | None = None,
         load: Load | None = None,
+        start: FarmSnapshot | None = None,
+        end_of: EndOf = lambda _: 0.0,
     ) -> None:
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
         ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
         load = batches(build_jobs(scenario)) if load is None else load
-        self.world = SimulatedWorld(specs, load, ends_at=ends_at)
+        self.world = SimulatedWorld(specs, load, ends_at=ends_at, start=start, end_of=end_of)
         for spec in specs:
             if spec.provisioned:
                 self._provision(spec, (algorithms or {})[spec.name])

@@ -6,8 +6,8 @@ it starts, and moves when its neighbours on the builder change (contention).
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from farm.core import events
@@ -31,6 +31,8 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state import JobStatus
 from farm.emulation.agenda import ALARM, FINISH
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
@@ -38,6 +40,8 @@ from farm.sim.agenda import Agenda
 from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
+EndOf = Callable[[JobRecord], float]
+"""Says at which instant a running attempt of a snapshot will end."""
 
 _NEVER = float("inf")
 _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
@@ -46,8 +50,11 @@ _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
 class SimulatedWorld:
     """A world for ``farm.core.driver.drive``: pools of builders and a stream of arrivals.
 
-    ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing; ``opening``
-    is the first event (default: the farm opens at 0 s).
+    ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing. ``start``
+    is the farm that the world begins with, live or simulated (default: an empty one at 0 s), and
+    ``end_of`` says when its attempts end. What a snapshot does not tell is taken so: a slot that is
+    being cleaned needs the whole cleaning time again, a builder that shuts down the whole shutdown
+    time. Builders of a pool that is not among ``pools`` need no time for either.
     """
 
     def __init__(
@@ -56,22 +63,26 @@ class SimulatedWorld:
         arrivals: Arrivals,
         *,
         ends_at: float = 0.0,
-        opening: events.FarmOpened | None = None,
+        start: FarmSnapshot | None = None,
+        end_of: EndOf = lambda _: 0.0,
     ) -> None:
-        opening = opening or events.FarmOpened(0.0)
+        at = 0.0 if start is None else start.at
         #: the run lasts at least so long: builders live on when there is nothing left to do
         self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
         self._arrivals = arrivals
         self._agenda = Agenda()
-        self._agenda.now = opening.at
+        self._agenda.now = at
         #: events of this very instant that follow from the commands just carried out
-        self._at_once: deque[Event] = deque([opening])
+        # a farm that is there already has its provisioners: they size their pools
+        self._at_once: deque[Event] = deque([events.FarmOpened(at, provisioned=start is None)])
         self._played: dict[str, EmulatedBuilder] = {}
         #: jobs handed in and not ended
         self._open_jobs = 0
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
         self._look_for_the_end()
+        if start is not None:
+            self._take_over(start, end_of)
 
     def provision(self, provisioner: SimulatedProvisioner) -> None:
         """Let a provisioner size a pool from now on."""
@@ -150,6 +161,38 @@ class SimulatedWorld:
             if played is not None:
                 played.obey(command)
 
+    # --- a farm that is there already -------------------------------------------------------
+
+    def _take_over(self, start: FarmSnapshot, end_of: EndOf) -> None:
+        """Let a farm's builders, their attempts and those that boot be there from now on."""
+        jobs = (*start.running, *start.waiting)
+        self._open_jobs = sum(not record.abandoned for record in jobs)
+        attempts: dict[str | None, list[JobRecord]] = defaultdict(list)
+        for attempt in start.running:
+            attempts[attempt.builder].append(attempt)
+        for record in start.builders:
+            self._resume(record, attempts[record.builder.id], end_of)
+        for pool in start.pools:
+            for request in pool.requested.values():
+                self._emulate(request.builder).boot(request.at)
+
+    def _resume(self, record: BuilderRecord, attempts: Sequence[JobRecord], end_of: EndOf) -> None:
+        builder, at = record.builder.id, self.now
+        played = self._emulate(record.builder)
+        running = [
+            (StartJob(one.job, one.attempts, builder, one.slot or 0), max(at, end_of(one)))
+            for one in attempts
+        ]
+        played.resume(record.joined_at, running, record.cleaning)
+        for one in attempts:
+            job, number = one.job.id, one.attempts
+            if one.status is JobStatus.DISPATCHED:
+                self._at_once.append(JobStarted(at, job, number, builder))
+            elif one.status is JobStatus.CANCELLING:
+                played.cancel(CancelJob(job, number, builder, one.reason))
+        if record.retired:
+            played.retire()
+
     # --- what happens -----------------------------------------------------------------------
 
     def _look_for_the_end(self) -> None:
@@ -159,7 +202,8 @@ class SimulatedWorld:
 
     def _emulate(self, builder: Builder) -> EmulatedBuilder:
         """Let a builder be there from now on."""
-        spec = spec_of(self._pools[builder.pool], builder)
+        pool = self._pools.get(builder.pool) or PoolSpec(name=builder.pool)
+        spec = spec_of(pool, builder)
         played = self._played[builder.id] = EmulatedBuilder(spec, self._agenda, self._reported)
         return played
 

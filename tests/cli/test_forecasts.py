@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from farm.assembly import make_scheduler
+from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.live.operating.farm_image import FarmImage
+from farm.scenario import parse_scenario
+from farm.sim.simulation import simulate
+from provisioner.from_scenario import algorithms_of
 
 SCENARIO = """\
 name: small
@@ -15,6 +23,20 @@ workload:
                service_time: {exponential: {mean: 15s}}, kind: [x, y]}
 scheduling: {runtime_estimates: last-3}
 """
+
+PROVISIONED = {
+    "name": "grows",
+    "pools": [
+        {"name": "linux", "platform": {"processor": "a"}, "boot_time": "30s",
+         "failure_rate": 0.6, "idle_timeout": "20m",
+         "provisioner": {"algorithm": "taskcluster", "max": 4, "interval": "15s"}},
+    ],
+    "workload": [
+        {"arrivals": {"platform": {"processor": "a"}, "count": 60, "every": "0.1s",
+                      "service_time": {"uniform": {"min": "20s", "max": "60s"}}}},
+    ],
+    "scheduling": {"runtime_estimates": "oracle"},
+}  # fmt: skip
 
 STATE = {
     "builders": [
@@ -128,6 +150,29 @@ def test_whatif_on_a_state_file(farm) -> None:
     code, out, _ = farm("whatif", "state.json", *change)
     assert code == 0
     assert "→" in out
+
+
+def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
+    """The pool grows in both futures; a higher maximum, or a shorter time-out, ends it sooner."""
+    scenario = parse_scenario(PROVISIONED)
+    found: list[FarmSnapshot] = []
+    scheduler = make_scheduler(scenario)
+
+    def watch(event, _):
+        if event.at > 20 and not found:
+            found.append(snapshot_of(scheduler, event.at))
+
+    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
+    plain = scenario.model_dump(mode="json", exclude_none=True)
+    image = FarmImage(snapshot=found[0], scenario=plain)
+    Path("image.json").write_bytes(msgspec.json.encode(image))
+    for change in ("pools.linux.provisioner.max=20", "pools.linux.idle_timeout=5s"):
+        words = ("whatif", "image.json", "--json", "--rollouts", "5", "--set", change)
+        code, out, err = farm(*words)
+        assert (code, err) == (0, "")
+        row = json.loads(out)["platforms"][0]
+        assert row["then"]["last_p50_s"] < 0.8 * row["now"]["last_p50_s"]
+        assert row["waiting"] > 30
 
 
 @pytest.mark.parametrize(

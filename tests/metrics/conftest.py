@@ -13,6 +13,7 @@ from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.state import BuilderRequest
 from farm.forecasts.runtime import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
 
@@ -37,9 +38,9 @@ class Play:
         return orders
 
     def request(self, at: float, name: str, pool: str = "linux") -> None:
-        self.scheduler.pool(pool).requested[name] = at
-        request = RequestBuilder(Builder(id=name, pool=pool, index=0))
-        self.metrics.observe(FarmOpened(at), [request])
+        builder = Builder(id=name, pool=pool, index=0)
+        self.scheduler.pool(pool).requested[name] = BuilderRequest(builder, at)
+        self.metrics.observe(FarmOpened(at), [RequestBuilder(builder)])
 
     def join(self, at: float, name: str, *, slots: int = 1, pool: str = "linux") -> None:
         builder = Builder(

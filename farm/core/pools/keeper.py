@@ -9,7 +9,7 @@ import msgspec
 from farm.core.commands import Command, RequestBuilder
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
-from farm.core.state import BuilderState, PoolCounts
+from farm.core.state import BuilderRequest, BuilderState, PoolCounts
 
 
 class PoolKeeper:
@@ -62,7 +62,7 @@ class PoolKeeper:
             return
         for _ in range(count):
             builder = self._next(spec)
-            self.counts(name).requested[builder.id] = at
+            self.counts(name).requested[builder.id] = BuilderRequest(builder, at)
             commands.append(RequestBuilder(builder, outside))
 
     def may_make(self, spec: PoolSpec) -> bool:

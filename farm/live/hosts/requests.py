@@ -53,7 +53,7 @@ class Fleet:
     def go_on(self, saved: SavedFarm) -> None:
         """Know which builders an earlier scheduler had requested."""
         self.outside = {n: play for n, play in saved.requested.items() if n not in saved.builders}
-        self.booting = saved.booting
+        self.booting = {name: builder.pool for name, builder in saved.booting.items()}
 
     def outside_of(self, pool: str) -> int:
         """Return how many builders of the pool are to come with hosts of their own."""

@@ -230,7 +230,7 @@ class Desk:
         joined: Sequence[str],
     ) -> PoolReport:
         spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
-        requested = dict(self._scheduler.pool(name).requested)
+        requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
         return PoolReport(
             snapshot=self._observers[name].look(at),
             watcher=watch.token if watch else "",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.model import Builder
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
-from farm.core.state import PoolCounts
+from farm.core.state import BuilderRequest, PoolCounts
 from farm.live.wire.messages import Play
 
 
@@ -74,11 +75,11 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
         return self.at + self.age * self.speed
 
     @property
-    def booting(self) -> dict[str, str]:
-        """Builders that were asked for and are not there, with their pools."""
+    def booting(self) -> dict[str, Builder]:
+        """Builders that were asked for and are not there, by id."""
         plays = [play for life in self.lives.values() for play in life.plays.values()]
         plays.extend(self.requested.values())
-        return {p.builder.id: p.builder.pool for p in plays if p.builder.id not in self.builders}
+        return {p.builder.id: p.builder for p in plays if p.builder.id not in self.builders}
 
 
 def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
@@ -113,9 +114,9 @@ def _by_joining(saved: SavedFarm) -> tuple[BuilderRecord, ...]:
 
 def _pools(saved: SavedFarm) -> tuple[PoolCounts, ...]:
     made = saved.counts.made_by_pool
-    requested: dict[str, dict[str, float]] = {name: {} for name in made}
-    for builder, pool in saved.booting.items():
-        requested.setdefault(pool, {})[builder] = saved.at
+    requested: dict[str, dict[str, BuilderRequest]] = {name: {} for name in made}
+    for name, builder in saved.booting.items():
+        requested.setdefault(builder.pool, {})[name] = BuilderRequest(builder, saved.at)
     return tuple(
         PoolCounts(name=name, made=made.get(name, 0), requested=asked)
         for name, asked in requested.items()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.core.state import JobState
@@ -30,12 +32,14 @@ class RolloutGiver:
         run_times: RunTimes,
         name: str,
         *,
+        algorithms: Mapping[str, Algorithm[Any]],
         count: int = 50,
         truthful: bool = False,
     ) -> None:
         self.run_times = name
         self._scenario = scenario
         self._distribution = run_times
+        self._algorithms = algorithms
         self._count = count
         self._truthful = truthful
 
@@ -49,6 +53,7 @@ class RolloutGiver:
             snapshot=snapshot_of(scheduler, at),
             scenario=self._scenario,
             run_times=self._distribution,
+            algorithms=self._algorithms,
             truthful=self._truthful,
         )
         names = [state.job.id for state in jobs]

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from farm.core.model import Builder, Platform
+from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts.draws import Floats
 
@@ -46,21 +47,24 @@ class Lane(msgspec.Struct, frozen=True):
 def slots_to_come(
     snapshot: FarmSnapshot,
     attempts: Sequence[JobRecord],
-    cleaning_times: dict[str, float],
-    booting: Sequence[tuple[Builder, float]],
+    specs: Sequence[PoolSpec],
 ) -> list[FreeSlot]:
     """Return every slot that takes jobs again, sooner or later."""
+    cleaning_times = {spec.name: spec.inter_job_time for spec in specs}
+    boot_times = {spec.name: spec.boot_time for spec in specs}
     held = {(v.builder, v.slot): column for column, v in enumerate(attempts)}
     slots: list[FreeSlot] = []
     for view in snapshot.builders:
         if view.takes_jobs:
             slots.extend(_slots_of(view, held, cleaning_times, snapshot.at))
-    for builder, joins_at in booting:
+    for request in (asked for pool in snapshot.pools for asked in pool.requested.values()):
+        builder = request.builder
         if builder.takes_jobs:
-            spec = cleaning_times.get(builder.pool, 0.0)
+            joins_at = max(snapshot.at, request.at + boot_times.get(builder.pool, 0.0))
+            cleaning = cleaning_times.get(builder.pool, 0.0)
             place = builder.index << 16
             slots.extend(
-                FreeSlot(builder, place + number, None, joins_at, spec)
+                FreeSlot(builder, place + number, None, joins_at, cleaning)
                 for number in range(builder.slots)
             )
     return slots

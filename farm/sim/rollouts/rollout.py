@@ -8,34 +8,37 @@ from kind-level run times (they have no builder yet), running ones from those of
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
 from multiprocessing import get_context
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from farm.assembly import make_rules, pool_specs
 from farm.core.commands import Command, StartJob
-from farm.core.driver import World, drive
-from farm.core.events import Event
+from farm.core.driver import World
+from farm.core.events import BuilderLost, Event, FarmOpened, PoolPlanned
 from farm.core.model import Builder, Job, Outcome
+from farm.core.pools.algorithm import Algorithm
 from farm.core.restore import restored
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state import JobStatus
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
-from farm.scenario import Scenario, parse_scenario
+from farm.scenario import Scenario
 from farm.sim.rollouts.draws import Floats, RunTimes, end_at, service_times, uniforms
-from farm.sim.rollouts.fork import ForkedWorld, no_truth, pools_of, resized
 from farm.sim.rollouts.queue_only import Lane, roll, slots_to_come
+from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
 
 #: jobs simulated in about a second by one process: from twice that on, several share the work
 ENOUGH_FOR_ONE = 60_000
 #: events without a dispatch after which the jobs that are left are given up
-MOST_EVENTS_IN_VAIN = 20_000
+MAX_EVENTS_IN_VAIN = 20_000
 
 
 class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -87,6 +90,8 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: FarmSnapshot
     scenario: Scenario
     run_times: RunTimes
+    #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
+    algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
     #: the scenario's workload goes on after the snapshot; otherwise nothing more arrives
     arrivals: bool = False
@@ -124,17 +129,12 @@ class _Plan:
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
         self.fork, self.count, self.seed = fork, count, seed
         self.rules = make_rules(fork.scenario)
-        specs = pool_specs(fork.scenario)
-        base = resized(fork.snapshot, specs)
-        self.specs = pools_of(base, specs)
-        if fork.rekey:
-            known = restored(base, self.rules, _Frozen(fork.run_times), rekey=True)
-            base = snapshot_of(known, base.at)
-        self.base = base
+        self.specs = pool_specs(fork.scenario)
+        self.base = self._opened()
         #: jobs that will be executed, without those that share another's execution
-        self.waiting = [v for v in base.waiting if v.leader is None]
-        self.attempts = [v for v in base.running if v.leader is None]
-        self.leader_of = {v.job.id: v.leader or v.job.id for v in base.waiting}
+        self.waiting = [v for v in self.base.waiting if v.leader is None]
+        self.attempts = [v for v in self.base.running if v.leader is None]
+        self.leader_of = {v.job.id: v.leader or v.job.id for v in fork.snapshot.waiting}
         self.wanted = tuple(self.leader_of) if jobs is None else tuple(jobs)
         for name in self.wanted:
             if name not in self.leader_of:
@@ -148,6 +148,35 @@ class _Plan:
             seed,
         )
         self._ends = self._draw_ends()
+
+    def _opened(self) -> FarmSnapshot:
+        """Return the farm once it has opened under the fork's rules.
+
+        What a fixed pool lacks is requested, and what it has too many of goes; the jobs are in the
+        order of the new policy.
+        """
+        fork, before = self.fork, self.fork.snapshot
+        surplus = self._surplus(before)
+        if not (fork.rekey or any(surplus.values())):
+            return before
+        scheduler = restored(
+            before, self.rules, _Frozen(fork.run_times), pools=self.specs, rekey=fork.rekey
+        )
+        scheduler.handle(FarmOpened(before.at, provisioned=False))
+        for pool, count in surplus.items():
+            booting = list(scheduler.pool(pool).requested)[::-1][: max(0, count)]
+            for name in booting:
+                scheduler.handle(BuilderLost(before.at, name, "not wanted any more"))
+            if count > len(booting):
+                stop = count - len(booting)
+                scheduler.handle(PoolPlanned(before.at, pool, 0, 0, 0, 0, stop=stop))
+        return snapshot_of(scheduler, before.at)
+
+    def _surplus(self, snapshot: FarmSnapshot) -> dict[str, int]:
+        """Return, for each fixed pool, how many builders more than its size stay or boot."""
+        there = Counter(v.builder.pool for v in snapshot.builders if not v.retiring)
+        there.update({pool.name: len(pool.requested) for pool in snapshot.pools})
+        return {s.name: there[s.name] - s.builders for s in self.specs if not s.provisioned}
 
     def _draw_ends(self) -> Floats:
         fork, builders = self.fork, {v.builder.id: v.builder for v in self.base.builders}
@@ -172,21 +201,22 @@ class _Plan:
         rules, fork = self.rules, self.fork
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
         failing = rules.fail_fast and fork.truthful
-        contended = any(spec.law is not None for spec in self.specs)
-        return plain and not (fork.arrivals or failing or contended or self._has_spares)
+        moving = any(
+            s.law is not None or s.provisioned or s.lifetime is not None or s.lost_at
+            for s in self.specs
+        )
+        # a fixed pool that is short when those that go have gone gets successors for them
+        replaced = any(count < 0 for count in self._surplus(self.base).values())
+        return plain and not (fork.arrivals or failing or moving or replaced or self._has_broken)
 
     @property
-    def _has_spares(self) -> bool:
-        """Whether a builder that goes (when empty) may be replaced, or one boots in vain."""
-        ends = any(v.retiring or v.retired for v in self.base.builders)
-        above = {spec.name: spec.builders for spec in self.specs if not spec.provisioned}
-        for view in self.base.builders:
-            if view.builder.pool in above:
-                above[view.builder.pool] -= 1
+    def _has_broken(self) -> bool:
+        """Whether a builder may be lost, or takes no jobs until its idle time-out replaces it."""
+        timed = {spec.name for spec in self.specs if spec.idle_timeout is not None}
+        there = [record.builder for record in self.base.builders]
         for pool in self.base.pools:
-            if pool.name in above:
-                above[pool.name] -= len(pool.requested)
-        return ends and any(missing >= 0 for missing in above.values())
+            there.extend(request.builder for request in pool.requested.values())
+        return any(b.lifetime is not None or (not b.takes_jobs and b.pool in timed) for b in there)
 
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""
@@ -196,24 +226,20 @@ class _Plan:
             lane = by_platform.setdefault(str(platform), Lane(platform, [], []))
             lane.columns.append(column)
             lane.keys.append(view.key)
-        cleaning = {spec.name: spec.inter_job_time for spec in self.specs}
         lanes = list(by_platform.values())
         if len(lanes) == 1:
             lanes = [self._cut(lanes[0])]
-        slots = slots_to_come(self.base, self.attempts, cleaning, self._booting())
+        slots = slots_to_come(self.base, self.attempts, self.specs)
         dispatched = roll(lanes, slots, self._ends, self._times)
-        return dispatched[:, [self._columns[self.leader_of[name]] for name in self.wanted]]
+        # the last column: what was dispatched in the instant of the opening
+        dispatched = np.column_stack((dispatched, np.full(self.count, self.base.at)))
+        return dispatched[:, [self._columns.get(self.leader_of[name], -1) for name in self.wanted]]
 
     def _cut(self, lane: Lane) -> Lane:
         """Leave out the jobs behind the last one of interest: they do not matter to it."""
-        last = max((self._columns[self.leader_of[name]] for name in self.wanted), default=-1)
+        columns = (self._columns.get(self.leader_of[name], -1) for name in self.wanted)
+        last = max(columns, default=-1)
         return Lane(lane.platform, lane.columns[: last + 1], lane.keys[: last + 1])
-
-    def _booting(self) -> list[tuple[Builder, float]]:
-        if not any(pool.requested for pool in self.base.pools):
-            return []
-        world = ForkedWorld(self.base, self.specs, iter(()), lambda *_: 0.0)
-        return world.booting_builders()
 
     # --- the whole simulation ---------------------------------------------------------------
 
@@ -232,13 +258,20 @@ class _Plan:
             waiting=tuple(_with_job(v, drawn.get(v.job.id, v.job)) for v in base.waiting),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
-        scheduler = restored(start, self.rules, _Frozen(self.fork.run_times), pools=self.specs)
-        world = ForkedWorld(
-            start, self.specs, self._arrivals(number), lambda view, _: end_of[view.job.id]
+        watch = _Watch({self.leader_of[name] for name in self.wanted} & self._columns.keys())
+        simulation = Simulation(
+            self.fork.scenario,
+            scheduler=restored(start, self.rules, _Frozen(self.fork.run_times), pools=self.specs),
+            algorithms=self.fork.algorithms,
+            around=watch.around,
+            load=self._arrivals(number),
+            start=start,
+            end_of=lambda record: end_of[record.job.id],
         )
-        watch = _Watch(world, {self.leader_of[name] for name in self.wanted})
-        drive(scheduler, watch, watch.observe)
-        return [watch.dispatched.get(self.leader_of[name], np.inf) for name in self.wanted]
+        simulation.play([watch.observe])
+        at_once = dict.fromkeys(self.leader_of.keys() - self._columns.keys(), base.at)
+        found = at_once | watch.dispatched
+        return [found.get(self.leader_of[name], np.inf) for name in self.wanted]
 
     def _arrivals(self, number: int) -> Arrivals:
         if not self.fork.arrivals:
@@ -255,11 +288,15 @@ class _Plan:
 class _Watch:
     """A world that ends when the last job of interest is dispatched."""
 
-    def __init__(self, world: World, wanted: set[str]) -> None:
-        self._world = world
+    def __init__(self, wanted: set[str]) -> None:
         self._left = wanted
         self.dispatched: dict[str, float] = {}
         self._events_in_vain = 0
+
+    def around(self, world: World, _: Scheduler) -> World:
+        """Stand before this world."""
+        self._world = world
+        return self
 
     def next_event(self) -> Event | None:
         """Return the next event while a job of interest waits and anything is dispatched at all.
@@ -267,7 +304,7 @@ class _Watch:
         Builders that come and go for ever, while the rest can never run, would not end otherwise.
         """
         self._events_in_vain += 1
-        if not self._left or self._events_in_vain > MOST_EVENTS_IN_VAIN:
+        if not self._left or self._events_in_vain > MAX_EVENTS_IN_VAIN:
             return None
         return self._world.next_event()
 
@@ -301,6 +338,11 @@ class _Frozen:
         """Nothing is learned."""
 
 
+def no_truth(job: Job, service_time: float) -> Job:
+    """Return the job as a rollout sees it: with a drawn service time, and not known to fail."""
+    return msgspec.structs.replace(job, service_time=service_time, fails=False)
+
+
 def _with_job(view: JobRecord, job: Job) -> JobRecord:
     return msgspec.structs.replace(view, job=job)
 
@@ -317,39 +359,14 @@ _plan: _Plan | None = None
 
 def _together(plan: _Plan, processes: int) -> list[list[float]]:
     """Play the rollouts on several processes; the order is that of their numbers."""
-    fork = plan.fork
-    if not isinstance(fork.run_times, RuntimeDistribution):
-        return [plan.play(k) for k in range(plan.count)]
-    parts = (
-        msgspec.json.encode(fork.snapshot),
-        fork.scenario.model_dump(mode="json", exclude_none=True),
-        (fork.run_times.name, fork.run_times.dump()),
-        {"rekey": fork.rekey, "arrivals": fork.arrivals, "truthful": fork.truthful},
-        (plan.count, plan.seed, plan.wanted),
-    )
+    parts = (plan.fork, plan.count, plan.seed, plan.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
         chunk = max(1, plan.count // (processes * 4))
         return list(pool.map(_play, range(plan.count), chunksize=chunk))
 
 
-def _begin(
-    snapshot: bytes,
-    scenario: Mapping[str, object],
-    estimator: tuple[str, dict[str, object]],
-    flags: dict[str, bool],
-    what: tuple[int, int, tuple[str, ...]],
-) -> None:
+def _begin(fork: Fork, count: int, seed: int, wanted: Sequence[str]) -> None:
     global _plan  # noqa: PLW0603 - one plan a process, as the pool's initialiser has it
-    name, statistics = estimator
-    run_times = RuntimeDistribution(make_estimator(name))
-    run_times.load(statistics)
-    fork = Fork(
-        snapshot=msgspec.json.decode(snapshot, type=FarmSnapshot),
-        scenario=parse_scenario(scenario),
-        run_times=run_times,
-        **flags,
-    )
-    count, seed, wanted = what
     _plan = _Plan(fork, count, seed, wanted)
 
 

@@ -9,6 +9,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.state import BuilderRequest
 from farm.live.operating.answers import Questions, Waiting
 from farm.live.wire.messages import Ask
 
@@ -28,6 +29,10 @@ class Told:
     def join(self, name: str) -> None:
         builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
         self.scheduler.handle(events.BuilderJoined(0.0, builder))
+
+    def request(self, pool: str) -> None:
+        builder = POOLS[pool].builder(1, 1)
+        self.scheduler.pool(pool).requested[builder.id] = BuilderRequest(builder, 1.0)
 
     def submit(self, *ids: str, **fields: object) -> None:
         jobs = tuple(
@@ -60,9 +65,9 @@ def test_no_builder_is_there(told: Told):
     """Booting ones count only if they could run it; and some platform nobody has."""
     told.submit("a")
     told.submit("b", platform=Platform("sparc", False))
-    told.scheduler.pool("arm").requested["arm-1"] = 1.0
+    told.request("arm")
     assert told.of("a").why == "no builder that could run it is there, and none of them boot"
-    told.scheduler.pool("linux").requested["linux-1"] = 1.0
+    told.request("linux")
     assert told.of("a").why == "no builder that could run it is there, and 1 of them boot"
     assert told.of("a").booting == 1
     assert told.of("b").why == "no pool of the farm has builders that could run it"

@@ -20,6 +20,7 @@ from farm.scenario import Scenario, parse_scenario
 from farm.sim.rollouts.draws import uniforms
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from farm.sim.simulation import simulate
+from provisioner.from_scenario import algorithms_of
 
 
 def scenario_of(pools, workload, **scheduling) -> Scenario:
@@ -36,10 +37,13 @@ def scenario_of(pools, workload, **scheduling) -> Scenario:
 
 
 def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, float]]:
-    """Simulate; return a snapshot ``after`` events past the last arrival, and every dispatch."""
+    """Simulate; return a snapshot ``after`` events past the last arrival, and what follows.
+
+    That is when each job is dispatched next, if at all.
+    """
     scheduler = make_scheduler(scenario)
     events = []
-    simulate(scenario, [lambda event, _: events.append(event)])
+    simulate(scenario, [lambda event, _: events.append(event)], algorithms=algorithms_of(scenario))
     last = max(n for n, event in enumerate(events) if isinstance(event, JobsSubmitted))
     wanted = min(last + after, len(events) - 1)
     seen = itertools.count()
@@ -49,11 +53,12 @@ def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, floa
     def watch(event, commands):
         for command in commands:
             if isinstance(command, StartJob):
-                dispatched[command.job.id] = event.at
+                dispatched.setdefault(command.job.id, event.at)
         if next(seen) == wanted:
+            dispatched.clear()
             found.append(snapshot_of(scheduler, event.at))
 
-    simulate(scenario, [watch], scheduler=scheduler)
+    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
     return found[0], dispatched
 
 
@@ -70,6 +75,7 @@ POOLS = st.lists(
         optional={
             "idle_timeout": st.sampled_from(["5s", "40s"]),
             "boot_time": st.sampled_from(["7s"]),
+            "failure_rate": st.sampled_from([0.4]),
         },
     ),
     min_size=1,
@@ -193,6 +199,20 @@ def test_both_lanes_and_several_processes_give_the_same() -> None:
     assert whole.dispatch_at.tolist() == spread.dispatch_at.tolist()
 
 
+def test_another_policy_keeps_the_columns_apart_by_job() -> None:
+    """Jobs are listed as they wait now, also where the change orders them anew."""
+    fork = busy_farm()
+    scheduling = fork.scenario.scheduling.model_copy(update={"policy": "random"})
+    anew = msgspec.structs.replace(
+        fork, scenario=fork.scenario.model_copy(update={"scheduling": scheduling}), rekey=True
+    )
+    now, then = rollouts(fork, count=3), rollouts(anew, count=3)
+    assert then.jobs == now.jobs
+    assert np.argsort(then.mean_wait).tolist() != np.argsort(now.mean_wait).tolist()
+    whole = rollouts(anew, count=3, fast=False, processes=1)
+    assert whole.dispatch_at.tolist() == then.dispatch_at.tolist()
+
+
 def test_only_the_jobs_of_interest_are_waited_for() -> None:
     """A rollout of some jobs gives what a rollout of all gives for them."""
     fork = busy_farm()
@@ -232,3 +252,98 @@ def test_every_job_has_its_own_luck() -> None:
     # uniform and unrelated, as far as a thousand draws show it
     assert both.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.04)
     assert abs(np.corrcoef(both.T)[0, 1]) < 0.1
+
+
+def provisioned(**changes) -> Scenario:
+    """A pool that is sized by its queue, and one of fixed size that fails now and then."""
+    linux = {
+        "name": "linux",
+        "platform": {"processor": "a"},
+        "boot_time": "20s",
+        "idle_timeout": "45s",
+        "provisioner": {"algorithm": "taskcluster", "max": 6, "interval": "7.5s"},
+    }
+    linux["provisioner"] |= changes.pop("provisioner", {})
+    return scenario_of(
+        [
+            linux | changes,
+            {
+                "name": "other",
+                "platform": {"processor": "b"},
+                "builders": 2,
+                "boot_time": "5s",
+                "losses": {"rate": "60/h"},
+            },
+        ],
+        [
+            {
+                "arrivals": {
+                    "platform": {"processor": processor},
+                    "count": 80,
+                    "poisson": {"rate": "1/s"},
+                    "service_time": {"exponential": {"mean": "20s"}},
+                }
+            }
+            for processor in "ab"
+        ],
+        dedup=False,
+    )
+
+
+def fork_of(scenario: Scenario, snapshot: FarmSnapshot) -> Fork:
+    """A fork that knows the run times and sizes its pools as the scenario says."""
+    return Fork(
+        snapshot=snapshot,
+        scenario=scenario,
+        run_times=RuntimeDistribution(make_estimator("oracle")),
+        algorithms=algorithms_of(scenario),
+        truthful=True,
+    )
+
+
+@pytest.mark.parametrize("after", [0, 7, 30, 90])
+def test_certain_rollouts_of_provisioned_pools_are_the_simulation(after: int) -> None:
+    """Booting builders, plans to come, idle time-outs and losses too, to the last bit.
+
+    On one process and on two, from a snapshot that went through JSON.
+    """
+    scenario = provisioned()
+    snapshot, dispatched = played(scenario, after)
+    snapshot = msgspec.json.decode(msgspec.json.encode(snapshot), type=FarmSnapshot)
+    truth = [dispatched[record.job.id] for record in snapshot.waiting]
+    assert truth
+    for processes in (1, 2):
+        found = rollouts(fork_of(scenario, snapshot), count=2, processes=processes)
+        assert found.dispatch_at.tolist() == [truth, truth]
+
+
+def test_a_provisioned_pool_grows_in_the_fork_and_a_higher_maximum_lets_it_grow_more() -> None:
+    """A fork of a farm with a long queue and no builder yet: the algorithm decides, up to max."""
+    scenario = provisioned(provisioner={"max": 3})
+    events, found = itertools.count(), []
+    scheduler = make_scheduler(scenario)
+
+    def watch(event, _):
+        if next(events) == 20:
+            found.append(snapshot_of(scheduler, event.at))
+
+    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
+    snapshot = found[0]
+    waits = {
+        most: rollouts(fork_of(provisioned(provisioner={"max": most}), snapshot), count=1)
+        for most in (1, 3, 30)
+    }
+    linux = [n for n, r in enumerate(snapshot.waiting) if r.job.platform.processor == "a"]
+    last = {most: found.waits[0, linux].max() for most, found in waits.items()}
+    assert not any(record.builder.pool == "linux" for record in snapshot.builders)
+    assert 2 * last[30] < 1.4 * last[3] < last[1] < math.inf
+
+
+def test_an_idle_timeout_makes_room_for_builders_that_take_jobs() -> None:
+    """Builders that booted in vain stand idle and count: the sooner they go, the sooner it ends."""
+    scenario = provisioned(failure_rate=0.6, idle_timeout="10m")
+    snapshot, _ = played(scenario, 0)
+    slow = rollouts(fork_of(scenario, snapshot), count=1)
+    hasty = provisioned(failure_rate=0.6, idle_timeout="10s")
+    quick = rollouts(fork_of(hasty, snapshot), count=1)
+    assert quick.waits.max() < 0.8 * slow.waits.max() < math.inf
