@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
 from multiprocessing import get_context
@@ -201,22 +201,31 @@ class _Plan:
         rules, fork = self.rules, self.fork
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
         failing = rules.fail_fast and fork.truthful
-        moving = any(
-            s.law is not None or s.provisioned or s.lifetime is not None or s.lost_at
-            for s in self.specs
+        return plain and not (fork.arrivals or failing or self._builders_change)
+
+    @property
+    def _builders_change(self) -> bool:
+        """Whether builders slow down, or come and go in a way that waiting jobs may notice."""
+        changing = any(
+            spec.law is not None or spec.provisioned or spec.lifetime is not None or spec.lost_at
+            for spec in self.specs
         )
         # a fixed pool that is short when those that go have gone gets successors for them
         replaced = any(count < 0 for count in self._surplus(self.base).values())
-        return plain and not (fork.arrivals or failing or moving or replaced or self._has_broken)
+        return changing or replaced or any(map(self._may_go, self._builders()))
 
-    @property
-    def _has_broken(self) -> bool:
-        """Whether a builder may be lost, or takes no jobs until its idle time-out replaces it."""
-        timed = {spec.name for spec in self.specs if spec.idle_timeout is not None}
-        there = [record.builder for record in self.base.builders]
+    def _builders(self) -> Iterator[Builder]:
+        """Yield the builders that are there and those that boot."""
+        for record in self.base.builders:
+            yield record.builder
         for pool in self.base.pools:
-            there.extend(request.builder for request in pool.requested.values())
-        return any(b.lifetime is not None or (not b.takes_jobs and b.pool in timed) for b in there)
+            for request in pool.requested.values():
+                yield request.builder
+
+    def _may_go(self, builder: Builder) -> bool:
+        """Whether it may be lost, or takes no jobs and has a successor after its idle time-out."""
+        timed = any(s.name == builder.pool and s.idle_timeout is not None for s in self.specs)
+        return builder.lifetime is not None or (timed and not builder.takes_jobs)
 
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""
