@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from farm.app.capacity import plan_pools
 from farm.core.errors import InputError
 from farm.results.figures.lines import write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
-from farm.sim.planning import plan as find_plan
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
 from farm.units import format_duration
 
@@ -56,7 +56,8 @@ def plan(
 ) -> None:
     """Find the smallest pools with which a scenario meets an objective.
 
-    Exit code 1: no size meets it. Pools with a provisioner are planned as fixed ones.
+    Exit code 1: no size meets it. Pools with a provisioner keep it beside fixed pools;
+    where all have one, they are planned as fixed ones.
     """
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
@@ -69,7 +70,7 @@ def plan(
         prices=_prices(price or (), wanted),
     )
     with _progress(quiet=quiet or as_json) as told:
-        found = find_plan(wanted, terms, options, told)
+        found = plan_pools(wanted, terms, options, told)
     if plot is not None:
         _plot(found, terms, plot)
     if as_json:

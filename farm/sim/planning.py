@@ -9,6 +9,9 @@ fall with every builder, sizes below the found one are tried on until several in
 the next ones above must meet it too. Several pools: all are scaled together first; then, the
 dearest first, each is made as small as the others allow, again and again until none can shrink.
 That is a local optimum: no single pool can be smaller, while another mixture may be cheaper.
+
+Beside pools of fixed size those with a provisioner keep it, and count in the cost. Where all pools
+have one, all are sized as if they were fixed.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ import msgspec
 import numpy as np
 
 from farm.assembly import run_info
+from farm.core.pools.algorithm import Algorithm
 from farm.results.comparison.statistics import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import summarise
-from farm.scenario import Scenario, parse_scenario
+from farm.scenario import Pool, Scenario
 from farm.sim.simulation import simulate
 from farm.workload import build_jobs
 
@@ -81,22 +85,36 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 10_000
     #: price of a builder-hour by pool; a pool that is not named costs 1
     prices: Mapping[str, float] = {}
+    #: who sizes each pool that keeps its provisioner
+    algorithms: Mapping[str, Algorithm[Any]] = {}
+
+
+def pools_to_size(scenario: Scenario) -> tuple[Pool, ...]:
+    """Return the fixed pools, or all where none is."""
+    return tuple(p for p in scenario.pools if p.provisioner is None) or scenario.pools
 
 
 def sized(scenario: Scenario, sizes: Sequence[int]) -> Scenario:
-    """Return the scenario with fixed pools of these sizes."""
-    pools = [
-        pool.model_copy(update={"builders": size, "provisioner": None})
-        for pool, size in zip(scenario.pools, sizes, strict=True)
-    ]
-    return scenario.model_copy(update={"pools": tuple(pools)})
+    """Return the scenario with pools of these sizes."""
+    made = {
+        pool.name: pool.model_copy(update={"builders": size, "provisioner": None})
+        for pool, size in zip(pools_to_size(scenario), sizes, strict=True)
+    }
+    pools = tuple(made.get(pool.name, pool) for pool in scenario.pools)
+    return scenario.model_copy(update={"pools": pools})
 
 
-def play(scenario: Scenario, sizes: Sizes, terms: Sequence[Term], seed: int) -> Outcome:
+def play(
+    scenario: Scenario,
+    sizes: Sizes,
+    terms: Sequence[Term],
+    seed: int,
+    algorithms: Mapping[str, Algorithm[Any]] | None = None,
+) -> Outcome:
     """Simulate one replication."""
     own = sized(scenario, sizes).model_copy(update={"seed": seed})
     recorder = Recorder()
-    simulate(own, [recorder])
+    simulate(own, [recorder], algorithms=algorithms)
     records = recorder.records()
     info = run_info(own, "simulated", "reference")
     hours: dict[str, float] = dict.fromkeys((pool.name for pool in own.pools), 0.0)
@@ -155,17 +173,17 @@ class Evaluator:
     def _outcomes(self, sizes: Sizes) -> list[Outcome]:
         seeds = range(self._scenario.seed, self._scenario.seed + self._options.replications)
         if self._pool is None and self._spent > WORTH_SHARING and (os.cpu_count() or 1) > 1:
-            plain = self._scenario.model_dump(mode="json", exclude_none=True)
             self._pool = ProcessPoolExecutor(
                 min(os.cpu_count() or 1, len(seeds)),
                 get_context("spawn"),
                 _begin,
-                (plain, self._terms),
+                (self._scenario, self._terms, self._options.algorithms),
             )
         if self._pool is not None:
             return list(self._pool.map(_play, [(sizes, seed) for seed in seeds]))
         began = time.perf_counter()
-        found = [play(self._scenario, sizes, self._terms, seed) for seed in seeds]
+        algorithms = self._options.algorithms
+        found = [play(self._scenario, sizes, self._terms, seed, algorithms) for seed in seeds]
         self._spent = time.perf_counter() - began
         return found
 
@@ -201,7 +219,7 @@ def plan(
         search = _Search(scenario, evaluator, options, min(options.most, jobs))
         best, why = search.run()
         points = sorted(evaluator.points.values(), key=lambda p: (sum(p.sizes), p.sizes))
-    names = tuple(pool.name for pool in scenario.pools)
+    names = tuple(pool.name for pool in pools_to_size(scenario))
     return Plan(pools=names, best=best, points=tuple(points), why=why)
 
 
@@ -213,8 +231,9 @@ class _Search:
         #: more builders in a pool than jobs in the whole scenario change nothing
         self._most = most
         self._why = ""
-        self._start = tuple(pool.builders or 1 for pool in scenario.pools)
-        prices = [options.prices.get(pool.name, 1.0) for pool in scenario.pools]
+        pools = pools_to_size(scenario)
+        self._start = tuple(pool.builders or 1 for pool in pools)
+        prices = [options.prices.get(pool.name, 1.0) for pool in pools]
         self._dearest_first = sorted(range(len(prices)), key=lambda place: -prices[place])
 
     def run(self) -> tuple[Point | None, str]:
@@ -300,16 +319,16 @@ def _same_waits(one: Point, other: Point) -> bool:
     return one.means == other.means and one.mean_wait == other.mean_wait
 
 
-_scenario: Scenario | None = None
-_terms: tuple[Term, ...] = ()
+_given: tuple[Scenario, tuple[Term, ...], Mapping[str, Algorithm[Any]]] | None = None
 
 
-def _begin(scenario: dict[str, Any], terms: tuple[Term, ...]) -> None:
-    global _scenario, _terms  # one scenario a process, set by its initialiser
-    _scenario, _terms = parse_scenario(scenario), terms
+def _begin(*given: Any) -> None:
+    global _given  # noqa: PLW0603 - one scenario a process, set by its initialiser
+    _given = given
 
 
 def _play(what: tuple[Sizes, int]) -> Outcome:
-    if _scenario is None:
+    if _given is None:
         raise RuntimeError("the process was not given a scenario")
-    return play(_scenario, what[0], _terms, what[1])
+    scenario, terms, algorithms = _given
+    return play(scenario, what[0], terms, what[1], algorithms)

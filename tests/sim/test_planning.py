@@ -7,6 +7,7 @@ import pytest
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
 from farm.sim.planning import Evaluator, PlanOptions, plan, play
+from provisioner.from_scenario import algorithms_of
 
 
 def scenario(*rates: str, service: object = None):
@@ -88,3 +89,36 @@ def test_replications_are_common_and_costs_are_counted() -> None:
         point = evaluator.at((10,))
     assert point.cost == pytest.approx(2 * point.builder_hours)
     assert point.builder_hours > 0
+
+
+def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:
+    """Only the fixed pool is sized; what the provisioned one does shows in cost and waits."""
+    mixed = scenario("0.1/s", "0.2/s")
+    sizing = {"algorithm": "taskcluster", "max": 20, "interval": "5s"}
+    plain = mixed.model_dump(mode="json", exclude_none=True)
+    plain["pools"][1] = {
+        "name": "b", "platform": {"processor": "b"}, "boot_time": "10s", "provisioner": sizing,
+    }  # fmt: skip
+    mixed = parse_scenario(plain)
+    options = PlanOptions(replications=2, algorithms=algorithms_of(mixed))
+    found = plan(mixed, parse_objective("p95(waiting_time) < 1m"), options)
+    assert found.pools == ("a",)
+    assert found.best is not None
+    outcome = play(mixed, found.best.sizes, (), 5, options.algorithms)
+    fixed, provisioned = outcome.builder_hours
+    assert fixed > 0 < provisioned
+    assert found.best.cost == pytest.approx(found.best.builder_hours)
+    with Evaluator(mixed, parse_objective("mean(waiting_time) < 1h"), options) as evaluator:
+        assert evaluator.at((40,)).mean_wait > 0, "jobs wait until builders of the other pool boot"
+
+
+def test_where_every_pool_has_a_provisioner_all_are_sized() -> None:
+    """As if they were fixed: there would be nothing to plan otherwise."""
+    plain = scenario("0.2/s").model_dump(mode="json", exclude_none=True)
+    del plain["pools"][0]["builders"]
+    plain["pools"][0]["provisioner"] = {"algorithm": "taskcluster", "max": 20}
+    found = plan(parse_scenario(plain), parse_objective("p95(waiting_time) < 30s"), OPTIONS)
+    assert (
+        found.best
+        == plan(scenario("0.2/s"), parse_objective("p95(waiting_time) < 30s"), OPTIONS).best
+    )
