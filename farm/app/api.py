@@ -103,7 +103,8 @@ def simulate(
             or a function that makes them with the ``random.Random`` that it is given.
         keep_events: whether ``events`` and ``save`` will be asked for. Absent: of one run they are
             kept, of several they are not.
-        overrides: as for ``load_scenario``.
+        overrides: as for ``load_scenario``; the keys of policy, balancer and estimator take
+            functions as well.
 
     Raises InputError for what cannot be played.
 
@@ -192,8 +193,11 @@ def _set_up(
 ) -> tuple[Scenario, OwnParts]:
     """Return the scenario with everything that has a name, and the parts that have none."""
     changes = _dotted(overrides)
+    if estimator is None:
+        estimator = _taken_function(changes, "scheduling.runtime_estimates")
     functions = {}
-    for key, part in (("scheduling.policy", policy), ("scheduling.balancer", balancer)):
+    for key, named in (("scheduling.policy", policy), ("scheduling.balancer", balancer)):
+        part = _taken_function(changes, key) if named is None else named
         if part is not None:
             changes[key] = _name_of(part)
             if not isinstance(part, str):
@@ -220,6 +224,11 @@ def _set_up(
         functions=functions, estimator=own_estimator, algorithms=own_algorithms, jobs=jobs
     )
     return scenario, own
+
+
+def _taken_function(changes: dict[str, Any], key: str) -> Any:
+    """Take out what is not a name: a function may stand under its scenario key, too."""
+    return None if isinstance(changes.get(key), str) else changes.pop(key, None)
 
 
 def _estimator(given: Estimator) -> RuntimeEstimator | None:

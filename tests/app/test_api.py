@@ -150,6 +150,8 @@ def test_a_policy_of_the_callers():
     own = farm.simulate(LITTLE, policy=shortest, pools__p__builders=1)
     assert own.jobs["job_id"].tolist() == named.jobs["job_id"].tolist()
     assert own.summary["policy"] == f"{__name__}:{shortest.__qualname__}"
+    by_key = farm.simulate(LITTLE, scheduling__policy=shortest, pools__p__builders=1)
+    assert by_key.summary["policy"] == own.summary["policy"]
 
 
 def test_a_policy_that_fails_is_told_of():
