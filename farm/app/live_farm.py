@@ -16,7 +16,8 @@ from farm.live.hosts.processes import HostProcesses
 from farm.live.hosts.registry import Patience
 from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, LiveRun, run_live
-from farm.live.world import LiveStatus, LiveWorld
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
 from farm.sim.simulation import together

@@ -32,8 +32,9 @@ from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
+from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import LiveStatus, LiveWorld, Meter
+from farm.live.world import LiveWorld, Meter
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join

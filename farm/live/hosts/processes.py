@@ -14,6 +14,7 @@ import msgspec
 from farm.core.errors import RunError
 from farm.live.settings import LiveSettings, child_environment
 from farm.metrics.targets import forget_host
+from farm.processes.log_files import last_line
 
 STOP_TIMEOUT = 5.0
 #: a host that ends so soon after its start is broken; starting it again would not help
@@ -87,13 +88,6 @@ class HostProcess:
         if cord is not None:
             with contextlib.suppress(OSError):
                 cord.close()
-
-    def last_words(self) -> str:
-        """Return the last line that it logged."""
-        with contextlib.suppress(OSError):
-            lines = self.log.read_text(errors="replace").split("\n")
-            return next((line for line in reversed(lines) if line.strip()), "nothing")
-        return "nothing"
 
 
 class HostProcesses:
@@ -179,5 +173,5 @@ def _command(host: str) -> list[str]:
 def _obituary(process: HostProcess) -> str:
     return (
         f"builder host {process.name} ended with exit code {process.exit_code}; "
-        f"it said: {process.last_words()} (log: {process.log})"
+        f"it said: {last_line(process.log)} (log: {process.log})"
     )
