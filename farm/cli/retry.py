@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -17,14 +16,7 @@ from farm.core.errors import InputError
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 
-
-class EndedState(StrEnum):
-    """What ``farm retry --state`` takes."""
-
-    ENDED = "ended"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
 
 @with_job_options
@@ -44,7 +36,7 @@ def retry(
     all the options say and has not been tried again yet.
     """
     filtered = state is not None or wanted.names_some
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or EndedState.ENDED))
+    wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))
     if bool(job_ids) == filtered:
         raise InputError(
             "found nothing to retry, or two ways to say what; allowed: IDs, or options that say "
