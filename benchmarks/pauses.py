@@ -32,7 +32,7 @@ from farm.forecasts.dispatch.by_formula import FormulaGiver
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.live.hosts.processes import HostProcesses
 from farm.live.operating.control_plane import Desk
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.live.world import LiveStatus, LiveWorld
 from farm.metrics.exporter import MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
@@ -145,13 +145,12 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
             pools,
             load(waiting, 10 * seconds),
             LiveOptions(hosts=HOSTS),
-            observe=together([desk.observe, *([] if metrics is None else [metrics.observe])]),
+            Watchers(observe=together([desk.observe, *([] if metrics is None else [metrics.observe])]),
             progress=progress,
             on_up=up,
             on_tick=desk.tick,
             meter=watch,
-            around=around,
-        )
+            around=around))
     return watch
 
 

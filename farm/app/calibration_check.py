@@ -14,7 +14,7 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
 from farm.core.driver import Observer
 from farm.core.errors import InputError, RunError
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.results.summary.records import Recorder, arrival_of
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
@@ -187,7 +187,7 @@ def _live(scenario: Scenario, rates: str) -> _LiveRun:
         )
         load = batches(build_jobs(scenario))
         scheduler, pools = make_scheduler(scenario), pool_specs(scenario)
-        ended = run_live(scheduler, pools, load, options, observe=recorder)
+        ended = run_live(scheduler, pools, load, options, Watchers(observe=recorder))
         if ended.interrupted:
             raise KeyboardInterrupt
         told = recorder.records().ends

@@ -56,8 +56,6 @@ class LiveRun(msgspec.Struct, frozen=True):
     status: LiveStatus
     #: it was stopped before its load was done
     interrupted: bool
-    #: real seconds from the clock's start to the end of the last job
-    wall_time: float
     #: the server that was used, without its password
     engine: str
 
@@ -101,18 +99,29 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     stays: Stays | None = None
 
 
+class Watchers(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks on while a live farm runs, or has a turn."""
+
+    #: sees every event with the commands that it led to
+    observe: Observer
+    #: given the status a few times per second
+    progress: Callable[[LiveStatus], None] | None = None
+    #: told when the farm stands, before the first job (chaos, displays)
+    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
+    #: called between batches of events, some times per second (a provisioner's turn)
+    on_tick: Callable[[LiveWorld], None] | None = None
+    #: told how long the scheduler's work takes
+    meter: Meter | None = None
+    #: puts something before the world (estimates of its submissions)
+    around: Callable[[LiveWorld], World] | None = None
+
+
 def run_live(
     scheduler: LiveScheduler,
     pools: Sequence[PoolSpec],
     batches: Batches | None,
     options: LiveOptions,
-    *,
-    observe: Observer,
-    progress: Callable[[LiveStatus], None] | None = None,
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None,
-    on_tick: Callable[[LiveWorld], None] | None = None,
-    meter: Meter | None = None,
-    around: Callable[[LiveWorld], World] | None = None,
+    watchers: Watchers,
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
@@ -123,23 +132,10 @@ def run_live(
         pools: the builders that there are to be.
         batches: what is submitted, and when; None: others submit, and only a stop ends the run.
         options: how the farm is set up.
-        observe: sees every event with the commands that it led to.
-        progress: given the status a few times per second.
-        on_up: told when the farm stands, before the first job (chaos, displays).
-        on_tick: called between batches of events, some times per second (a provisioner's turn).
-        meter: told how long the scheduler's work takes.
-        around: puts something before the world (estimates of its submissions).
+        watchers: who looks on.
 
     Raises ServerError if there is no usable server, RunError if the run cannot go on.
     """
-    watchers = _Watchers(
-        observe=observe,
-        progress=progress,
-        on_up=on_up,
-        on_tick=on_tick,
-        meter=meter,
-        around=around,
-    )
     server = choose_server(options.redis_url)
     try:
         with contextlib.ExitStack() as stack:
@@ -149,15 +145,6 @@ def run_live(
     except redis.RedisError as error:
         what = str(error).partition("\n")[0]
         raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
-
-
-class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
-    observe: Observer
-    progress: Callable[[LiveStatus], None] | None
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None
-    on_tick: Callable[[LiveWorld], None] | None
-    meter: Meter | None
-    around: Callable[[LiveWorld], World] | None
 
 
 class _Opening:
@@ -182,7 +169,7 @@ class _Farm:
         scheduler: LiveScheduler,
         pools: Sequence[PoolSpec],
         options: LiveOptions,
-        watchers: _Watchers,
+        watchers: Watchers,
     ) -> None:
         self._stack = stack
         self._url = url
@@ -228,7 +215,6 @@ class _Farm:
             self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:
             self._clock.start()
-        began = time.monotonic()
         if batches is not None:
             self._load = self._start_load(batches)
         around = self._watchers.around
@@ -242,7 +228,6 @@ class _Farm:
         return LiveRun(
             status=status,
             interrupted=self._world.stopping,
-            wall_time=time.monotonic() - began,
             engine=_engine(self._client),
         )
 
