@@ -140,13 +140,10 @@ def parse_platform(text: str | None, where: str, default: Platform | None) -> Pl
                 "allowed: processor/virtual or processor/native, such as amd64/virtual"
             )
         return default
-    processor, slash, sort = text.rpartition("/")
-    if not slash or not processor or sort not in ("virtual", "native"):
-        raise TraceError(
-            f"{where}: found {text!r:.60}; allowed: processor/virtual or processor/native, "
-            "with any for no processor"
-        )
-    return Platform(None if processor == "any" else processor, sort == "virtual")
+    try:
+        return Platform.parse(text)
+    except ValueError as error:
+        raise TraceError(f"{where}: found {text!r:.60}; allowed: {error}") from None
 
 
 def _reason(text: str) -> str:

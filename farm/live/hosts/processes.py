@@ -42,7 +42,7 @@ class HostProcess:
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
-                _command(settings.host),
+                [sys.executable, "-m", *host_command(settings.host)],
                 stdin=subprocess.PIPE if own_cord else None,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -165,9 +165,10 @@ class HostProcesses:
         self.alive.append(HostProcess(settings, self._folder / f"{name}.log"))
 
 
-def _command(host: str) -> list[str]:
+def host_command(name: str) -> list[str]:
+    """Return the command line of a builder host, wherever it runs."""
     worker = ["celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING"]
-    return [sys.executable, "-m", *worker, "--hostname", f"{host}@farm"]
+    return [*worker, "--hostname", f"{name}@farm"]
 
 
 def _obituary(process: HostProcess) -> str:

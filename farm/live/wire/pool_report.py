@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 
 
@@ -40,6 +41,10 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     #: who looks after the pool last planned it, and why
     desired: int | None = None
     why: str = ""
+
+    def can_run(self, platform: Platform) -> bool:
+        """Whether its builders can run jobs of the platform."""
+        return platform.runs_on(self.processors, virtualized=self.virtualized)
 
 
 class HostRecord(msgspec.Struct, frozen=True):
