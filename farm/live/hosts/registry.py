@@ -175,8 +175,6 @@ class Roster:
             host.joined.discard(builder)
             host.retiring.discard(builder)
             host.sent_at.pop(builder, None)
-            for token in [t for t, d in host.dispatches.items() if d.command.builder == builder]:
-                self.over(host, token)
             self.changed.add(host.name)
 
     def give_up(self, host: HostState) -> list[str]:
