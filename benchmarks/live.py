@@ -46,7 +46,8 @@ def farm_rate(url: str, jobs: int, hosts: int) -> float:
         pools,
         iter([(0.0, batch)]),
         LiveOptions(redis_url=url, hosts=hosts, prefix="benchmark:farm:"),
-        Watchers(observe=recorder))
+        Watchers(observe=recorder),
+    )
     done = sum(end.outcome == "succeeded" for end in recorder.records().ends)
     if done != jobs:
         raise SystemExit(f"{done} of {jobs} jobs succeeded")

@@ -56,6 +56,8 @@ class LiveRun(msgspec.Struct, frozen=True):
     status: LiveStatus
     #: it was stopped before its load was done
     interrupted: bool
+    #: real seconds from the clock's start to the end of the last job
+    wall_time: float
     #: the server that was used, without its password
     engine: str
 
@@ -215,6 +217,7 @@ class _Farm:
             self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:
             self._clock.start()
+        began = time.monotonic()
         if batches is not None:
             self._load = self._start_load(batches)
         around = self._watchers.around
@@ -228,6 +231,7 @@ class _Farm:
         return LiveRun(
             status=status,
             interrupted=self._world.stopping,
+            wall_time=time.monotonic() - began,
             engine=_engine(self._client),
         )
 

@@ -171,6 +171,9 @@ class Roster:
         """The builder is not played any more, and nothing of it is under way."""
         host = self.host_of.pop(builder, None)
         if host is not None:
+            for token, dispatch in list(host.dispatches.items()):
+                if dispatch.command.builder == builder:
+                    del host.dispatches[token]
             host.plays.pop(builder, None)
             host.joined.discard(builder)
             host.retiring.discard(builder)
