@@ -26,7 +26,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.live.redis.server import choose_server
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.results.summary.records import Recorder
 
 PLATFORM = Platform("amd64", True)
@@ -46,7 +46,7 @@ def farm_rate(url: str, jobs: int, hosts: int) -> float:
         pools,
         iter([(0.0, batch)]),
         LiveOptions(redis_url=url, hosts=hosts, prefix="benchmark:farm:"),
-        observe=recorder,
+        Watchers(observe=recorder),
     )
     done = sum(end.outcome == "succeeded" for end in recorder.records().ends)
     if done != jobs:

@@ -32,8 +32,9 @@ from farm.forecasts.dispatch.by_formula import FormulaGiver
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.live.hosts.processes import HostProcesses
 from farm.live.operating.control_plane import Desk
-from farm.live.run import LiveOptions, run_live
-from farm.live.world import LiveStatus, LiveWorld
+from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
 from farm.sim.simulation import together
@@ -145,12 +146,14 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
             pools,
             load(waiting, 10 * seconds),
             LiveOptions(hosts=HOSTS),
-            observe=together([desk.observe, *([] if metrics is None else [metrics.observe])]),
-            progress=progress,
-            on_up=up,
-            on_tick=desk.tick,
-            meter=watch,
-            around=around,
+            Watchers(
+                observe=together([desk.observe, *([] if metrics is None else [metrics.observe])]),
+                progress=progress,
+                on_up=up,
+                on_tick=desk.tick,
+                meter=watch,
+                around=around,
+            ),
         )
     return watch
 

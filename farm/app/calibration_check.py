@@ -14,8 +14,8 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
 from farm.core.driver import Observer
 from farm.core.errors import InputError, RunError
-from farm.live.run import LiveOptions, run_live
-from farm.results.summary.records import Recorder, arrival_of
+from farm.live.run import LiveOptions, Watchers, run_live
+from farm.results.summary.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.sim.simulation import simulate
@@ -187,7 +187,7 @@ def _live(scenario: Scenario, rates: str) -> _LiveRun:
         )
         load = batches(build_jobs(scenario))
         scheduler, pools = make_scheduler(scenario), pool_specs(scenario)
-        ended = run_live(scheduler, pools, load, options, observe=recorder)
+        ended = run_live(scheduler, pools, load, options, Watchers(observe=recorder))
         if ended.interrupted:
             raise KeyboardInterrupt
         told = recorder.records().ends
@@ -199,7 +199,7 @@ def _live(scenario: Scenario, rates: str) -> _LiveRun:
 
 def _times(end: EndJob) -> tuple[float, float]:
     began = end.started_at if end.started_at is not None else 0.0
-    return end.finished_at - arrival_of(end.job, end.submitted_at), end.finished_at - began
+    return end.finished_at - end.job.arrival(end.submitted_at), end.finished_at - began
 
 
 def _simulated(scenario: Scenario) -> Responses:
@@ -207,6 +207,6 @@ def _simulated(scenario: Scenario) -> Responses:
     observers: list[Observer] = [recorder]
     simulate(scenario, observers)
     return {
-        end.job.id: end.finished_at - arrival_of(end.job, end.submitted_at)
+        end.job.id: end.finished_at - end.job.arrival(end.submitted_at)
         for end in recorder.records().ends
     }

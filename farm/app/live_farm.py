@@ -15,8 +15,9 @@ from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.processes import HostProcesses
 from farm.live.hosts.registry import Patience
 from farm.live.operating.control_plane import Desk
-from farm.live.run import LiveOptions, LiveRun, run_live
-from farm.live.world import LiveStatus, LiveWorld
+from farm.live.run import LiveOptions, LiveRun, Watchers, run_live
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
 from farm.sim.simulation import together
@@ -83,7 +84,7 @@ class LiveFarm:
         on_tick: Callable[[LiveWorld], None],
         show: Callable[[LiveStatus], None] | None = None,
     ) -> LiveRun:
-        """Run the farm to its end, in the main thread; arguments as those of ``run_live``."""
+        """Run the farm to its end, in the main thread; arguments as ``run_live`` has them."""
 
         def up(world: LiveWorld, hosts: HostProcesses) -> None:
             on_up(world, hosts)
@@ -97,12 +98,14 @@ class LiveFarm:
                 self.pools,
                 load,
                 options,
-                observe=together([*observers, self.desk.observe, *self.metering.observers]),
-                progress=self.metering.progress(show),
-                on_up=up,
-                on_tick=on_tick,
-                meter=self.metering.metrics,
-                around=self._around,
+                Watchers(
+                    observe=together([*observers, self.desk.observe, *self.metering.observers]),
+                    progress=self.metering.progress(show),
+                    on_up=up,
+                    on_tick=on_tick,
+                    meter=self.metering.metrics,
+                    around=self._around,
+                ),
             )
 
     def _around(self, world: LiveWorld) -> World:

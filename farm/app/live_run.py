@@ -13,7 +13,8 @@ from farm.app.run_recorder import RunRecorder
 from farm.app.work_rates import rates_for
 from farm.assembly import complaints
 from farm.core.errors import InputError
-from farm.live.world import LiveStatus, LiveWorld
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
 from farm.units import parse_duration

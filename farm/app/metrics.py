@@ -12,7 +12,8 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.hosts.processes import HostProcesses
 from farm.live.redis.server_watch import ServerWatch
-from farm.live.world import LiveStatus, LiveWorld
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
 from farm.metrics.series import Readings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.app.jobs.sources import can_run
 from farm.core.model import Platform
 from farm.live.operating.operator import Operator
 from farm.live.wire.pool_report import PoolReport
@@ -58,7 +57,7 @@ def remarks_on(report: PoolReport) -> list[str]:
 
 def hints_for(operator: Operator, platform: Platform) -> list[str]:
     """Return what keeps jobs of a platform from being run, pool by pool."""
-    able = {n: r for n, r in sorted(operator.pools().items()) if can_run(r, platform)}
+    able = {n: r for n, r in sorted(operator.pools().items()) if r.can_run(platform)}
     if not able:
         return [f"no pool of the farm could run {platform}"]
     troubles = troubles_of(operator, able)

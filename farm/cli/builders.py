@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -24,17 +23,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class State(StrEnum):
-    """What ``--state`` takes."""
-
-    IDLE = "idle"
-    BUILDING = "building"
-    CLEANING = "cleaning"
-    DRAINING = "draining"
-    STOPPING = "stopping"
-    FAILED = "failed"
-    BOOTING = "booting"
-    LOST = "lost"
+State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed", "booting", "lost"]
 
 
 def builders(

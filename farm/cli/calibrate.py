@@ -20,7 +20,8 @@ from farm.app.calibration_check import Check, check_burning, check_table
 from farm.app.work_rates import burn_settings
 from farm.cli.display.calibration_tables import as_data, show_calibration, title_of
 from farm.core.errors import InputError
-from farm.results.figures.calibration import calibration_html, calibration_svg
+from farm.results.figures.calibration import calibration_figure
+from farm.results.figures.lines import write_figures
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Read, read_calibration
 from farm.terminal.console import FarmConsole
@@ -181,24 +182,20 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     data = found.model_dump(mode="json")
     if output is not None:
         as_text = json.dumps(data, indent=2) if output.suffix == ".json" else _as_yaml(data)
-        _write(output, as_text, "--output")
+        try:
+            output.write_text(as_text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--output: cannot write {output}: {error.strerror}") from None
     if plot is not None:
         if not found.measurements:
             raise InputError("--plot: found a table without measurements; nothing to draw")
-        draw = calibration_svg if plot.suffix == ".svg" else calibration_html
-        _write(plot, draw(found.measurements, title_of(found)), "--plot")
+        figure = calibration_figure(found.measurements, title_of(found))
+        write_figures(plot, [figure], "--plot")
 
 
 def _as_yaml(data: dict[str, object]) -> str:
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
     return text
-
-
-def _write(path: Path, text: str, option: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
 
 
 class _Ticker:

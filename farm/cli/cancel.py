@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -21,13 +20,7 @@ from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 
-
-class LiveState(StrEnum):
-    """What ``farm cancel --state`` takes."""
-
-    LIVE = "live"
-    WAITING = "waiting"
-    RUNNING = "running"
+LiveState = Literal["live", "waiting", "running"]
 
 
 @with_job_options
@@ -52,7 +45,7 @@ def cancel(
     all the options say, or --invocation.
     """
     filtered = state is not None or wanted.names_some
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or LiveState.LIVE))
+    wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
     if bool(job_ids) + filtered + (invocation is not None) != 1:
         raise InputError(
             "found nothing to cancel, or several ways to say what; allowed: IDs, or options that "

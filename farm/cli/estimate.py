@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from farm.app.snapshots import view_from
 from farm.cli.display.estimate_tables import explanation, queue_table
-from farm.core.errors import StateError
+from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
 from farm.forecasts.dispatch import (
     RULES,
@@ -92,8 +91,8 @@ def _job_named(view: FarmView, name: str, source: str) -> JobView:
                 found = f"{name!r}, which is {job.status}"
                 raise StateError(f"{source}: --job: found {found}; allowed: a waiting job")
             return job
-    near = difflib.get_close_matches(name, [job.name for job in view.jobs], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, [job.name for job in view.jobs])
+    hint = f"; did you mean {near!r}?" if near else ""
     raise StateError(f"{source}: --job: found {name!r}; allowed: a job of the file{hint}")
 
 

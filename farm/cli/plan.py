@@ -16,7 +16,7 @@ from rich.table import Table
 
 from farm.app.capacity import plan_pools
 from farm.core.errors import InputError
-from farm.results.figures.lines import write_figures
+from farm.results.figures.lines import Figure, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
@@ -199,9 +199,9 @@ def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
             "upper bound": [(float(sum(p.sizes)), p.bounds[place]) for p in shown],
             "limit": [(ends[0], term.limit), (ends[1], term.limit)],
         }
-        figures.append((str(term), lines, ("builders", term.name)))
+        figures.append(Figure(str(term), lines, ("builders", term.name)))
     cost = {"cost": [(float(sum(p.sizes)), p.cost) for p in shown]}
-    figures.append(("Cost", cost, ("builders", "builder-hours at their price")))
+    figures.append(Figure("Cost", cost, ("builders", "builder-hours at their price")))
     write_figures(path, figures, "--plot")
 
 

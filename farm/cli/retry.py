@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 
 from farm.app.farm_place import reach, warn_if_unattended
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.lookup import ended_of, ids_given
-from farm.app.jobs.retries import next_tries
+from farm.app.jobs.lookup import ended_of, ids_given, next_tries
 from farm.cli.job_options import Ids, with_job_options
 from farm.core.errors import InputError
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 
-
-class EndedState(StrEnum):
-    """What ``farm retry --state`` takes."""
-
-    ENDED = "ended"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
 
 @with_job_options
@@ -44,7 +35,7 @@ def retry(
     all the options say and has not been tried again yet.
     """
     filtered = state is not None or wanted.names_some
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or EndedState.ENDED))
+    wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))
     if bool(job_ids) == filtered:
         raise InputError(
             "found nothing to retry, or two ways to say what; allowed: IDs, or options that say "

@@ -13,7 +13,8 @@ from rich.table import Table
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
-from farm.results.figures.risk import risk_html, risk_svg, text_plot
+from farm.results.figures.lines import write_figures
+from farm.results.figures.risk import risk_figure, text_plot
 
 Lines = dict[float, list[float]]
 
@@ -48,7 +49,7 @@ def risk(
     """
     lines = risk_lines(slots, _numbers(heavy, "--heavy"), slowdown)
     if plot is not None:
-        write_figure(lines, plot)
+        write_figures(plot, [risk_figure(lines)], "--plot")
     if as_json:
         typer.echo(json.dumps(_as_json(lines, slowdown)))
         return
@@ -69,17 +70,6 @@ def risk_lines(slots: int, fractions: list[float], slowdown: str) -> Lines:
     return {
         p: [expected_slowdown(n, p, table.slowdown) for n in range(1, slots + 1)] for p in fractions
     }
-
-
-def write_figure(lines: Lines, path: Path) -> None:
-    """Write the figure as SVG or as an HTML page, by the file's suffix."""
-    draw = {".svg": risk_svg, ".html": risk_html}.get(path.suffix)
-    if draw is None:
-        raise InputError(f"--plot: found {path.name!r}; expected a name that ends in .svg or .html")
-    try:
-        path.write_text(draw(lines), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--plot: cannot write {path}: {error.strerror}") from error
 
 
 def _numbers(text: str, option: str) -> list[float]:

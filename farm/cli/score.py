@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from farm.core.errors import InputError
-from farm.results.figures.lines import write_figures
+from farm.results.figures.lines import Figure, write_figures
 from farm.results.run_directory import load_run
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
@@ -64,7 +64,7 @@ def _plot(scores: Sequence[Score], path: Path) -> None:
     if len(lines) == 1:
         raise InputError("--plot: no estimate of this run has quantiles; only rollouts do")
     axes = ("promised: quantile of the estimate", "kept: share dispatched by then")
-    write_figures(path, [("Calibration of dispatch estimates", lines, axes)], "--plot")
+    write_figures(path, [Figure("Calibration of dispatch estimates", lines, axes)], "--plot")
 
 
 def _overview(scores: Sequence[Score]) -> Table:

@@ -8,6 +8,7 @@ form and the event log's form.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Annotated, Literal, TypeVar
 
@@ -63,6 +64,20 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether the job must run on virtual builders (True) or on native ones (False)."""
         return self.virtualized is not False
 
+    @classmethod
+    def parse(cls, text: str) -> Platform:
+        """Return the platform that is written so; the ValueError says what is allowed."""
+        processor, _, sort = text.rpartition("/")
+        if not processor or sort not in ("virtual", "native"):
+            raise ValueError("processor/virtual or processor/native, with any for no processor")
+        return cls(None if processor == "any" else processor, sort == "virtual")
+
+    def runs_on(self, processors: Collection[str], *, virtualized: bool) -> bool:
+        """Whether builders that are such can run its jobs."""
+        return virtualized == self.needs_virtual and (
+            self.processor is None or self.processor in processors
+        )
+
     def normalised(self) -> Platform:
         """Return the same demand with the virtualization spelled out."""
         return self if self.virtualized is not None else Platform(self.processor, True)
@@ -114,6 +129,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     #: processes that a stress job keeps busy
     threads: int = 1
 
+    def arrival(self, submitted_at: float) -> float:
+        """Return when it arrived: as its workload meant it, else when it was taken in."""
+        return submitted_at if self.arrived_at is None else self.arrived_at
+
 
 class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A machine, real or emulated, that offers slots."""
@@ -142,6 +161,4 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def can_run(self, platform: Platform) -> bool:
         """Whether a job of this platform may run here (its state not considered)."""
-        return self.virtualized == platform.needs_virtual and (
-            platform.processor is None or platform.processor in self.processors
-        )
+        return platform.runs_on(self.processors, virtualized=self.virtualized)

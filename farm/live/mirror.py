@@ -20,9 +20,9 @@ from farm.core.model import Job
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import BuilderState, JobState, JobStatus
-from farm.live.hosts.registry import HostState, Roster
+from farm.live.hosts.registry import Roster
 from farm.live.redis.sort_keys import encode_member
-from farm.live.store.saved import HostLife, Try
+from farm.live.store.saved import HostLife, Try, host_life
 from farm.live.store.store import Batch
 
 
@@ -172,19 +172,5 @@ def write_hosts(roster: Roster, batch: Batch) -> None:
             batch.gone_hosts.append(name)
             batch.lives.pop(name, None)
         else:
-            batch.lives[name] = _life(host)
+            batch.lives[name] = HostLife(*host_life(host))
     roster.changed.clear()
-
-
-def _life(host: HostState) -> HostLife:
-    return HostLife(
-        name=host.name,
-        life=host.life,
-        own=host.own,
-        room=host.room,
-        pool=host.pool,
-        leaving=host.leaving,
-        plays=host.plays,
-        joined=tuple(host.joined),
-        retiring=tuple(host.retiring),
-    )

@@ -32,8 +32,9 @@ from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
+from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import LiveStatus, LiveWorld, Meter
+from farm.live.world import LiveWorld, Meter
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
@@ -100,18 +101,29 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     stays: Stays | None = None
 
 
+class Watchers(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks on while a live farm runs, or has a turn."""
+
+    #: sees every event with the commands that it led to
+    observe: Observer
+    #: given the status a few times per second
+    progress: Callable[[LiveStatus], None] | None = None
+    #: told when the farm stands, before the first job (chaos, displays)
+    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
+    #: called between batches of events, some times per second (a provisioner's turn)
+    on_tick: Callable[[LiveWorld], None] | None = None
+    #: told how long the scheduler's work takes
+    meter: Meter | None = None
+    #: puts something before the world (estimates of its submissions)
+    around: Callable[[LiveWorld], World] | None = None
+
+
 def run_live(
     scheduler: LiveScheduler,
     pools: Sequence[PoolSpec],
     batches: Batches | None,
     options: LiveOptions,
-    *,
-    observe: Observer,
-    progress: Callable[[LiveStatus], None] | None = None,
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None,
-    on_tick: Callable[[LiveWorld], None] | None = None,
-    meter: Meter | None = None,
-    around: Callable[[LiveWorld], World] | None = None,
+    watchers: Watchers,
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
@@ -122,23 +134,10 @@ def run_live(
         pools: the builders that there are to be.
         batches: what is submitted, and when; None: others submit, and only a stop ends the run.
         options: how the farm is set up.
-        observe: sees every event with the commands that it led to.
-        progress: given the status a few times per second.
-        on_up: told when the farm stands, before the first job (chaos, displays).
-        on_tick: called between batches of events, some times per second (a provisioner's turn).
-        meter: told how long the scheduler's work takes.
-        around: puts something before the world (estimates of its submissions).
+        watchers: who looks on.
 
     Raises ServerError if there is no usable server, RunError if the run cannot go on.
     """
-    watchers = _Watchers(
-        observe=observe,
-        progress=progress,
-        on_up=on_up,
-        on_tick=on_tick,
-        meter=meter,
-        around=around,
-    )
     server = choose_server(options.redis_url)
     try:
         with contextlib.ExitStack() as stack:
@@ -148,15 +147,6 @@ def run_live(
     except redis.RedisError as error:
         what = str(error).partition("\n")[0]
         raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
-
-
-class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
-    observe: Observer
-    progress: Callable[[LiveStatus], None] | None
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None
-    on_tick: Callable[[LiveWorld], None] | None
-    meter: Meter | None
-    around: Callable[[LiveWorld], World] | None
 
 
 class _Opening:
@@ -181,7 +171,7 @@ class _Farm:
         scheduler: LiveScheduler,
         pools: Sequence[PoolSpec],
         options: LiveOptions,
-        watchers: _Watchers,
+        watchers: Watchers,
     ) -> None:
         self._stack = stack
         self._url = url

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-import msgspec
 import redis
 
 from farm.core import events
@@ -34,6 +33,7 @@ from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
 from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.pool_report import LiveStatus
 
 T = TypeVar("T")
 
@@ -60,21 +60,6 @@ class Meter(Protocol):
 
     def step(self) -> bool:
         """Work for a millisecond or two on the metrics; return whether there is more to do."""
-
-
-class LiveStatus(msgspec.Struct, frozen=True):
-    """How far a live run is, for progress displays."""
-
-    at: float
-    submitted: int
-    waiting: int
-    running: int
-    ended: dict[str, int]
-    builders: dict[str, int]
-    hosts: int
-    stopping: bool
-    #: largest delay from intended arrival to intake so far, farm seconds
-    worst_delay: float
 
 
 class LiveWorld:

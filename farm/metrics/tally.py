@@ -28,7 +28,7 @@ from farm.core.events import (
     JobsSubmitted,
     PoolPlanned,
 )
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.metrics.builder_hours import BuilderHours
 from farm.metrics.catalogue import NAMES
@@ -143,7 +143,7 @@ class Tally:
             if job.matrix is not None:
                 matrix = self._matrices.get(job.matrix)
                 if matrix is None:
-                    matrix = self._matrices[job.matrix] = _Matrix(_arrival(job, event.at))
+                    matrix = self._matrices[job.matrix] = _Matrix(job.arrival(event.at))
                 matrix.live += 1
             if self.shares is not None:
                 self.shares.submitted(job)
@@ -205,7 +205,7 @@ class Tally:
         started_at = command.started_at if command.started_at is not None else command.dispatched_at
         if started_at is None:
             return
-        arrived_at = _arrival(job, command.submitted_at)
+        arrived_at = job.arrival(command.submitted_at)
         service_time = finished_at - started_at
         observe = self.series.observe
         observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at))
@@ -225,7 +225,3 @@ class Tally:
             del self._matrices[name]
             response_time = max(0.0, at - matrix.released_at)
             self.series.observe("farm_matrix_response_seconds", response_time)
-
-
-def _arrival(job: Job, submitted_at: float) -> float:
-    return submitted_at if job.arrived_at is None else job.arrived_at

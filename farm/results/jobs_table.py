@@ -15,7 +15,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job, Platform
 from farm.results.json_names import door_name
-from farm.results.summary.records import RunRecords, arrival_of
+from farm.results.summary.records import RunRecords
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -159,7 +159,7 @@ def _more(job: Job) -> tuple[Any, ...]:
 
 def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -> JobRow:
     job, started_at, finished_at = end.job, end.started_at, end.finished_at
-    arrived_at = arrival_of(job, end.submitted_at)
+    arrived_at = job.arrival(end.submitted_at)
     response = finished_at - arrived_at
     return JobRow(
         job_id=job.id,

@@ -67,9 +67,7 @@ class PoolPlatform(Section):
 
     def can_run(self, platform: Platform) -> bool:
         """Whether a job of this platform may run on these builders."""
-        return self.virtualized == platform.needs_virtual and (
-            platform.processor is None or platform.processor in self.processors
-        )
+        return platform.runs_on(self.processors, virtualized=self.virtualized)
 
     def __str__(self) -> str:
         kind = "virtual" if self.virtualized else "native"

@@ -5,14 +5,13 @@ A newcomer adds an algorithm with one file and one line here.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, nearest
 from provisioner.algorithms.arc import Arc
 from provisioner.algorithms.buildbarn import Buildbarn
 from provisioner.algorithms.buildkite import Buildkite
@@ -98,6 +97,6 @@ def is_time(field: msgspec.structs.FieldInfo) -> bool:
 
 
 def _allowed(found: object, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(found), list(names), 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    near = nearest(str(found), names)
+    hint = f"; did you mean {near}?" if near else ""
     return f"{hint} (allowed: {', '.join(names)})"

@@ -17,6 +17,7 @@ import msgspec
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
+from farm.live.hosts.processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
@@ -29,7 +30,6 @@ log = logging.getLogger("farm.provisioner")
 
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMPOSE = "com.docker.compose"
-COMMAND = ("celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING")
 #: the name of every builder on its network, so that one query finds them all (Prometheus)
 ALIAS = "builder"
 #: networks of the Engine's own, on which containers have no aliases
@@ -107,7 +107,7 @@ class DockerBackend(Backend):
         container = self._calling(
             lambda: self._client.containers.create(
                 options.image,
-                [*COMMAND, "--hostname", f"{name}@farm"],
+                host_command(name),
                 name=name,
                 detach=True,
                 environment=host_environment(settings),

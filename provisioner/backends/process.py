@@ -22,6 +22,7 @@ from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
 from farm.processes.identity import began_at, is_alive
+from farm.processes.log_files import last_line
 from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 
 log = logging.getLogger("farm.provisioner")
@@ -143,10 +144,10 @@ class ProcessBackend(Backend):
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
                 pause = self._pause.failed(time.monotonic())
-                self._trouble = f"builder hosts break down at once; one said: {host.last_words()}"
+                self._trouble = f"builder hosts break down at once; one said: {last_line(host.log)}"
                 log.error(
                     "builder host %s broke down at once (next try in %g s); it said: %s",
-                    name, pause, host.last_words(),
+                    name, pause, last_line(host.log),
                 )  # fmt: skip
             else:
                 self._pause.well()

@@ -31,7 +31,7 @@ def test_the_farm_is_set_up_as_the_scenario_says(
     """Speed, hosts, their heartbeat, and how long their silence is borne."""
     used: list[LiveOptions] = []
 
-    def run_live(brain: Any, pools: Any, batches: Any, given: LiveOptions, **_: Any) -> Any:
+    def run_live(brain: Any, pools: Any, batches: Any, given: LiveOptions, _: Any) -> Any:
         used.append(given)
         raise RunError("enough seen")
 
@@ -50,9 +50,10 @@ def test_the_event_log_of_a_live_run_can_be_followed(
     """At each turn the log is on the disk: a run that is killed has told what happened."""
     seen: list[str] = []
 
-    def run_live(*_: Any, observe: Any, on_tick: Any, **__: Any) -> Any:
-        observe(DrainRequested(1.5, "p-1"), [])
-        on_tick(None)
+    def run_live(*given: Any) -> Any:
+        watchers = given[-1]
+        watchers.observe(DrainRequested(1.5, "p-1"), [])
+        watchers.on_tick(None)
         seen.append((tmp_path / "out" / "events.jsonl").read_text())
         raise RunError("enough seen")
 

@@ -20,7 +20,7 @@ from farm.core.scheduler import Scheduler
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, Server
-from farm.live.run import LiveOptions, LiveRun, run_live
+from farm.live.run import LiveOptions, LiveRun, Watchers, run_live
 from tests.fixtures.wire import Wire
 
 AMD64 = Platform("amd64", True)
@@ -106,7 +106,7 @@ class Farm:
             **{"beat_interval": 0.25, **options},
         )
         return run_live(
-            self.scheduler, self.pools, arrivals, settings, observe=observe, on_up=on_up
+            self.scheduler, self.pools, arrivals, settings, Watchers(observe=observe, on_up=on_up)
         )
 
     @property

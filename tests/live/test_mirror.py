@@ -16,7 +16,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Batch
+from tests.fixtures.readable_store import ReadableStore
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
 
@@ -30,7 +31,7 @@ class History:
         self.scheduler = Scheduler(SchedulingRules(policy=policy, retries=1), estimator)
         self.mirror = Mirror(self.scheduler)
         self.redis = fakeredis.FakeRedis(protocol=2)
-        self.store = Store(self.redis, Keys())
+        self.store = ReadableStore(self.redis, Keys())
         self.submitted: list[bytes] = []
         self.at = 0.0
         self.made = 0

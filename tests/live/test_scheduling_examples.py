@@ -18,7 +18,7 @@ from farm.assembly import make_scheduler, pool_specs, run_info
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Cause
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.scenario import load_scenario
@@ -70,7 +70,7 @@ def play(name: str, world: str, *sets: str) -> Seen:
     else:
         options = LiveOptions(speed=scenario.live.speed)
         load = batches(build_jobs(scenario))
-        run_live(scheduler, pool_specs(scenario), load, options, observe=observe)
+        run_live(scheduler, pool_specs(scenario), load, options, Watchers(observe=observe))
     records = recorder.records()
     info = run_info(scenario, "live" if world == "live" else "simulated", "test")
     summary = summarise(records, info, 0.0)

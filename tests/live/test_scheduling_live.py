@@ -12,7 +12,7 @@ from farm.assembly import complaints, make_scheduler, pool_specs
 from farm.cli.main import app
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import JobsSubmitted
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.scenario.load import parse_scenario
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
@@ -78,7 +78,7 @@ def test_two_users_with_three_builds_each_are_dispatched_as_in_the_simulation() 
         pool_specs(scenario),
         batches(build_jobs(scenario)),
         LiveOptions(speed=25.0),
-        observe=live,
+        Watchers(observe=live),
     )
     assert live.arrivals == simulated.arrivals
     assert len(simulated.starts) == 24

@@ -11,7 +11,7 @@ import pytest
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.results.audit.auditor import Auditor
 from farm.results.log.replay import Difference, replay
 from farm.results.log.writer import EventLogWriter
@@ -68,7 +68,7 @@ def run_in(world: str, document: dict[str, Any], log: Path) -> Outcome:
                 pool_specs(scenario),
                 batches(build_jobs(scenario)),
                 LiveOptions(speed=scenario.live.speed, hosts=1, beat_interval=0.25),
-                observe=observe,
+                Watchers(observe=observe),
             )
     auditor.close()
     return outcome

@@ -21,7 +21,7 @@ from farm.core.model import Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.pools.spec import PoolSpec
-from farm.live.run import LiveOptions, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 
 class Truth:
     learns = False
@@ -46,9 +46,8 @@ run = run_live(
     pools,
     jobs,
     LiveOptions(speed=1.0, hosts=2),
-    observe=observe,
-    on_up=lambda world, hosts: print("pids", *(h.pid for h in hosts.alive), flush=True),
-)
+    Watchers(observe=observe,
+    on_up=lambda world, hosts: print("pids", *(h.pid for h in hosts.alive), flush=True)))
 print("interrupted" if run.interrupted else "done", sorted(run.status.ended.items()), flush=True)
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from farm.core.errors import InputError, TraceError
+from farm.core.errors import InputError, TraceError, did_you_mean
 from farm.core.model import Job, Platform
 from farm.live.wire.job_limits import flaw_of
 
@@ -141,20 +140,16 @@ def parse_platform(text: str | None, where: str, default: Platform | None) -> Pl
                 "allowed: processor/virtual or processor/native, such as amd64/virtual"
             )
         return default
-    processor, slash, sort = text.rpartition("/")
-    if not slash or not processor or sort not in ("virtual", "native"):
-        raise TraceError(
-            f"{where}: found {text!r:.60}; allowed: processor/virtual or processor/native, "
-            "with any for no processor"
-        )
-    return Platform(None if processor == "any" else processor, sort == "virtual")
+    try:
+        return Platform.parse(text)
+    except ValueError as error:
+        raise TraceError(f"{where}: found {text!r:.60}; allowed: {error}") from None
 
 
 def _reason(text: str) -> str:
     prefix = "Object contains unknown field `"
     if text.startswith(prefix):
         key = text.removeprefix(prefix).split("`")[0]
-        near = difflib.get_close_matches(key, JobLine.__struct_fields__, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(key, JobLine.__struct_fields__)
         return f"unknown key {key!r}; {hint}allowed: {', '.join(JobLine.__struct_fields__)}"
     return f"not a job: {text.replace('`', '')}"

@@ -1,17 +1,24 @@
-"""Jobs of a live farm, looked up by their ids."""
+"""Jobs of a live farm, looked up by their ids; ended ones are tried again as ID~2, ID~3."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+import msgspec
 
 from farm.app.jobs.json_lines import standard_input
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
+from farm.core.model import Job
 from farm.live.operating.answers import Answer
 from farm.live.operating.operator import Operator
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
+from farm.live.wire.job_limits import flaw_of
 from farm.terminal.console import FarmConsole
+
+RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 
 
 def known_of(operator: Operator, job_id: str) -> tuple[KnownJob, list[Try], Answer | None]:
@@ -75,3 +82,30 @@ def ended_of(operator: Operator, names: list[str]) -> list[KnownJob]:
         if not isinstance(one := found[name], EndJob):
             raise InputError(f"job {name!r} is {state_of(one)}; allowed: a job that has ended")
     return list(found.values())
+
+
+def next_tries(operator: Operator, ended: list[KnownJob], *, once: bool) -> list[Job]:
+    """Return the jobs that try these again; ``once``: not those that were tried again already."""
+    numbered = [(one.job, *_stem_and_number(one.job.id)) for one in ended]
+    taken: set[str] = set()
+    again: dict[str, Job] = {}
+    while numbered:
+        names = [f"{stem}~{number + 1}" for _, stem, number in numbered]
+        known = operator.known(names)
+        further = []
+        for (job, stem, number), name in zip(numbered, names, strict=True):
+            if name in known or name in taken:
+                further.append((job, stem, number + 1))
+                continue
+            taken.add(name)
+            new = msgspec.structs.replace(job, id=name, arrived_at=None)
+            if (flaw := flaw_of(new)) is not None:
+                raise InputError(f"job {job.id!r} cannot be named anew: {flaw}")
+            again[job.id] = new
+        numbered = [] if once else further
+    return [again[one.job.id] for one in ended if one.job.id in again]
+
+
+def _stem_and_number(job_id: str) -> tuple[str, int]:
+    match = RETRIED.match(job_id)
+    return (match[1], int(match[2])) if match else (job_id, 1)

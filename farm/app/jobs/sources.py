@@ -141,7 +141,7 @@ def runnable(jobs: Iterable[Job], pools: dict[str, PoolReport], where: str) -> I
     for job in jobs:
         platform = job.platform
         if platform not in able:
-            if not any(can_run(pool, platform) for pool in pools.values()):
+            if not any(pool.can_run(platform) for pool in pools.values()):
                 kinds = sorted({kind_of(pool) for pool in pools.values()})
                 raise InputError(
                     f"{where}: job {job.id!r}: no pool of the farm could run {platform}; allowed: "
@@ -149,13 +149,6 @@ def runnable(jobs: Iterable[Job], pools: dict[str, PoolReport], where: str) -> I
                 )
             able.add(platform)
         yield job
-
-
-def can_run(pool: PoolReport, platform: Platform) -> bool:
-    """Whether builders of the pool can run jobs of the platform."""
-    return pool.virtualized == platform.needs_virtual and (
-        platform.processor is None or platform.processor in pool.processors
-    )
 
 
 def kind_of(pool: PoolReport) -> str:

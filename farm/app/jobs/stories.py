@@ -9,7 +9,6 @@ from farm.core.dispatching.decisions import Decision
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
-from farm.results.summary.records import arrival_of
 from farm.units import format_duration
 
 
@@ -25,7 +24,7 @@ def row_of(job: KnownJob) -> dict[str, Any]:
         "declared_time_s": job.job.declared_time,
         "builder": job.builder,
         "attempts": job.attempts,
-        "submitted_at_s": (arrived := arrival_of(job.job, job.submitted_at)),
+        "submitted_at_s": (arrived := job.job.arrival(job.submitted_at)),
     }
     if job.builder is not None:
         row |= {"dispatched_at_s": job.dispatched_at, "started_at_s": job.started_at}

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from farm.live.world import LiveStatus
+from farm.live.wire.pool_report import LiveStatus
 from farm.units import format_duration
 
 

@@ -48,9 +48,9 @@ class IdleTimers:
         return found
 
     def ask(self, commands: list[Command]) -> None:
-        """Have an alarm set for the first time-out that may run out."""
-        if (first := self._first()) is not None:
-            self._alarms.ask(first, commands)
+        """Have an alarm set for the time-out that ``due`` found to be the next."""
+        if self._timers:
+            self._alarms.ask(self._timers[0][0], commands)
 
     def _expires_at(self, state: BuilderState) -> float:
         return state.active_at + self._timeouts[state.builder.pool]

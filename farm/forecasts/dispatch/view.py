@@ -45,9 +45,7 @@ class BuilderView(msgspec.Struct, frozen=True):
 
     def can_run(self, platform: Platform) -> bool:
         """Whether a job of this platform may run here (unspecified virtualization: virtual)."""
-        return self.virtualized == platform.needs_virtual and (
-            platform.processor is None or platform.processor in self.processors
-        )
+        return platform.runs_on(self.processors, virtualized=self.virtualized)
 
 
 class JobView(msgspec.Struct, frozen=True, gc=False):

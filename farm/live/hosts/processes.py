@@ -14,6 +14,7 @@ import msgspec
 from farm.core.errors import RunError
 from farm.live.settings import LiveSettings, child_environment
 from farm.metrics.targets import forget_host
+from farm.processes.log_files import last_line
 
 STOP_TIMEOUT = 5.0
 #: a host that ends so soon after its start is broken; starting it again would not help
@@ -41,7 +42,7 @@ class HostProcess:
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
-                _command(settings.host),
+                [sys.executable, "-m", *host_command(settings.host)],
                 stdin=subprocess.PIPE if own_cord else None,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -87,13 +88,6 @@ class HostProcess:
         if cord is not None:
             with contextlib.suppress(OSError):
                 cord.close()
-
-    def last_words(self) -> str:
-        """Return the last line that it logged."""
-        with contextlib.suppress(OSError):
-            lines = self.log.read_text(errors="replace").split("\n")
-            return next((line for line in reversed(lines) if line.strip()), "nothing")
-        return "nothing"
 
 
 class HostProcesses:
@@ -171,13 +165,14 @@ class HostProcesses:
         self.alive.append(HostProcess(settings, self._folder / f"{name}.log"))
 
 
-def _command(host: str) -> list[str]:
+def host_command(name: str) -> list[str]:
+    """Return the command line of a builder host, wherever it runs."""
     worker = ["celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING"]
-    return [sys.executable, "-m", *worker, "--hostname", f"{host}@farm"]
+    return [*worker, "--hostname", f"{name}@farm"]
 
 
 def _obituary(process: HostProcess) -> str:
     return (
         f"builder host {process.name} ended with exit code {process.exit_code}; "
-        f"it said: {process.last_words()} (log: {process.log})"
+        f"it said: {last_line(process.log)} (log: {process.log})"
     )

@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.state import JobStatus
-from farm.live.store.saved import SavedFarm
+from farm.live.store.saved import HostLife, SavedFarm, host_life
 from farm.live.wire.messages import Beat, HostCommand, HostUp, Play, Reset
 
 Token = tuple[str, int]
@@ -42,31 +42,16 @@ class Dispatch(msgspec.Struct):
     cancel_sent_at: float = 0.0
 
 
-class HostState(msgspec.Struct):
+class HostState(HostLife, kw_only=True):
     """A builder host and what it ought to be doing."""
 
-    name: str
-    life: str
     heard_at: float
-    #: builders that it ought to play
-    plays: dict[str, Play] = {}
-    #: builders that have joined
-    joined: set[str] = set()
-    #: builders that were told to retire
-    retiring: set[str] = set()
     #: when each play or retire command was last sent
-    sent_at: dict[str, float] = {}
-    dispatches: dict[Token, Dispatch] = {}
+    sent_at: dict[str, float] = msgspec.field(default_factory=dict)
+    dispatches: dict[Token, Dispatch] = msgspec.field(default_factory=dict)
     #: attempts that it said to have begun after its last heartbeat, which cannot name them
-    begun_since_beat: set[Token] = set()
+    begun_since_beat: set[Token] = msgspec.field(default_factory=set)
     lost: bool = False
-    #: it plays a builder of its own and must not be given others
-    own: bool = False
-    #: builders that it plays at most (0: any number), and of which pool only (empty: any)
-    room: int = 0
-    pool: str = ""
-    #: it was told to go, and takes nothing more
-    leaving: bool = False
     reset_sent_at: float = float("-inf")
 
     def takes(self, pool: str) -> bool:
@@ -92,19 +77,9 @@ class Roster:
         What was on its way when that one died is found missing by heartbeats, and sent again.
         """
         for life in saved.lives.values():
-            host = self.hosts[life.name] = HostState(
-                life.name,
-                life.life,
-                now,
-                own=life.own,
-                room=life.room,
-                pool=life.pool,
-                leaving=life.leaving,
-            )
-            for play in life.plays.values():
+            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=now)
+            for play in list(host.plays.values()):
                 self.assign(host, play, now)
-            host.joined.update(life.joined)
-            host.retiring.update(life.retiring)
         self.changed.clear()
         for name, record in saved.jobs.items():
             attempt, builder, slot = record.attempts, record.builder, record.slot
@@ -120,7 +95,7 @@ class Roster:
     def arrive(self, name: str, life: str, now: float, up: HostUp | None = None) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
         up = up or HostUp()
-        host = HostState(name, life, now, own=up.own, room=up.room, pool=up.pool)
+        host = HostState(name, life, up.own, up.room, up.pool, heard_at=now)
         self.hosts[name] = host
         self.changed.add(name)
         return host

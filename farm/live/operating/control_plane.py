@@ -7,7 +7,7 @@ and operators read; the scheduler's own state is written by the store.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +24,13 @@ from farm.core.snapshot import condition_of, snapshot_of
 from farm.live.operating.answers import Questions
 from farm.live.operating.farm_image import FarmImage
 from farm.live.wire import messages as wire
-from farm.live.wire.pool_report import FarmStatus, HostRecord, LostBuilder, PoolReport
+from farm.live.wire.pool_report import (
+    FarmStatus,
+    HostRecord,
+    LiveStatus,
+    LostBuilder,
+    PoolReport,
+)
 from farm.live.world import LiveWorld
 
 #: real seconds between two reports; more when they cost much (at most a 20th of the time)
@@ -261,33 +267,24 @@ class Desk:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
         lost = self._lost_lately(now)
-        builders: dict[str, int] = {}
+        builders = Counter[str]()
         for counts in states.values():
-            for state, count in counts.items():
-                builders[state] = builders.get(state, 0) + count
+            builders.update(counts)
         builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
         builders["lost"] = len(lost)
         status = world.status()
-        queues: dict[str, int] = {}
+        queues = Counter[str]()
         for lane in self._scheduler.dispatcher.matching.lanes:
             # a platform may have one for light jobs and one for heavy ones
-            platform = str(lane.platform)
-            queues[platform] = queues.get(platform, 0) + lane.waiting
+            queues[str(lane.platform)] += lane.waiting
+        told = {field: getattr(status, field) for field in LiveStatus.__struct_fields__}
         return FarmStatus(
-            at=status.at,
+            **told | {"builders": {name: count for name, count in builders.items() if count}},
             written_at=self._wall(),
             speed=world.clock.speed,
-            submitted=status.submitted,
-            waiting=status.waiting,
-            running=status.running,
-            ended=status.ended,
-            builders={name: count for name, count in builders.items() if count},
-            hosts=status.hosts,
-            stopping=status.stopping,
             queues=queues,
             ended_last_minute=len(self._ended_at),
             lost=lost,
-            worst_delay=status.worst_delay,
         )
 
 

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Iterable
 from itertools import islice
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import redis
@@ -65,12 +64,7 @@ class Operator(JobReader):
         check_server(self._client, self.url)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         self._client.close()
         if isinstance(error, redis.RedisError):
             what = str(error).partition("\n")[0]

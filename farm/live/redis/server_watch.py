@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 import redis
@@ -68,12 +67,7 @@ class ServerWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop asking."""
         self._stop.set()
         self._thread.join(1.0)  # a server that hangs must not keep us

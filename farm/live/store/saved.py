@@ -7,6 +7,8 @@ whenever a scheduler dies, what lies in Redis is one instant.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
 from farm.core.model import Builder
@@ -15,18 +17,26 @@ from farm.core.state import BuilderRequest, PoolCounts
 from farm.live.wire.messages import Play
 
 
-class HostLife(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One life of a builder host, and whom it plays; see ``HostState``."""
+class HostLife(msgspec.Struct, omit_defaults=True):
+    """One life of a builder host: what a successor of its scheduler must know of it."""
 
     name: str
     life: str
+    #: it plays a builder of its own and must not be given others
     own: bool = False
+    #: builders that it plays at most (0: any number), and of which pool only (empty: any)
     room: int = 0
     pool: str = ""
+    #: it was told to go, and takes nothing more
     leaving: bool = False
+    #: builders that it ought to play, that have joined, and that were told to retire
     plays: dict[str, Play] = {}
-    joined: tuple[str, ...] = ()
-    retiring: tuple[str, ...] = ()
+    joined: set[str] = set()
+    retiring: set[str] = set()
+
+
+host_life = attrgetter(*HostLife.__struct_fields__)
+"""The values of these fields, in order."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):

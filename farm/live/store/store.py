@@ -18,7 +18,6 @@ from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys, platform_name
-from farm.live.redis.sort_keys import job_of_member
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
 from farm.live.wire.messages import VERSION, Play
@@ -143,19 +142,6 @@ class Store:
 
     # --- reading: all ------------------------------------------------------------------------
 
-    def depths(self) -> dict[str, int]:
-        """Return how many jobs wait, by platform name."""
-        names = sorted(name.decode() for name in self._client.smembers(self._keys.platforms))
-        pipe = self._client.pipeline(transaction=False)
-        for name in names:
-            pipe.zcard(self._keys.pending(name))
-        return dict(zip(names, pipe.execute(), strict=True))
-
-    def waiting(self, platform: str, first: int = 0, count: int = 100) -> list[str]:
-        """Return a page of the ids of the jobs that wait for a platform, in policy order."""
-        members = self._client.zrange(self._keys.pending(platform), first, first + count - 1)
-        return [job_of_member(member.decode()) for member in members]
-
     def jobs(self) -> dict[str, JobRecord]:
         """Return the jobs that have not ended, by id."""
         return self._hash(self._keys.jobs, JobRecord)
@@ -173,20 +159,6 @@ class Store:
     def builders(self) -> dict[str, BuilderRecord]:
         """Return the builders that are there, by id."""
         return self._hash(self._keys.builders, BuilderRecord)
-
-    def result(self, job_id: str) -> EndJob | None:
-        """Return the story of an ended job."""
-        value = self._client.hget(self._keys.results, job_id)
-        return None if value is None else msgspec.json.decode(value, type=EndJob)
-
-    def count_results(self) -> int:
-        """Return how many jobs have ended."""
-        return int(self._client.hlen(self._keys.results))
-
-    def cursor(self) -> str:
-        """Return up to where the inbox has been taken in; ``0-0`` for a fresh farm."""
-        value = self._client.hget(self._keys.meta, "cursor")
-        return "0-0" if value is None else value.decode()
 
     def saved(self) -> SavedFarm | None:
         """Return the farm that a scheduler left here; None: there is none to go on with.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 
 
@@ -41,6 +42,10 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     desired: int | None = None
     why: str = ""
 
+    def can_run(self, platform: Platform) -> bool:
+        """Whether its builders can run jobs of the platform."""
+        return platform.runs_on(self.processors, virtualized=self.virtualized)
+
 
 class HostRecord(msgspec.Struct, frozen=True):
     """A builder host."""
@@ -62,25 +67,31 @@ class LostBuilder(msgspec.Struct, frozen=True):
     pool: str = ""
 
 
-class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The farm at a glance; times are farm seconds."""
+class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a live farm is; times are farm seconds."""
 
     at: float
-    #: real time (Unix) of this status: an old one means that no scheduler is at work
-    written_at: float
-    speed: float
     submitted: int
     waiting: int
     running: int
     ended: dict[str, int]
-    #: by what they do; lost ones are those of the last minutes
+    #: by what they do
     builders: dict[str, int]
     hosts: int
     stopping: bool
+    #: largest delay from intended arrival to intake so far
+    worst_delay: float = 0.0
+
+
+class FarmStatus(LiveStatus, frozen=True, kw_only=True):
+    """The farm at a glance; its lost builders are those of the last minutes."""
+
+    #: real time (Unix) of this status: an old one means that no scheduler is at work
+    written_at: float
+    speed: float
     #: waiting jobs by platform
     queues: dict[str, int] = {}
     #: jobs that ended in the last real minute
     ended_last_minute: int = 0
     #: the last builders that were lost, the newest last
     lost: tuple[LostBuilder, ...] = ()
-    worst_delay: float = 0.0

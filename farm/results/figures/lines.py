@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from farm.core.errors import InputError
 
@@ -14,18 +15,28 @@ LEFT, RIGHT, TOP, BOTTOM = 76, 210, 44, 56
 #: distinguishable without colour vision (Okabe and Ito's palette)
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
+#: a line of more points is drawn without dots
+MAX_DOTS = 50
+
 Points = Sequence[tuple[float, float]]
 
 
-Figure = tuple[str, Mapping[str, Points], tuple[str, str]]
-"""Title, named lines, names of the axes (across, up)."""
+class Figure(NamedTuple):
+    """Named lines in a frame."""
+
+    title: str
+    lines: Mapping[str, Points]
+    #: names of the axes: across, up
+    axes: tuple[str, str]
+    #: error bars: across, from, to
+    bars: Sequence[tuple[float, float, float]] = ()
 
 
 def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
     """Write figures, one below the other, as SVG or HTML, by the file's suffix; InputError."""
-    drawing = _stacked([line_svg(*figure) for figure in figures])
+    drawing = _stacked([_svg(figure) for figure in figures])
     if path.suffix == ".html":
-        title = escape(figures[0][0])
+        title = escape(figures[0].title)
         drawing = (
             f"<!doctype html>\n<html lang='en'><meta charset='utf-8'><title>{title}</title>"
             f"\n<body style='max-width:60em;margin:2em auto'>{drawing}</body></html>\n"
@@ -51,16 +62,22 @@ def _stacked(drawings: Sequence[str]) -> str:
     return "\n".join([f'<svg xmlns="{SVG}" {view}>', *parts, "</svg>"]) + "\n"
 
 
-def line_svg(title: str, lines: Mapping[str, Points], axes: tuple[str, str]) -> str:
-    """Draw named lines through their points; returns a whole SVG document."""
-    frame = _Frame([point for points in lines.values() for point in points])
+def _svg(figure: Figure) -> str:
+    """Draw the lines through their points; returns a whole SVG document."""
+    frame = _Frame(
+        [
+            *(point for points in figure.lines.values() for point in points),
+            *((x, end) for x, *ends in figure.bars for end in ends),
+        ]
+    )
     parts = [
         f'<svg xmlns="{SVG}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _text(LEFT, 24, title, size=16),
-        *frame.axes(axes),
+        _text(LEFT, 24, figure.title, size=16),
+        *frame.axes(figure.axes),
+        *(frame.bar(*bar) for bar in figure.bars),
     ]
-    for number, (name, points) in enumerate(lines.items()):
+    for number, (name, points) in enumerate(figure.lines.items()):
         parts.extend(frame.line(number, name, points))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -99,15 +116,19 @@ class _Frame:
         parts.append(_text(LEFT, TOP - 8, names[1], size=12))
         return parts
 
+    def bar(self, x: float, low: float, high: float) -> str:
+        return f'<path d="M{self.x(x):.1f} {self.y(low):.1f}V{self.y(high):.1f}" stroke="#666"/>'
+
     def line(self, number: int, name: str, points: Points) -> list[str]:
         colour = COLOURS[number % len(COLOURS)]
         dashes = ' stroke-dasharray="6 4"' if number >= len(COLOURS) else ""
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+        dots = points if len(points) <= MAX_DOTS else ()
         return [
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>',
             *(
                 f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="3" fill="{colour}"/>'
-                for x, y in points
+                for x, y in dots
             ),
             _text(WIDTH - RIGHT + 14, TOP + 14 + 20 * number, name, fill=colour),
         ]

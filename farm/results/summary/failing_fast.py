@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from farm.core.commands import EndJob
 from farm.core.model import Cause
-from farm.results.summary.records import RunRecords, arrival_of
+from farm.results.summary.records import RunRecords
 
 
 def times_to_first_failure(ends: Iterable[EndJob]) -> list[float]:
@@ -17,7 +17,7 @@ def times_to_first_failure(ends: Iterable[EndJob]) -> list[float]:
         matrix = end.job.matrix
         if matrix is None:
             continue
-        arrived_at = arrival_of(end.job, end.submitted_at)
+        arrived_at = end.job.arrival(end.submitted_at)
         released[matrix] = min(released.get(matrix, arrived_at), arrived_at)
         if end.outcome == "failed":
             failed[matrix] = min(failed.get(matrix, end.finished_at), end.finished_at)

@@ -19,7 +19,7 @@ from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.results.summary.builder_time import Window
 from farm.results.summary.percentiles import quantile
-from farm.results.summary.records import RunRecords, arrival_of
+from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import matrix_response_times
 from farm.units import format_duration, parse_duration
 
@@ -100,20 +100,20 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
 
     A job that was never served, or given up, counts as infinity; cancelled ones do not count.
     """
-    ends = [e for e in records.ends if window.holds(arrival_of(e.job, e.submitted_at))]
-    lost = [job for job, at in records.unended() if window.holds(arrival_of(job, at))]
+    ends = [e for e in records.ends if window.holds(e.job.arrival(e.submitted_at))]
+    lost = [job for job, at in records.unended() if window.holds(job.arrival(at))]
     values: list[float] = []
     if term.metric == "matrix_response_time":
         values = matrix_response_times(ends, lost)
     elif term.metric == "waiting_time":
         values = [
-            math.inf if e.started_at is None else e.started_at - arrival_of(e.job, e.submitted_at)
+            math.inf if e.started_at is None else e.started_at - e.job.arrival(e.submitted_at)
             for e in ends
             if e.started_at is not None or e.outcome != "cancelled" or e.cause is Cause.UNRUNNABLE
         ]
     else:
         for end in ends:
-            response = end.finished_at - arrival_of(end.job, end.submitted_at)
+            response = end.finished_at - end.job.arrival(end.submitted_at)
             if end.outcome == "cancelled":
                 if end.cause is Cause.UNRUNNABLE:
                     values.append(math.inf)

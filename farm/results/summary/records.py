@@ -166,8 +166,3 @@ def records_of(entries: Iterable[Entry]) -> RunRecords:
     for entry in entries:
         recorder(entry.event, entry.commands)
     return recorder.records()
-
-
-def arrival_of(job: Job, submitted_at: float) -> float:
-    """Return when a job arrived: as its workload meant it, else when it was taken in."""
-    return job.arrived_at if job.arrived_at is not None else submitted_at

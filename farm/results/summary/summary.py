@@ -23,7 +23,7 @@ from farm.results.summary.builder_time import (
 )
 from farm.results.summary.failing_fast import speeds_of, time_saved, times_to_first_failure
 from farm.results.summary.percentiles import Spread, spread_of
-from farm.results.summary.records import RunRecords, arrival_of
+from farm.results.summary.records import RunRecords
 from farm.results.summary.taskcluster import touching
 
 WorldName = Literal["simulated", "live"]
@@ -163,7 +163,7 @@ def _counted(records: RunRecords, window: Window) -> tuple[list[EndJob], list[Jo
     ends = [end for end in records.ends if window.holds(_arrival(end))]
     if sum(len(event.jobs) for event in records.submissions) == len(records.ends):
         return ends, []
-    lost = [job for job, at in records.unended() if window.holds(arrival_of(job, at))]
+    lost = [job for job, at in records.unended() if window.holds(job.arrival(at))]
     return ends, lost
 
 
@@ -178,7 +178,7 @@ def _waits(ends: Iterable[EndJob], info: RunInfo) -> list[float]:
 
 
 def _arrival(end: EndJob) -> float:
-    return arrival_of(end.job, end.submitted_at)
+    return end.job.arrival(end.submitted_at)
 
 
 def _job_counts(ends: Sequence[EndJob], lost: Sequence[Job]) -> JobCounts:

@@ -12,7 +12,7 @@ import msgspec
 
 from farm.core.events import JobsSubmitted
 from farm.results.summary.builder_time import Window
-from farm.results.summary.records import RunRecords, arrival_of
+from farm.results.summary.records import RunRecords
 
 
 def touching(records: RunRecords, window: Window) -> RunRecords:
@@ -23,7 +23,7 @@ def touching(records: RunRecords, window: Window) -> RunRecords:
         ends=[
             end
             for end in records.ends
-            if end.job.id not in over and arrival_of(end.job, end.submitted_at) <= window.end
+            if end.job.id not in over and end.job.arrival(end.submitted_at) <= window.end
         ],
         submissions=[
             JobsSubmitted(
@@ -31,7 +31,7 @@ def touching(records: RunRecords, window: Window) -> RunRecords:
                 tuple(
                     job
                     for job in event.jobs
-                    if job.id not in over and arrival_of(job, event.at) <= window.end
+                    if job.id not in over and job.arrival(event.at) <= window.end
                 ),
             )
             for event in records.submissions

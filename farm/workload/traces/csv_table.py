@@ -186,12 +186,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _platform(text: str) -> Platform:
-    processor, slash, sort = text.rpartition("/")
-    if not slash:
-        return Platform(text)
-    if sort not in ("virtual", "native"):
-        raise ValueError("processor/virtual or processor/native, any for no processor")
-    return Platform(None if processor == "any" else processor, sort == "virtual")
+    return Platform.parse(text) if "/" in text else Platform(text)
 
 
 _CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {

@@ -15,8 +15,9 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.job_reader import state_of
 from farm.live.store.saved import Try
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Batch
 from tests.fixtures.job_records import running_record, waiting_record
+from tests.fixtures.readable_store import ReadableStore
 
 pytestmark = pytest.mark.live
 AMD64 = Platform("amd64", True)
@@ -27,7 +28,7 @@ COUNT = 1300
 class Farm:
     """A farm that only lies in Redis: jobs are submitted, run and end by hand."""
 
-    def __init__(self, store: Store, operator: Operator) -> None:
+    def __init__(self, store: ReadableStore, operator: Operator) -> None:
         self.store = store
         self.operator = operator
         self.jobs = [Job(id=f"j{n}", service_time=1.0, platform=AMD64) for n in range(COUNT)]
@@ -64,7 +65,7 @@ class Farm:
 def farm(server, client, keys: Keys) -> Iterator[Farm]:
     """A farm whose jobs are all waiting."""
     with Operator(server.url, keys.prefix) as operator:
-        farm = Farm(Store(client, keys), operator)
+        farm = Farm(ReadableStore(client, keys), operator)
         farm.submit(0, COUNT)
         yield farm
 

@@ -10,8 +10,9 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import BuilderRecord
 from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Batch
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
+from tests.fixtures.readable_store import ReadableStore
 
 AMD64 = Platform("amd64", True)
 
@@ -25,9 +26,9 @@ def redis(request):
 
 
 @pytest.fixture
-def store(redis, keys) -> Store:
+def store(redis, keys) -> ReadableStore:
     """A store with keys of its own."""
-    return Store(redis, keys)
+    return ReadableStore(redis, keys)
 
 
 def waits(batch: Batch, number: int, level: int = 0) -> Job:
@@ -38,7 +39,7 @@ def waits(batch: Batch, number: int, level: int = 0) -> Job:
     return job
 
 
-def test_waiting_jobs_lie_in_policy_order(store: Store, redis, keys: Keys):
+def test_waiting_jobs_lie_in_policy_order(store: ReadableStore, redis, keys: Keys):
     """Depth is one ZCARD, and a page of the queue is in the order of dispatch."""
     batch = Batch()
     for number in range(25):
@@ -52,7 +53,7 @@ def test_waiting_jobs_lie_in_policy_order(store: Store, redis, keys: Keys):
     assert store.jobs()["job-3"].job == Job(id="job-3", service_time=1.0, platform=AMD64)
 
 
-def test_a_job_moves_from_waiting_to_running_to_ended(store: Store, redis, keys: Keys):
+def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redis, keys: Keys):
     """Each stage leaves the one before it."""
     batch = Batch()
     job = waits(batch, 1)
@@ -78,7 +79,7 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: Store, redis, keys:
     assert store.count_results() == 1
 
 
-def test_committing_twice_changes_nothing(store: Store, redis, keys: Keys):
+def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Keys):
     """A commit whose answer was lost is done again: only messages are sent twice."""
     batch = Batch()
     waits(batch, 1)
@@ -95,7 +96,7 @@ def test_committing_twice_changes_nothing(store: Store, redis, keys: Keys):
     assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
 
 
-def test_the_inbox_is_trimmed_up_to_the_cursor(store: Store, redis, keys: Keys):
+def test_the_inbox_is_trimmed_up_to_the_cursor(store: ReadableStore, redis, keys: Keys):
     """What was taken in goes, what was not stays, and the cursor is kept for a successor."""
     entries = [redis.xadd(keys.inbox, {"m": b"x"}).decode() for _ in range(5)]
     assert store.cursor() == "0-0"
@@ -104,7 +105,9 @@ def test_the_inbox_is_trimmed_up_to_the_cursor(store: Store, redis, keys: Keys):
     assert [entry.decode() for entry, _ in redis.xrange(keys.inbox)] == entries[3:]
 
 
-def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(store: Store, redis, keys: Keys):
+def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(
+    store: ReadableStore, redis, keys: Keys
+):
     """Only keys of this prefix go, wildcards in it notwithstanding, and the lease stays."""
     redis.set(keys.lease, "mine")
     batch = Batch()
@@ -112,7 +115,7 @@ def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(store: Store, red
     store.commit(batch, "0-0", 0.0)
     other = Keys("other-" + keys.prefix)
     redis.set(other.meta + "x", "theirs")
-    wild = Store(redis, Keys("*"))
+    wild = ReadableStore(redis, Keys("*"))
     wild.clear()
     assert store.depths() == {"amd64/virtual": 1}
     store.open(speed=2.0)
