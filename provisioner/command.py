@@ -35,9 +35,9 @@ from provisioner.backends.kubernetes_api import ACCOUNT, IN_CLUSTER, ScaleApi
 from provisioner.backends.prepared import PreparedBackend
 from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
-from provisioner.charge import serve, stop_on_signals, take_charge
 from provisioner.from_scenario import algorithms_of
 from provisioner.keeper import Patience
+from provisioner.leadership import serve, stop_on_signals, take_charge
 from provisioner.service import Provisioner
 
 log = logging.getLogger("farm.provisioner")

@@ -27,7 +27,7 @@ from farm.core.model import Builder, Cause
 from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
-from farm.core.pools.losses import PlannedLosses
+from farm.core.pools.planned_losses import PlannedLosses
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules

@@ -21,7 +21,6 @@ from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import condition_of
-from farm.live.background import Background
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
@@ -29,6 +28,7 @@ from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
 from farm.live.redis.connection import LOST_CONNECTION, Retrying
+from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store

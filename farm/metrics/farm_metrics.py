@@ -13,11 +13,11 @@ from farm.core.commands import Command
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.metrics.close_look import CloseLook
 from farm.metrics.gauges import Gauges
 from farm.metrics.series import Labels, Readings, Series, build_info
 from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
+from farm.metrics.waiting_jobs import CloseLook
 
 #: real seconds between two publications, at least
 INTERVAL = 0.5

@@ -14,8 +14,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
 from farm.core.state import BuilderState
 from farm.metrics.catalogue import NAMES
-from farm.metrics.close_look import CloseLook
 from farm.metrics.series import Bounded, Labels, Series
+from farm.metrics.waiting_jobs import CloseLook
 
 BUILDER_STATES = (
     "booting", "idle", "building", "cleaning", "draining", "failed", "stopping",
