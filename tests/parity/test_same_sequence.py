@@ -25,7 +25,7 @@ class Stepwise(Memoryless, frozen=True, kw_only=True):
 
 #: a boot that fails, two losses (one drawn, one stated), idle time-outs, a busy builder that is
 #: drained by a plan, contention, cleaning, and a job that no builder can run; whatever does not
-#: follow at once from what was before is ten seconds and more away from it
+#: follow at once from what was before is ten seconds and more away from it: two real ones live
 SCENARIO = """
 name: everything
 seed: 24
@@ -57,7 +57,7 @@ workload:
                platform: {processor: amd64}}
   - arrivals: {name: odd, every: 0, count: 1, start: 249s, service_time: 50s,
                platform: {processor: s390x}}
-live: {speed: 15}
+live: {speed: 5}
 """
 #: times that are drawn or written down, and so the same in both worlds
 GIVEN_TIMES = ("service_time_s", "lifetime_s")
@@ -96,10 +96,15 @@ def test_the_scenario_has_everything(folder):
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_both_worlds_tell_the_same_story(folder):
     """What is a decision is made in the scheduler; between the worlds only the waiting differs."""
     run("simulate", folder, SCENARIO, "--out", "simulated")
     run("run", folder, SCENARIO, "--out", "live")
     logs = (folder / name / "events.jsonl" for name in ("simulated", "live"))
-    simulated, live = map(sequence, logs)
+    simulated, live = (
+        # an alarm is the scheduler's clock; what follows from it is compared
+        [line for line in sequence(log) if line["event"] not in {"alarm-set", "alarm-rang"}]
+        for log in logs
+    )
     assert live == simulated
