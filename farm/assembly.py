@@ -21,7 +21,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import RuntimeEstimator, make_estimator
+from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_estimator
 from farm.plugins.guards import GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
 from farm.results.summary.builder_time import Window
@@ -125,7 +125,13 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
 
 def estimator_of(scenario: Scenario) -> RuntimeEstimator:
     """Return the scenario's runtime estimator, with nothing learned."""
-    return make_estimator(scenario.scheduling.runtime_estimates)
+    return estimator_named(scenario.scheduling.runtime_estimates, scenario)
+
+
+def estimator_named(name: str, scenario: Scenario) -> RuntimeEstimator:
+    """Return a runtime estimator of this name with the scenario's options, nothing learned."""
+    words = scenario.scheduling.runtime_options
+    return make_estimator(name, EstimatorOptions(**words.model_dump()))
 
 
 def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:

@@ -6,7 +6,9 @@ How BOINC's words are read in a build farm:
 host               a builder (or, with ``host: pool``, the builders of a pool together)
 app version        a job kind; ``app@version`` spells app and version apart
 size (fpops)       ``Job.size`` ÷ ``size_rate``, else the declared time, else the default:
-                   always seconds on a builder of speed 1, so that all figures stay near 1
+                   always seconds on a builder of speed 1, so that all figures stay near 1.
+                   Without a ``size_rate`` the first success with a size sets it: BOINC's unit is
+                   given by its benchmarks, and here sizes may be KB as well as FLOPs
 peak flops         the builder's speed
 plan class figure  size ÷ declared time x speed
 valid result       a success; failures move quota and streak only, cancellations nothing
@@ -73,8 +75,9 @@ class Boinc:
 
     def size(self, job: Job) -> float:
         """Return the job's size in nominal seconds on a builder of speed 1."""
-        if job.size is not None and 0.0 < job.size < math.inf:
-            return _bounded(job.size / self.options.size_rate)
+        rate = self.options.size_rate or self.history.size_rate
+        if rate is not None and (units := usable_size(job)) is not None:
+            return _bounded(units / rate)
         return _bounded(said_time(job, self.options.default_time))
 
     @staticmethod
@@ -123,6 +126,7 @@ class Boinc:
             self.history.failed(host, kind)
         elif outcome == "succeeded" and is_time(elapsed):
             computing = min(elapsed * _available(builder), LARGEST)
+            self._settle_size_rate(job, computing * self.peak(builder))
             result = Result(
                 elapsed=computing,
                 flops=self.peak(builder),
@@ -133,6 +137,11 @@ class Boinc:
             resource = "gpu" if job.attributes.get("resource") == "gpu" else "cpu"
             check = self.options.host_scale_check
             self.history.succeeded(host, kind, resource, result, scale_check=check)
+
+    def _settle_size_rate(self, job: Job, work: float) -> None:
+        """Let the first success with a size say what its unit is."""
+        if self.history.size_rate is None and (units := usable_size(job)) is not None:
+            self.history.size_rate = min(max(units / _bounded(work), 1e-300), 1e300)
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
@@ -161,6 +170,11 @@ class Boinc:
         """Replace all records by dumped ones; StateError if they are not such a dump."""
         check_owner(state, self.name)
         self.history.load({key: value for key, value in state.items() if key != "estimator"})
+
+
+def usable_size(job: Job) -> float | None:
+    """Return the job's size in its own unit, None if it is no finite number above 0."""
+    return job.size if job.size is not None and 0.0 < job.size < math.inf else None
 
 
 def _available(builder: Builder) -> float:

@@ -27,8 +27,9 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
     default_time: float = 300.0
     #: what a job that has outrun its estimate is still given (Launchpad's two minutes)
     overdue_time: float = 120.0
-    #: ``boinc``: size units that a builder of speed 1 does in a second, before anything is learned
-    size_rate: float = 1.0
+    #: ``boinc``: size units that a builder of speed 1 does in a second, before anything is
+    #: learned; None: as many as the first success that has a size needed
+    size_rate: float | None = None
     #: ``boinc``: whose history is "the host's": each ``builder`` its own, or a ``pool`` together
     host: str = "builder"
     #: ``boinc``: a host's history of a kind counts from more than this many successes
@@ -42,7 +43,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("default_time", "overdue_time"):
             if not is_time(getattr(self, name)):
                 raise InputError(f"{name}: found {getattr(self, name)}, seconds from 0 up allowed")
-        if not 0.0 < self.size_rate < math.inf:
+        if self.size_rate is not None and not 0.0 < self.size_rate < math.inf:
             raise InputError(f"size_rate: found {self.size_rate}, a number above 0 is allowed")
         if self.host not in ("builder", "pool"):
             raise InputError(f"host: found {self.host!r}, allowed are builder and pool")
