@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import yaml
 
-from farm.core.errors import StateError
 from farm.assembly import estimator_of
+from farm.core.errors import StateError
 from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, parse_scenario
