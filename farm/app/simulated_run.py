@@ -39,13 +39,15 @@ def simulated_run(
     estimating = Estimating(
         scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
     )
+    algorithms = algorithms_of(scenario, own.algorithms)
     simulation = Simulation(
         scenario,
         scheduler=make_scheduler(scenario, estimator=estimating.estimator, own=own.functions),
-        algorithms=algorithms_of(scenario, own.algorithms),
+        algorithms=algorithms,
         around=estimating.around,
         load=own.load(scenario),
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
         simulation.play([*recorder.observers, *observers])
-    return recorder.finish("reference", warnings=complaints(simulation.scheduler))
+    warnings = complaints(simulation.scheduler, algorithms.values())
+    return recorder.finish("reference", warnings=warnings)
