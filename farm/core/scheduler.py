@@ -187,7 +187,7 @@ class Scheduler:
         changes = {name: value for name, value in wanted.items() if value is not None}
         state.job = job = msgspec.structs.replace(state.job, **changes)
         runs = state.leader or state
-        key = self.rules.policy(job, runs.estimated_time, runs.submitted_at, state.serial)
+        key = self.rules.policy(job, *runs.execution, state.serial)
         before, state.key = state.key, (-job.level, key, state.serial)
         commands: list[Command] = []
         state.lane.queue.rekeyed(state, before, event.at)

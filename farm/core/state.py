@@ -61,6 +61,13 @@ class JobLife(msgspec.Struct, eq=False):
     resets: int = 0
     #: attempts that were lost and count against it (``retries``)
     losses: int = 0
+    #: length and age of an execution that was handed to it by a job that left; None: its own
+    inherited: tuple[float, float] | None = None
+
+    @property
+    def execution(self) -> tuple[float, float]:
+        """Estimated run time and submission of its execution: what policies order by."""
+        return self.inherited or (self.estimated_time, self.submitted_at)
 
 
 class JobState(JobLife, eq=False, kw_only=True):
