@@ -268,6 +268,7 @@ class Scheduler:
             if not state.accepts:
                 continue
             state.pool.opens(state)
+            state.active_at = event.at  # free again from now on
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
                     self.dispatcher.open_slot(slot, state, event.at, commands)

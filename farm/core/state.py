@@ -140,7 +140,7 @@ class BuilderLife(msgspec.Struct, eq=False):
 
     builder: Builder
     joined_at: float
-    #: when it last took or finished a job, or joined
+    #: when it last took or finished a job, joined, or was undrained
     active_at: float
     draining: bool = False
     #: told to go when empty
