@@ -20,6 +20,7 @@ class GuardedAlgorithm(Guard):
         self._algorithm = algorithm
         self._where = where
         self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
+        self.before_time_outs = bool(getattr(algorithm, "before_time_outs", False))
         self.looks_closely = bool(getattr(algorithm, "looks_closely", False))
 
     def start(self) -> Memory:

@@ -9,7 +9,7 @@ from farm.core import events
 from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
-from farm.emulation.agenda import TICK, Agenda
+from farm.emulation.agenda import EARLY_TICK, TICK, Agenda
 
 
 class SimulatedProvisioner:
@@ -25,14 +25,15 @@ class SimulatedProvisioner:
     def begin(self, agenda: Agenda, report: Callable[[Event], None]) -> None:
         """Plan at every multiple of the interval that is to come; report each plan that is news."""
         interval = self._algorithm.interval
+        rank = EARLY_TICK if self._algorithm.before_time_outs else TICK
 
         def tick(at: float) -> None:
             plan = self._plan(at)
-            agenda.put(at + interval, TICK, 0, tick)
+            agenda.put(at + interval, rank, 0, tick)
             if plan is not None:
                 report(plan)
 
-        agenda.put((agenda.now // interval + 1) * interval, TICK, 0, tick)
+        agenda.put((agenda.now // interval + 1) * interval, rank, 0, tick)
 
     def _plan(self, at: float) -> Event | None:
         """Return the plan if it is news."""
