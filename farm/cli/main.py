@@ -57,6 +57,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "Tools": (
         ("estimate", "Estimate when waiting jobs will be dispatched."),
+        (
+            "runtime-estimate",
+            "Tell how long a job will run, by which rung, from how many samples.",
+            "runtime_estimate",
+        ),
         ("whatif", "Simulate a farm on from where it stands, with and without a change."),
         ("plan", "Find the smallest pools with which a scenario meets an objective."),
         ("score", "Compare a run's dispatch estimates with the dispatches that followed."),

@@ -25,10 +25,12 @@ import math
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.boinc_history import DAILY_QUOTA, History
 from farm.forecasts.runtime.interface import (
+    Basis,
     EstimatorOptions,
     JsonValues,
     check_owner,
     is_time,
+    said_basis,
     said_time,
     speed_of,
 )
@@ -42,6 +44,7 @@ from farm.upstream.boinc.flops import (
     AnonymousSpeed,
     Candidate,
     LadderRules,
+    Speed,
     Usage,
     anonymous_speed,
     choose,
@@ -93,10 +96,33 @@ class Boinc:
         time = wall_time(size, self._speed(job, builder, plan), share)
         return time if is_time(time) else _bounded(said_time(job, size))
 
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
+        """Say which rung of the ladder the estimate stands on."""
+        speed = self._believed(job, builder, 1.0)
+        if speed.source == "none":
+            said = said_basis(job)
+            sized = usable_size(job) is not None and not is_time(job.declared_time)
+            known = self.options.size_rate or self.history.size_rate
+            return Basis("size") if sized and known else said
+        kind = job.kind
+        version = self.history.version(kind)
+        if speed.source == "app_version":
+            return Basis("the kind on all builders", int(version.pfc.n) if version else 0)
+        if builder is not None and is_anonymous(builder):
+            kind = generalised(job)
+        record = None if builder is None else self.history.host_record(self.host(builder), kind)
+        host = "pool" if self.options.host == "pool" else "builder"
+        return Basis(f"the kind on this {host}", 0 if record is None else int(record.et.n))
+
     def _speed(self, job: Job, builder: Builder | None, plan: float) -> float:
         """Return the speed that is believed; ``plan`` is what the submitter's figures imply."""
+        return self._believed(job, builder, plan).flops
+
+    def _believed(self, job: Job, builder: Builder | None, plan: float) -> Speed:
         if builder is not None and is_anonymous(builder):
-            return self.anonymous(job, builder).flops
+            own = self.anonymous(job, builder)
+            learned = own.size_scale != 1.0 or own.flops != own.client_flops
+            return Speed(own.flops, "host_app_version" if learned else "none")
         peak = 1.0 if builder is None else self.peak(builder)
         record = None if builder is None else self.history.host_record(self.host(builder), job.kind)
         candidate = Candidate(
@@ -105,7 +131,7 @@ class Boinc:
             version=self.history.version(job.kind),
         )
         chosen = choose([candidate], plan * peak, self._rules)
-        return plan * peak if chosen is None else chosen[1].flops
+        return Speed(plan * peak, "none") if chosen is None else chosen[1]
 
     def anonymous(self, job: Job, builder: Builder) -> AnonymousSpeed:
         """Return the speed of a builder that keeps its own figure, and how to scale sizes for it.

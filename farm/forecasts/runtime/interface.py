@@ -49,6 +49,13 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"host: found {self.host!r}, allowed are builder and pool")
 
 
+class Basis(msgspec.Struct, frozen=True):
+    """What an estimate rests on: the rung of the estimator's ladder, and how many samples."""
+
+    rung: str
+    samples: int = 0
+
+
 class RuntimeEstimator(Protocol):
     """Says how long a job will take, and learns from what it took."""
 
@@ -73,6 +80,9 @@ class RuntimeEstimator(Protocol):
 
         ``fraction_done`` (0 to 1) is what the job says of itself, None if it says nothing.
         """
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
+        """Say what ``estimate`` of the same rests on."""
 
     def dump(self) -> JsonValues:
         """Return all statistics as plain JSON values; ``load`` takes them back."""
@@ -114,6 +124,11 @@ def said_time(job: Job, default: float) -> float:
     return declared if declared is not None and 0.0 <= declared < math.inf else default
 
 
+def said_basis(job: Job) -> Basis:
+    """Return the basis of ``said_time``."""
+    return Basis("declared time" if is_time(job.declared_time) else "default: nothing is known")
+
+
 def remaining_after(
     total: float, elapsed: float, fraction_done: float | None, overdue: float
 ) -> float:
@@ -141,6 +156,10 @@ class Stateless:
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds."""
         raise NotImplementedError
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+        """Say what the estimate rests on: what the submitter said, if nothing else."""
+        return said_basis(job)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Nothing to learn."""
