@@ -37,6 +37,23 @@ def up(tmp_path: Path) -> Iterator[Up]:
                 farm.farm("down", "--now")
 
 
+@pytest.mark.timeout(300)
+def test_the_estimate_is_told_at_submission(up: Up):
+    """When it will be dispatched, how long it will run, when it is done; by level of knowledge."""
+    up.farm("submit", "--service-time", "10m", "--count", "3")
+    up.until(lambda: up.status()["running"] == 2, "running")
+    (told,) = up.rows("submit", "--service-time", "10m", "--id", "told")
+    estimate = told["estimate"]
+    assert (told["first"], estimate["job"], estimate["ahead"]) == (["told"], "told", 1)
+    assert estimate["dispatch_in_s"] > 500
+    assert estimate["completion_in_s"] == estimate["dispatch_in_s"] + estimate["run_time_s"]
+    said = up.farm("submit", "--service-time", "10m", "--id", "said")
+    assert said.splitlines()[0] == "said"
+    assert "will be dispatched in about" in said
+    assert "so it is done in about" in said
+    assert up.rows("job", "told")[0]["estimated_completion_in_s"] > 500
+
+
 def submit(up: Up, job: str, team: str, build: str, **more: object) -> None:
     """Submit an hour's work of a team's build."""
     row = {
