@@ -64,6 +64,7 @@ def make_rules(
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         retries=words.retries,
+        platform_grace=words.platform_grace,
         failures=FailureRules(max_resets=words.max_resets)
         if words.failures == "launchpad"
         else None,

@@ -42,6 +42,8 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     path: Callable[[Job], tuple[str, ...]] | None = None
     #: how often a job may be tried again after its builder was lost
     retries: int = 2
+    #: seconds after which jobs fail for whose platform no builder is there; None: they wait
+    platform_grace: float | None = None
     #: how failed attempts are judged; None: a failed attempt is a failed job
     failures: FailureRules | None = None
     #: a failed job cancels the rest of its matrix

@@ -28,6 +28,7 @@ from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
+from farm.core.pools.platform_grace import PlatformGrace
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -85,6 +86,9 @@ class Scheduler:
             events.PoolPlanned: self._on_planned,
             events.EstimateMade: _only_recorded,
         }
+        if rules.platform_grace is not None:
+            watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
+            watch.follow(self._handlers)
 
     def handle(self, event: Event) -> Sequence[Command]:
         """Take one event in; return the commands that follow, in the order to carry them out.

@@ -88,6 +88,8 @@ class Scheduling(Section):
     """A failed job cancels the rest of its matrix."""
     retries: Count = 2
     """Further attempts of a job whose builder was lost."""
+    platform_grace: Duration | None = None
+    """Jobs for whose platform no builder is there fail after this time; absent: they wait."""
     failures: Literal["fail", "launchpad"] = "fail"
     """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
     failures, and whoever failed more often is to blame."""
