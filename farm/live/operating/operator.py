@@ -20,7 +20,7 @@ from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
-from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
+from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Keys
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import AT_ONCE, JobReader
@@ -55,8 +55,14 @@ class Operator(JobReader):
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
     """
 
-    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX, name: str = "farm-operator") -> None:
-        super().__init__(connect(url, name), Keys(prefix), url)
+    def __init__(
+        self,
+        url: str,
+        prefix: str = DEFAULT_PREFIX,
+        name: str = "farm-operator",
+        client: Connection | None = None,
+    ) -> None:
+        super().__init__(client or connect(url, name), Keys(prefix), url)
         self._sender = f"operator-{uuid.uuid4().hex[:12]}"
         self._seq = 0
 
