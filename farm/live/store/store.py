@@ -17,6 +17,7 @@ from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
+from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
@@ -64,21 +65,25 @@ class Batch:
 class Store:
     """Reads and writes one farm's keys. Calls raise redis.RedisError when the server is away."""
 
-    def __init__(self, client: Connection, keys: Keys) -> None:
+    def __init__(self, client: Connection, keys: Keys, fence: Fence | None = None) -> None:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
-        self.notices = Notices(client, keys)
+        #: every change goes through it
+        self.fence = fence or Fence(client, keys)
+        self.notices = Notices(self.fence, client, keys)
 
     # --- writing: the scheduler only --------------------------------------------------------
 
     def commit(self, batch: Batch, cursor: str, at: float) -> None:
         """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
 
-        Doing it twice does no harm except that messages are sent twice, which hosts ignore.
+        Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
+        self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+
+    def _write(self, pipe: Connection, batch: Batch, cursor: str, at: float) -> None:
         keys, json = self._keys, self._json
-        pipe = self._client.pipeline(transaction=True)
         for platform, members in batch.not_waiting.items():
             pipe.zrem(keys.pending(platform), *members)
         for platform, places in batch.waiting.items():
@@ -107,7 +112,6 @@ class Store:
             pipe.lpush(keys.host_list(host), *messages)
         pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
         pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
-        pipe.execute()
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
         """Write what only a successor reads; a host that is gone needs no messages any more."""
@@ -123,21 +127,24 @@ class Store:
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules."""
         names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
-        pipe = self._client.pipeline(transaction=True)
-        pipe.unlink(self._keys.running, *map(self._keys.pending, names))
-        pipe.hset(self._keys.meta, "rules", rules)
-        pipe.execute()
+
+        def fill(pipe: Connection) -> None:
+            pipe.unlink(self._keys.running, *map(self._keys.pending, names))
+            pipe.hset(self._keys.meta, "rules", rules)
+
+        self.fence.write(fill)
 
     def open(self, speed: float) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left."""
         self.clear()
-        self._client.hset(self._keys.meta, mapping={"version": VERSION, "speed": repr(speed)})
+        meta = {"version": VERSION, "speed": repr(speed)}
+        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
 
     def clear(self) -> None:
-        """Delete every key of this farm but its lease."""
+        """Delete every key of this farm but its lease and its fence."""
         ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
-        lease = self._keys.lease.encode()
-        for names in _portions(name for name in ours if name != lease):
+        kept = {self._keys.lease.encode(), self._keys.fence.encode()}
+        for names in _portions(name for name in ours if name not in kept):
             self._client.unlink(*names)
 
     # --- reading: all ------------------------------------------------------------------------
