@@ -7,7 +7,8 @@ lease                  string   the scheduler in charge and its token (JSON); it
 fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
                                 transactions; only those of the latest epoch are carried out
 meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
-                                ``at`` (farm time then); of a farm that stays up also ``counts``
+                                ``at`` (farm time then), ``clock`` (the same by the clock of the
+                                scheduler's machine); of a farm that stays up also ``counts``
                                 (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
 inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
 platforms              set      names of the platforms that ever had a pending queue

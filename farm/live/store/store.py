@@ -16,6 +16,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
+from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys, platform_name
@@ -72,6 +73,7 @@ class Store:
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
+        self._clock = MachineClock()
 
     # --- writing: the scheduler only --------------------------------------------------------
 
@@ -110,7 +112,8 @@ class Store:
         self._save(pipe, batch)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
+        meta = {"cursor": cursor, "at": repr(at), "clock": self._clock.now()}
+        pipe.hset(keys.meta, mapping=meta)
         pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
@@ -182,15 +185,13 @@ class Store:
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
                 "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
             )
-        seconds, micros = self._client.time()
         cursor = meta["cursor"].decode()
-        taken_at = int(cursor.partition("-")[0]) / 1000
-        age = max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
+        age = self._clock.since(meta.get("clock", b"").decode())
         return SavedFarm(
             at=float(meta["at"]),
             speed=float(meta["speed"]),
             cursor=cursor,
-            age=age,
+            age=self._age(cursor) if age is None else age,
             rules=meta.get("rules", b"").decode(),
             counts=msgspec.json.decode(meta["counts"], type=Counts),
             jobs=self.jobs(),
@@ -198,6 +199,12 @@ class Store:
             lives=self._hash(keys.lives, HostLife),
             requested=self._hash(keys.requested, Play),
         )
+
+    def _age(self, cursor: str) -> float:
+        """Return the real seconds since the last report taken in, by the server's clock."""
+        seconds, micros = self._client.time()
+        taken_at = int(cursor.partition("-")[0]) / 1000
+        return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         pairs = self._client.hgetall(key).items()
