@@ -78,6 +78,7 @@ class LiveWorld:
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        log: gives the event log's lines that were made since it was asked last.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class LiveWorld:
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience())
@@ -111,6 +113,7 @@ class LiveWorld:
         self._stays = stays
         self._counts = Counts()
         self._meter = meter
+        self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
         if meter is not None:
@@ -260,6 +263,8 @@ class LiveWorld:
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
         self._mirror.write(self._batch)
+        if self._log is not None:
+            self._batch.log = self._log()
         self._batch.messages = self._outbox.take()
         cursor = self._inbox.cursor
         if cursor == self._committed and self._batch.is_empty:

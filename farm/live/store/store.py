@@ -26,6 +26,9 @@ from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
 
+#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
+MAX_LOG = 20_000
+
 
 class Batch:
     """Changes that are committed together. Later changes to the same thing win."""
@@ -46,6 +49,8 @@ class Batch:
         self.ended: dict[str, EndJob] = {}
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
+        #: lines of the event log
+        self.log = b""
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
 
@@ -110,6 +115,8 @@ class Store:
         if batch.builders:
             pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
         self._save(pipe, batch)
+        if batch.log:
+            pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
         meta = {"cursor": cursor, "at": repr(at), "clock": self._clock.now()}
