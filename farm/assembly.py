@@ -63,6 +63,7 @@ def make_rules(
         by_speed=words.balancer == "fastest",
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
+        ends_together=words.simultaneous_ends == "together",
         retries=words.retries,
         platform_grace=words.platform_grace,
         failures=FailureRules(max_resets=words.max_resets)

@@ -59,6 +59,7 @@ class Scheduler:
         self._losses = PlannedLosses(specs, self.builders, self._alarms)
         self.dispatcher = make_dispatcher(rules, estimator)
         self.dispatcher.on_idle = self._idle.watch
+        self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)

@@ -78,6 +78,8 @@ class Scheduling(Section):
     """How long a builder stays with an invocation, one limit a level."""
     balancer: Text = "jenkins"
     """Which free builder takes the job."""
+    simultaneous_ends: Literal["one-by-one", "together"] = "one-by-one"
+    """Slots whose jobs end at one instant take jobs one after the other, or all are free first."""
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"
@@ -110,6 +112,11 @@ class Scheduling(Section):
 
     @model_validator(mode="after")
     def _levels(self) -> Scheduling:
+        if self.simultaneous_ends == "together" and self.balancer in ("fastest", "heavy-light"):
+            raise ValueError(
+                f"found simultaneous_ends together with balancer {self.balancer}, which keeps jobs "
+                "waiting by rules of its own; allowed: another balancer"
+            )
         if self.balancer == "fastest" and self.stickiness:
             raise ValueError(
                 "found stickiness with balancer fastest, which chooses builders by speed alone; "

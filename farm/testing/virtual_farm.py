@@ -147,4 +147,4 @@ class VirtualFarm:
             builders={"idle": sum(not one.busy for one in self.scheduler.builders.values())},
             hosts=0, stopping=False, written_at=0.0, speed=1.0,
         )  # fmt: skip
-        self._store.notices.publish({}, {}, {}, status)
+        self._store.notices.publish({}, {}, status)
