@@ -12,79 +12,19 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median
 
-import numpy as np
-
-from farm.core.commands import Command, EndJob
+from farm.app.studies.thesis_model import METRICS, POLICY_OF, Plan, job_sets, play
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
-from farm.core.driver import drive
-from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.world import SimulatedWorld
 
-#: name in the table -> policy (random: the drawn permutation, as scores)
-NAMES = {
-    "ljf": "ljf",
-    "sjf": "sjf",
-    "random": "score",
-    "fifo": "fifo",
-    "ljf-aging": "ljf-aging",
-    "sjf-aging": "sjf-aging",
-}
-METRICS = ("makespan", "mean response time", "mean matrix response time")
-Numbers = tuple[float, float, float]
-
-
-def job_sets(runs: int) -> list[tuple[Job, ...]]:
-    """Draw the job sets (all thousand, so that a permutation does not depend on ``runs``)."""
-    draws = np.random.RandomState(1161)
-    times = draws.pareto(1.161, (1000, 100)) + 1.0
-    sets = []
-    for row in times:
-        heavy = row > np.sort(row)[-21]
-        place = np.argsort(draws.permutation(100))
-        sets.append(
-            tuple(
-                Job(
-                    id=str(n),
-                    service_time=float(row[n]),
-                    matrix=str(n // 25),
-                    heavy=bool(heavy[n]),
-                    score=-float(place[n]),
-                )
-                for n in range(100)
-            )
-        )
-    return sets[:runs]
-
-
-def play(jobs: Sequence[Job], name: str, slots: int, slowdown: bool) -> Numbers:
-    """Run one job set; return the three metrics."""
-    key = POLICIES[NAMES[name]](PolicyOptions(aging="matrix"))
-    ended: dict[str, float] = {}
-
-    def observe(_: Event, commands: Sequence[Command]) -> None:
-        for command in commands:
-            if type(command) is EndJob:
-                ended[command.job.id] = command.finished_at
-
-    law = ContentionLaw(THESIS_TABLE) if slowdown else None
-    pool = PoolSpec(name="node", slots=slots, builders=2, law=law)
-    world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
-    drive(Scheduler(SchedulingRules(policy=key), Oracle(), [pool]), world, observe)
-    last: dict[str | None, float] = {}
-    for job in jobs:
-        last[job.matrix] = max(ended[job.id], last.get(job.matrix, 0.0))
-    return max(ended.values()), fmean(ended.values()), fmean(last.values())
+NAMES = tuple(POLICY_OF)
 
 
 def print_tables(sets: Sequence[Sequence[Job]], slots: Sequence[int], slowdown: bool) -> None:
+    law = ContentionLaw(THESIS_TABLE) if slowdown else None
     found = {
-        (name, count): list(zip(*(play(jobs, name, count, slowdown) for jobs in sets), strict=True))
+        (name, count): list(
+            zip(*(play(jobs, name, Plan(2, count, law)) for jobs in sets), strict=True)
+        )
         for count in slots
         for name in NAMES
     }
@@ -93,7 +33,7 @@ def print_tables(sets: Sequence[Sequence[Job]], slots: Sequence[int], slowdown: 
         print("| slots | " + " | ".join(NAMES) + " |")
         print("|---:|" + "---:|" * len(NAMES))
         for count in slots:
-            random = found["random", count][place]
+            random = found["Random", count][place]
             cells = []
             for name in NAMES:
                 values = found[name, count][place]

@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("whatif", "Simulate a farm on from where it stands, with and without a change."),
         ("plan", "Find the smallest pools with which a scenario meets an objective."),
         ("score", "Compare a run's dispatch estimates with the dispatches that followed."),
+        ("study", "Play a published experiment again; its figures and tables in one page."),
         ("risk", "Print the slowdown to expect on a builder that is filled at random."),
         ("calibrate", "Measure this machine's slowdown under co-scheduled load, for scenarios."),
         ("import", "Read a trace and write it as csv, which scenarios take.", "import_trace"),
