@@ -69,7 +69,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("risk", "Print the slowdown to expect on a builder that is filled at random."),
         ("calibrate", "Measure this machine's slowdown under co-scheduled load, for scenarios."),
         ("import", "Read a trace and write it as csv, which scenarios take.", "import_trace"),
-        ("export", "Write a finished run as csv, swf, batsim or openmetrics."),
+        ("export", "Write a finished run as csv, swf, batsim, taskcluster or openmetrics."),
         ("schema", "Print the JSON Schema of a scenario file, for editors and checkers."),
     ),
 }
