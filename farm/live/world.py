@@ -32,7 +32,7 @@ from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
-from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 
 T = TypeVar("T")
@@ -40,6 +40,8 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
+#: jobs that may wait before no more are taken in
+MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
 
 
@@ -53,7 +55,7 @@ class Meter(Protocol):
         """One transaction was carried out."""
 
     def lag(self, seconds: float) -> None:
-        """The report taken in last had lain in the inbox for so long."""
+        """The oldest report not booked yet is so old; 0: none is."""
 
     def aside(self, seconds: float) -> None:
         """Something else than reports was seen to for so long."""
@@ -78,6 +80,7 @@ class LiveWorld:
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        max_waiting: while so many jobs wait, no more are taken in.
     """
 
     def __init__(
@@ -95,12 +98,14 @@ class LiveWorld:
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        max_waiting: int = MAX_WAITING,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience())
         self.fleet = Fleet(pools, clock.speed)
         self._outbox = Outbox(self.roster)
-        self.intake = Intake(self.fleet, self.roster, self._outbox.send)
+        self._refusals = inbox.refusals
+        self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -111,6 +116,7 @@ class LiveWorld:
         self._stays = stays
         self._counts = Counts()
         self._meter = meter
+        self._max_waiting = max_waiting
         #: what is done in small steps between batches of reports
         self.background = Background()
         if meter is not None:
@@ -122,7 +128,7 @@ class LiveWorld:
         self._alarms: list[float] = []
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
-        self._committed = inbox.cursor
+        self._committed = dict(inbox.cursor)
         self._retrying = Retrying(server_patience)
         self._tick = tick
         self._progress = progress
@@ -239,18 +245,20 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        envelopes = self._calling(lambda: self._inbox.read(timeout))
+        room = len(self._book.jobs) - self._mirror.running < self._max_waiting
+        entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
-        if envelopes and self._meter is not None:
+        if entries:
             self._cycle_began = now
-            self._meter.lag(time.time() - self._inbox.taken_at)
+        elif self._meter is not None:
+            self._meter.lag(0.0)
         if now - began > timeout + 1.0:
             self.roster.shift(now - began)
-        for envelope in envelopes:
-            self.intake.take_in(envelope, at, now)
+        for entry in entries:
+            self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
-        if len(envelopes) < AT_ONCE:
+        if not self._inbox.is_behind:
             for host in self.roster.silent(now):
                 self.intake.lose(host, at, "its host has gone silent")
         while self._alarms and self._alarms[0] <= at:
@@ -260,8 +268,9 @@ class LiveWorld:
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
         self._mirror.write(self._batch)
-        self._batch.messages = self._outbox.take()
-        cursor = self._inbox.cursor
+        self._batch.messages, self._batch.strangers = self._outbox.take()
+        self._batch.dead_letters, self._batch.refused = self._refusals.take()
+        cursor = dict(self._inbox.cursor)
         if cursor == self._committed and self._batch.is_empty:
             return
         if self._stays:
@@ -276,6 +285,8 @@ class LiveWorld:
             if self._cycle_began is not None:
                 self._meter.cycle(ended - self._cycle_began)
                 self._cycle_began = None
+                oldest = self._inbox.oldest
+                self._meter.lag(0.0 if oldest is None else time.time() - oldest)
 
     def _save(self) -> None:
         """Add what a next scheduler needs."""

@@ -140,7 +140,7 @@ SCHEDULER = _of(
     ),
     _gauge(
         "farm_scheduler_event_lag_seconds",
-        "Real time that the report taken in last had lain in the inbox.",
+        "Age of the oldest report when it was booked, real time; 0: none is waiting.",
     ),
     _counter("farm_scheduler_events_total", "Events taken in, by kind.", "kind"),
     _counter(
@@ -167,7 +167,7 @@ REDIS = _of(
     ),
     _gauge("farm_redis_clients", "Connections to the server."),
     _gauge("farm_redis_keys", "Keys of the farm's database."),
-    _gauge("farm_redis_inbox_length", "Reports that no scheduler has taken in yet."),
+    _gauge("farm_redis_inbox_length", "Messages that the scheduler has not taken in yet."),
     _counter("farm_redis_commands_total", "Commands that the server carried out."),
     _gauge("farm_redis_aof_bytes", "Size of the append-only file; 0: there is none."),
     _gauge(

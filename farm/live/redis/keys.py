@@ -4,10 +4,16 @@
 key (after prefix)     type     meaning
 ===================== ======== =====================================================
 lease                  string   the scheduler in charge and its token (JSON); it expires
-meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
-                                ``at`` (farm time then); of a farm that stays up also ``counts``
-                                (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
-inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
+meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry taken in,
+                                JSON) and ``at`` (farm time then); of a farm that stays up also
+                                ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
+                                are of)
+reports                stream   what builder hosts say of themselves, their builders and attempts;
+                                field ``m`` is an Envelope, here as in the other streams
+submissions            stream   jobs handed in
+requests               stream   what operators want: cancel, drain, undrain, another priority
+plans                  stream   what provisioners decided
+questions              stream   what readers ask
 platforms              set      names of the platforms that ever had a pending queue
 pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
                                 job id): ZCARD is the queue's depth, ZRANGE 0 0 its head
@@ -32,6 +38,9 @@ statistics             string   what the runtime estimator has learned (JSON), o
                                 stays up, for its next scheduler
 provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
 provisioner:lease      string   the provisioner in charge, like ``lease``
+dead-letters           list     DeadLetter (JSON), for the last 1,000 messages that were refused,
+                                the newest first
+refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
@@ -39,8 +48,15 @@ celery:…               various  what Celery's transport keeps (one list per bu
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from farm.core.model import Platform
 from farm.live.settings import DEFAULT_PREFIX
+
+Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
+"""What is written to the scheduler, by role; nobody else reads it."""
+
+STREAMS: tuple[Stream, ...] = get_args(Stream)
 
 
 class Keys:
@@ -50,7 +66,6 @@ class Keys:
         self.prefix = prefix
         self.lease = f"{prefix}lease"
         self.meta = f"{prefix}meta"
-        self.inbox = f"{prefix}inbox"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
         self.lives = f"{prefix}lives"
@@ -64,10 +79,16 @@ class Keys:
         self.hosts = f"{prefix}hosts"
         self.status = f"{prefix}status"
         self.statistics = f"{prefix}statistics"
+        self.dead_letters = f"{prefix}dead-letters"
+        self.refused = f"{prefix}refused"
         self.provisioner = f"{prefix}provisioner"
         self.provisioner_lease = f"{prefix}provisioner:lease"
         #: put before every key of Celery's Redis transport (its ``global_keyprefix``)
         self.celery = f"{prefix}celery:"
+
+    def stream(self, name: Stream) -> str:
+        """Return the stream of this name."""
+        return f"{self.prefix}{name}"
 
     def pending(self, platform: str) -> str:
         """Return the sorted set of the jobs that wait for this platform."""

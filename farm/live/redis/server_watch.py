@@ -13,7 +13,7 @@ from typing import Any, Self
 import redis
 
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import STREAMS, Keys
 from farm.metrics.series import Readings
 
 #: real seconds between two questions; one costs the server well under a millisecond
@@ -52,7 +52,7 @@ class ServerWatch:
 
     def __init__(self, url: str, prefix: str, interval: float = INTERVAL) -> None:
         self._client: Connection = connect(url, "farm-watch")
-        self._inbox = Keys(prefix).inbox
+        self._streams = [Keys(prefix).stream(name) for name in STREAMS]
         self._interval = interval
         self._readings: Readings = {}
         self._stop = threading.Event()
@@ -77,8 +77,11 @@ class ServerWatch:
         """Ask once."""
         try:
             pipe = self._client.pipeline(transaction=False)
-            pipe.info().dbsize().xlen(self._inbox)
-            self._readings = readings_of(*pipe.execute())
+            pipe.info().dbsize()
+            for stream in self._streams:
+                pipe.xlen(stream)
+            info, keys, *lengths = pipe.execute()
+            self._readings = readings_of(info, keys, sum(lengths))
         except redis.RedisError:
             with contextlib.suppress(redis.RedisError):
                 self._client.close()

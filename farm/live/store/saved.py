@@ -14,6 +14,7 @@ import msgspec
 from farm.core.model import Builder
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
+from farm.live.redis.keys import Stream
 from farm.live.wire.messages import Play
 
 
@@ -51,6 +52,10 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: dict[str, int] = {}
 
 
+Cursor = dict[Stream, str]
+"""The last entry taken in of each stream; what is left out: nothing yet."""
+
+
 class Try(msgspec.Struct, frozen=True):
     """An attempt that came to nothing: the job waited again after it."""
 
@@ -61,15 +66,20 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
+def written_at(entry: str) -> float:
+    """Return when a stream's entry was written, Unix seconds by the server's clock."""
+    return int(entry.partition("-")[0]) / 1000
+
+
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """A whole farm as it lies in Redis."""
 
     #: farm time of the last commit, and the speed
     at: float
     speed: float
-    #: up to where the inbox was taken in
-    cursor: str
-    #: real seconds since that report came, by the server's clock
+    #: the last entry taken in of each stream
+    cursor: Cursor
+    #: real seconds since the last of these came, by the server's clock
     age: float
     rules: str
     counts: Counts

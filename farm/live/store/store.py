@@ -19,10 +19,15 @@ from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
-from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
+from farm.live.store.saved import Counts, Cursor, HostLife, SavedFarm, Try, written_at
+from farm.live.wire.dead_letters import DeadLetter, Reason, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
+
+
+#: real seconds that a message waits for a host that nobody knows
+STRANGERS_TIME = 5
 
 
 class Batch:
@@ -46,6 +51,11 @@ class Batch:
         self.gone_builders: list[str] = []
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
+        #: hosts that perhaps are not there: their messages expire
+        self.strangers: set[str] = set()
+        #: what was refused, and how many by reason
+        self.dead_letters: list[DeadLetter] = []
+        self.refused: dict[Reason, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -72,8 +82,8 @@ class Store:
 
     # --- writing: the scheduler only --------------------------------------------------------
 
-    def commit(self, batch: Batch, cursor: str, at: float) -> None:
-        """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
+    def commit(self, batch: Batch, cursor: Cursor, at: float) -> None:
+        """Write the batch, and that the streams are taken in up to the cursor, as one transaction.
 
         Doing it twice does no harm except that messages are sent twice, which hosts ignore.
         """
@@ -105,8 +115,12 @@ class Store:
         self._save(pipe, batch)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
-        pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
+        for host in batch.strangers:
+            pipe.expire(keys.host_list(host), STRANGERS_TIME)
+        set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        pipe.hset(keys.meta, mapping={"cursor": json(cursor), "at": repr(at)})
+        for name, entry in cursor.items():
+            pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
         pipe.execute()
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
@@ -176,8 +190,8 @@ class Store:
                 "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
             )
         seconds, micros = self._client.time()
-        cursor = meta["cursor"].decode()
-        taken_at = int(cursor.partition("-")[0]) / 1000
+        cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
+        taken_at = max(map(written_at, cursor.values()), default=0.0)
         age = max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
         return SavedFarm(
             at=float(meta["at"]),
@@ -205,9 +219,9 @@ class Store:
         return dict(zip(names, pipe.execute(), strict=True))
 
 
-def _after(cursor: str) -> str:
+def _after(entry: str) -> str:
     """Return the smallest stream id that is greater."""
-    time, _, serial = cursor.partition("-")
+    time, _, serial = entry.partition("-")
     return f"{time}-{int(serial or 0) + 1}"
 
 

@@ -22,6 +22,7 @@ from farm.live.mirror import write_hosts
 from farm.live.store.saved import Counts, HostLife, SavedFarm
 from farm.live.store.store import Batch
 from farm.live.wire import messages as wire
+from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, HostLeft, HostUp
 
 POOLS = [
@@ -48,7 +49,8 @@ class Door:
 
     def hear(self, host: str, *reports: Any, life: str = "1") -> None:
         self.at += 1.0
-        self.intake.take_in(Envelope(VERSION, host, life, 1, reports), self.at, self.at)
+        envelope = Envelope(VERSION, host, life, int(self.at), reports)
+        self.intake.take_in(Entry("reports", "1-1", envelope), self.at, self.at)
 
     def want(self, pool: str, count: int = 1) -> None:
         self._decide(events.PoolPlanned(self.at, pool, 0, 0, 0, 0, start=count))
@@ -238,7 +240,7 @@ def _saved(lives: dict[str, HostLife]) -> SavedFarm:
     return SavedFarm(
         at=0.0,
         speed=1.0,
-        cursor="0-0",
+        cursor={},
         age=0.0,
         rules="",
         counts=Counts(),
