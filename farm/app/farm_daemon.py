@@ -133,7 +133,7 @@ class FarmKeeper:
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
         me = (sys.executable, "-m")
-        scheduler = (*me, "farm", "scheduler", scenario)
+        scheduler = (*me, "farm", "scheduler", scenario, "--log", str(self._folder / "log"))
         provisioner = (*me, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
         rates = rates_for(self._scenario)
         environment = os.environ | {"FARM_REDIS_URL": url, "FARM_WORK_RATES": rates}

@@ -81,6 +81,7 @@ class LiveWorld:
             needs is kept.
         meter: told how long things take.
         max_waiting: while so many jobs wait, no more are taken in.
+        log: gives the event log's lines that were made since it was asked last.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class LiveWorld:
         stays: bool = False,
         meter: Meter | None = None,
         max_waiting: int = MAX_WAITING,
+        log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience())
@@ -117,6 +119,7 @@ class LiveWorld:
         self._counts = Counts()
         self._meter = meter
         self._max_waiting = max_waiting
+        self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
         if meter is not None:
@@ -268,6 +271,8 @@ class LiveWorld:
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
         self._mirror.write(self._batch)
+        if self._log is not None:
+            self._batch.log = self._log()
         self._batch.messages, self._batch.strangers = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import redis
 
@@ -21,10 +21,10 @@ from farm.core.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import Cursor, Keys, written_at
+from farm.live.redis.lease import holder_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import AT_ONCE, JobReader
-from farm.live.store.saved import Cursor, written_at
 from farm.live.store.store import Store
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
@@ -82,12 +82,12 @@ class Operator(JobReader):
         return time.time() - (status or self.status()).written_at < FRESH
 
     def is_led(self) -> bool:
-        """Whether a scheduler has the farm (one that was killed counts for 10 s)."""
-        return bool(self._client.exists(self.keys.lease))
+        """Whether a scheduler has the farm (one killed on another machine counts for 2 s)."""
+        return holder_of(self._client.get(self.keys.lease)) is not None
 
     def is_provisioned(self) -> bool:
-        """Whether a provisioner's service is at work (one that was killed counts for 10 s)."""
-        return bool(self._client.exists(self.keys.provisioner_lease))
+        """Whether a provisioner's service is at work; see ``is_led``."""
+        return holder_of(self._client.get(self.keys.provisioner_lease)) is not None
 
     def pools(self) -> dict[str, PoolReport]:
         """Return the pools by name."""
@@ -192,11 +192,6 @@ class Operator(JobReader):
             f"the farm's scheduler at {redacted(self.url)} did not answer "
             f"within {timeout:g} s: is it running?"
         )
-
-    def statistics(self) -> dict[str, Any] | None:
-        """Return what an earlier scheduler's runtime estimator had learned, if it was saved."""
-        value = self._client.get(self.keys.statistics)
-        return None if value is None else self._decoded(value, dict[str, Any])
 
     # --- for a provisioner ------------------------------------------------------------------
 

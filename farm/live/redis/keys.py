@@ -4,10 +4,15 @@
 key (after prefix)     type     meaning
 ===================== ======== =====================================================
 lease                  string   the scheduler in charge and its token (JSON); it expires
+fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
+                                transactions; only those of the latest epoch are carried out
 meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry taken in,
-                                JSON) and ``at`` (farm time then); of a farm that stays up also
+                                JSON) and ``at`` (farm time then), ``clock`` (the same by the clock
+                                of the scheduler's machine); of a farm that stays up also
                                 ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
                                 are of)
+log                    stream   event log lines of the latest commits (field ``l``), until they are
+                                on disk (a farm that stays up)
 reports                stream   what builder hosts say of themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
 submissions            stream   jobs handed in
@@ -34,8 +39,8 @@ requested              hash     builder id -> Play (JSON), for requested builder
                                 their own are to play (containers)
 hosts                  hash     builder host -> HostRecord (JSON), for every host that is there
 status                 string   FarmStatus (JSON), renewed a few times per second
-statistics             string   what the runtime estimator has learned (JSON), of a farm that
-                                stays up, for its next scheduler
+learned                string   Learned (JSON): what the scheduler of a farm that stays up knows of
+                                the past (run times, fair-share trees), for its next scheduler
 provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
 provisioner:lease      string   the provisioner in charge, like ``lease``
 dead-letters           list     DeadLetter (JSON), for the last 1,000 messages that were refused,
@@ -58,6 +63,9 @@ Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
 
 STREAMS: tuple[Stream, ...] = get_args(Stream)
 
+Cursor = dict[Stream, str]
+"""The last entry taken in of each stream; what is left out: nothing yet."""
+
 
 class Keys:
     """The keys of the farm whose keys begin with ``prefix``."""
@@ -65,7 +73,9 @@ class Keys:
     def __init__(self, prefix: str = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
         self.lease = f"{prefix}lease"
+        self.fence = f"{prefix}fence"
         self.meta = f"{prefix}meta"
+        self.log = f"{prefix}log"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
         self.lives = f"{prefix}lives"
@@ -78,7 +88,7 @@ class Keys:
         self.requested = f"{prefix}requested"
         self.hosts = f"{prefix}hosts"
         self.status = f"{prefix}status"
-        self.statistics = f"{prefix}statistics"
+        self.learned = f"{prefix}learned"
         self.dead_letters = f"{prefix}dead-letters"
         self.refused = f"{prefix}refused"
         self.provisioner = f"{prefix}provisioner"
@@ -105,6 +115,11 @@ class Keys:
     def host_list(self, host: str) -> str:
         """Return the list that Celery's transport keeps for a host's queue."""
         return self.celery + queue_name(host)
+
+
+def written_at(entry: str) -> float:
+    """Return when a stream's entry was written, Unix seconds by the server's clock."""
+    return int(entry.partition("-")[0]) / 1000
 
 
 def queue_name(host: str) -> str:

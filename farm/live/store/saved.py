@@ -8,13 +8,15 @@ whenever a scheduler dies, what lies in Redis is one instant.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
-from farm.core.model import Builder
+from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
-from farm.live.redis.keys import Stream
+from farm.live.redis.keys import Cursor
 from farm.live.wire.messages import Play
 
 
@@ -52,10 +54,6 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: dict[str, int] = {}
 
 
-Cursor = dict[Stream, str]
-"""The last entry taken in of each stream; what is left out: nothing yet."""
-
-
 class Try(msgspec.Struct, frozen=True):
     """An attempt that came to nothing: the job waited again after it."""
 
@@ -66,9 +64,13 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
-def written_at(entry: str) -> float:
-    """Return when a stream's entry was written, Unix seconds by the server's clock."""
-    return int(entry.partition("-")[0]) / 1000
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a scheduler knows of the past, saved now and then: older than the rest."""
+
+    #: what the runtime estimator dumped; None: it has nothing to dump
+    statistics: dict[str, Any] | None = None
+    #: what each platform's fair-share tree remembers (see FarmSnapshot)
+    trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
 
 
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     speed: float
     #: the last entry taken in of each stream
     cursor: Cursor
-    #: real seconds since the last of these came, by the server's clock
+    #: real seconds since then
     age: float
     rules: str
     counts: Counts
@@ -88,6 +90,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     lives: dict[str, HostLife]
     #: requested builders that hosts of their own are to play
     requested: dict[str, Play]
+    learned: Learned = Learned()
 
     @property
     def now(self) -> float:
@@ -115,6 +118,8 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         made=saved.counts.made,
+        trees=saved.learned.trees,
+        trees_are_older=True,
     )
 
 

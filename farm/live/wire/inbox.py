@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import STREAMS, Keys, Stream
-from farm.live.store.saved import Cursor, written_at
+from farm.live.redis.keys import STREAMS, Cursor, Keys, Stream, written_at
 from farm.live.wire.bounds import flaw_of_envelope
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
