@@ -217,6 +217,10 @@ HOST = _of(
         "Tries to send reports that failed, because the server was away; they are repeated.",
     ),
     _counter(
+        "farm_host_refused_messages_total",
+        "Messages on this host's queue that were no commands; they were dropped.",
+    ),
+    _counter(
         "farm_host_burning_seconds_total",
         "Real time from start to end of burning jobs that ended by themselves, times threads.",
         "mode",

@@ -6,8 +6,11 @@ Who submits looks before, to say so at once; the scheduler looks again, for it t
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from farm.core import events
+import msgspec
+
+from farm.core import commands, events
 from farm.core.model import Builder, Job
 from farm.live.wire import messages as wire
 
@@ -69,6 +72,15 @@ def flaw_of_report(report: wire.Report) -> str | None:
     return None
 
 
+def flaw_of_command(command: wire.HostCommand) -> str | None:
+    """Say what makes a command unacceptable to a host; None if nothing does."""
+    try:
+        _check_command(command)
+    except _FlawError as flaw:
+        return f"{type(command).__name__}: {flaw}"
+    return None
+
+
 def readable(text: str) -> str:
     """Return a reason, or a remark, as far as it can be shown: refusing it would help nobody."""
     return text if text.isprintable() and len(text) <= MAX_TEXT else ascii(text[:MAX_TEXT])[1:-1]
@@ -116,6 +128,30 @@ def _check_report(report: wire.Report) -> None:
             _check_id("reply_to", report.reply_to)
         case _:  # LoadDone and HostLeft say nothing more
             pass
+
+
+def _check_command(command: wire.HostCommand) -> None:
+    match command:
+        case commands.StartJob():
+            _check_id("job id", command.job.id)
+            _check_job(command.job)
+            _check_whole("attempt", command.attempt, 1, MAX_LEVEL)
+            _check_whole("slot", command.slot, 0, MAX_SLOTS)
+        case wire.Play():
+            _check_builder(command.builder)
+            _check_finite(msgspec.to_builtins(command))
+            if not (command.speed > 0 and command.boot_time >= 0):
+                raise _FlawError("speed is not > 0, or boot_time not >= 0")
+        case _:  # the others name somebody, or nobody
+            pass
+
+
+def _check_finite(value: Any) -> None:
+    if isinstance(value, float):
+        _check_number("a number", value)
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_finite(part)
 
 
 def _check_job(job: Job) -> None:
