@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -27,11 +28,13 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
+from farm.live.origins import Origins
 from farm.live.redis.connection import LOST_CONNECTION, Retrying
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
+from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
@@ -109,6 +112,7 @@ class LiveWorld:
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
         self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
+        self._origins = Origins(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -171,6 +175,7 @@ class LiveWorld:
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
+        self._origins.taken()
         self._mirror.touch(event)
         return event
 
@@ -196,6 +201,15 @@ class LiveWorld:
     def stopping(self) -> bool:
         """Whether the end was asked for."""
         return self._ending.asked > 0
+
+    def set_aside(self, error: Exception) -> None:
+        """Keep the message that could not be handled, and let no scheduler read it again."""
+        entry = self._origins.current
+        if entry is not None:
+            why = "".join(traceback.format_exception(error))
+            # whole: jobs handed in with the one that did it can be handed in again
+            letter = entry.refused("error", why[-SHOWN:], entry.data.decode())
+            self._calling(lambda: self._store.set_aside(letter))
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
@@ -263,7 +277,8 @@ class LiveWorld:
         if now - began > timeout + 1.0:
             self.roster.shift(now - began)
         for entry in entries:
-            self.intake.take_in(entry, at, now)
+            with self._origins.of(entry):
+                self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
         if not self._inbox.is_behind:
