@@ -9,7 +9,8 @@ from typing import Any
 
 TOKENS = [
     b"null", b"true", b"-1", b"0", b"1e999", b"-1e999", b"NaN", b"Infinity", b"1" + b"0" * 400,
-    b"9" * 25, b"0.1", b'""', b"[]", b"{}", b"[" * 300, b"{" * 300, b"\xff", b"\x00", b"\xc3\x28",
+    b"9" * 25, b"0.1", b'""', b"[]", b"{}", b"[" * 300, b"{" * 300, b"[" * 100_000,
+    b"\xff", b"\x00", b"\xc3\x28",
     b"\\ud800", b"\xed\xa0\x80", b"\n", b"\r", b"\t", b",", b":", b'"', b"'", b"\\", b"%",
     b"*" * 99, b"&a *a", b"!!python/object", b"<<: *x", b"- - - -", b"..",
     b"\xf0\x9f\x8e\x89", b"A" * 5000,

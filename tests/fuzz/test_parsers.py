@@ -177,7 +177,9 @@ def _cases(folder: Path) -> dict[str, Case]:
     line = b'{"service_time_s": 5, "job_id": "a", "platform": "amd64/virtual", "threads": 2}'
     return cases | {
         # what is no JSON, or of another form, never gets so far: Celery's consumer drops it
-        "a Celery task": (_bodies(), _command, (FarmError, ValueError, TypeError), 10_000),
+        "a Celery task": (
+            _bodies(), _command, (FarmError, ValueError, TypeError, RecursionError), 10_000,
+        ),
         "FARM_PLAY": (play, lambda data: wire.decode_play(data.decode()), text, 4_000),
         "a scenario": (
             _scenarios(), _scenario, text, 2_500,
