@@ -125,7 +125,7 @@ class Desk:
             self._watches[report.pool] = report
             self._plans.pop(report.pool, None)
             self._observe_pool(report.pool, closely=report.closely)
-        elif isinstance(report, wire.Plan) and report.pool in self._pools:
+        elif isinstance(report, wire.Plan) and self._is_current(report):
             report = self._bounded(report)
             self._plans[report.pool] = report
             world.tell(partial(self._planned, report))
@@ -135,6 +135,11 @@ class Desk:
             world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
             self._answer_in_steps(report, world)
+
+    def _is_current(self, plan: wire.Plan) -> bool:
+        """Whether no other provisioner has taken the pool over since the plan was made."""
+        watch = self._watches.get(plan.pool)
+        return watch is not None and watch.token == plan.token
 
     def _bounded(self, plan: wire.Plan) -> wire.Plan:
         """Return the plan, which starts no more builders than its pool may have."""

@@ -115,6 +115,8 @@ class Plan(_Report, frozen=True, tag="plan"):
     joined: int = 0
     waiting: int = 0
     why: str = ""
+    #: that of the Watch under which it was made: what another provisioner decided since then holds
+    token: str = ""
 
 
 class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
