@@ -135,6 +135,8 @@ class LiveWorld:
         #: when the reports came that are being decided on (real)
         self._cycle_began: float | None = None
         self._batch = Batch()
+        #: builders were requested since the last commit
+        self._to_be_placed = False
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
         #: farm time at which whoever is called between batches wants a turn; None: whenever
@@ -187,7 +189,7 @@ class LiveWorld:
             self.ended[command.outcome] += 1
         elif isinstance(command, RequestBuilder):
             self.fleet.request(command)
-            self.intake.place()
+            self._to_be_placed = True
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
 
@@ -290,6 +292,9 @@ class LiveWorld:
 
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
+        if self._to_be_placed:  # all that were requested together, once
+            self._to_be_placed = False
+            self.intake.place()
         self._mirror.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()

@@ -143,7 +143,8 @@ class Desk:
 
     def _bounded(self, plan: wire.Plan) -> wire.Plan:
         """Return the plan, which starts no more builders than its pool may have."""
-        most = self._most.get(plan.pool, plan.start)
+        spec = self._pools[plan.pool]
+        most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
         requested = self._scheduler.pool(plan.pool).requested
         there = len(requested) + self._scheduler.pool(plan.pool).builders
         start = min(plan.start, max(0, most - there))

@@ -24,7 +24,7 @@ from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, re
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import holder_of
 from farm.live.settings import DEFAULT_PREFIX
-from farm.live.store.job_reader import AT_ONCE, JobReader
+from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
@@ -35,6 +35,8 @@ from farm.live.wire.sender import Sender
 FRESH = 10.0
 #: real seconds that an answer of the scheduler's process is waited for
 ANSWER_TIMEOUT = 10.0
+#: jobs in one envelope: the scheduler takes in one between two looks at reports
+SUBMITTED_AT_ONCE = 200
 #: real seconds between two looks at how far the scheduler is
 CATCH_UP_INTERVAL = 0.05
 #: real seconds that the server is asked to wait at once
@@ -158,7 +160,7 @@ class Operator(JobReader):
         """Hand jobs in; return their number when the farm's server has them all."""
         count = 0
         rest = iter(jobs)
-        while chunk := tuple(islice(rest, AT_ONCE)):
+        while chunk := tuple(islice(rest, SUBMITTED_AT_ONCE)):
             self.tell(JobsSubmitted(UNSTAMPED, chunk))
             count += len(chunk)
         return count
