@@ -28,6 +28,7 @@ from farm.live.redis.connection import Connection, connect, redacted
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
+from farm.live.redis.trouble import trouble_of
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
@@ -145,7 +146,8 @@ def run_live(
             farm = _Farm(stack, server.url, scheduler, pools, options, watchers)
             return farm.run(batches)
     except redis.RedisError as error:
-        what = str(error).partition("\n")[0]
+        trouble = trouble_of(error)
+        what = str(error).partition("\n")[0] if trouble is None else trouble.words
         raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
 
 
@@ -197,7 +199,8 @@ class _Farm:
             pools=pools,
             clock=self._clock,
             patience=options.patience,
-            server_patience=options.server_patience,
+            # a farm that stays up stays, however long somebody takes to mend its server
+            server_patience=None if options.stays else options.server_patience,
             ends_at=options.ends_at,
             tick=self._tick,
             progress=watchers.progress,

@@ -8,12 +8,11 @@ as it is taken in: nobody else's clock enters the farm.
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
-
-import redis
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -27,13 +26,15 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
-from farm.live.redis.connection import LOST_CONNECTION, Retrying
+from farm.live.redis.trouble import RedisError, Retrying, Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
 from farm.live.wire.inbox import AT_ONCE, Inbox
 from farm.live.wire.pool_report import LiveStatus
+
+log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
 
@@ -71,7 +72,8 @@ class LiveWorld:
         pools: the builders that there are to be.
         clock: farm time; it is started by whoever runs the world.
         patience: how long silence is borne.
-        server_patience: real seconds that the server may be away.
+        server_patience: real seconds that the server may be gone; None: for ever. Whatever else is
+            wrong with it is waited out.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
@@ -89,7 +91,7 @@ class LiveWorld:
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
-        server_patience: float = 30.0,
+        server_patience: float | None = 30.0,
         ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
@@ -123,7 +125,7 @@ class LiveWorld:
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
         self._committed = inbox.cursor
-        self._retrying = Retrying(server_patience)
+        self._retrying = Retrying(server_patience, self._wait_out, self._on_trouble)
         self._tick = tick
         self._progress = progress
         self._next_status = 0.0
@@ -245,7 +247,7 @@ class LiveWorld:
             self._cycle_began = now
             self._meter.lag(time.time() - self._inbox.taken_at)
         if now - began > timeout + 1.0:
-            self.roster.shift(now - began)
+            self.roster.shift(now - began, now)
         for envelope in envelopes:
             self.intake.take_in(envelope, at, now)
         if self.intake.beats:
@@ -306,17 +308,47 @@ class LiveWorld:
             worst_delay=self.intake.worst_delay,
         )
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong with the server now, as far as we have met it. Safe from any thread."""
+        return self._retrying.trouble
+
     def _calling(self, action: Callable[[], T]) -> T:
-        """Call the server, again and again while it is away for a short time."""
+        """Call the server, again and again while it is in trouble: nothing is decided meanwhile."""
         try:
             return self._retrying.call(action)
-        except LOST_CONNECTION as error:
+        except RedisError as error:
+            trouble = self.trouble
+            if trouble is None:
+                raise RunError(f"the Redis server refuses to go on: {error}") from None
+            if self._gives_up:
+                raise RunError(
+                    f"stopped while there was trouble with the Redis server: {trouble.words}"
+                ) from None
             raise RunError(
-                f"the Redis server has been away for {self._retrying.limit:g} s ({error}): "
-                "the run cannot go on"
+                f"the Redis server has been gone for {self._retrying.limit:g} s "
+                f"({trouble.details}): the run cannot go on"
             ) from None
-        except redis.ResponseError as error:
-            raise RunError(f"the Redis server refuses to go on: {error}") from None
+
+    @property
+    def _gives_up(self) -> bool:
+        """Whether the server is not waited for any longer: a farm that stays has nothing to end."""
+        return self._ending.asked > (0 if self._stays else 1)
+
+    def _wait_out(self, seconds: float) -> bool:
+        """Pause while the server is in trouble; True: do not wait for it."""
+        if self._progress is not None:
+            self._progress(self.status())
+        time.sleep(seconds)
+        return self._gives_up
+
+    def _on_trouble(self, trouble: Trouble | None, lasted: float) -> None:
+        if trouble is not None:
+            log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
+            return
+        log.warning("the Redis server is well again after %.1f s: work goes on", lasted)
+        # neither could hosts speak, nor take what we had sent
+        self.roster.shift(lasted + MAX_WAIT, time.monotonic())
 
     def _do_regularly(self, now: float) -> None:
         if self._tick is not None and now >= self._next_tick:

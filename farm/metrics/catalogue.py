@@ -173,6 +173,11 @@ REDIS = _of(
     _gauge(
         "farm_redis_persistence_ok", "1: what was last written to disk went well; 0: it failed."
     ),
+    _gauge(
+        "farm_server_trouble",
+        "1: the Redis server is in this trouble, and dispatching pauses while it refuses us.",
+        "kind",
+    ),
 )
 
 PROVISIONER = _of(

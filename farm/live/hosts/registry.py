@@ -190,10 +190,21 @@ class Roster:
             self.gone(builder)
         return builders
 
-    def shift(self, seconds: float) -> None:
-        """We ourselves could not hear for so long: nobody is to blame for that silence."""
+    def shift(self, seconds: float, now: float) -> None:
+        """We ourselves could not hear for so long: nobody is to blame for that silence.
+
+        Nor for leaving alone what was sent: it could not be fetched.
+        """
+
+        def later(at: float) -> float:
+            return min(now, at + seconds)
+
         for host in self.hosts.values():
-            host.heard_at += seconds
+            host.heard_at = later(host.heard_at)
+            host.sent_at = {builder: later(at) for builder, at in host.sent_at.items()}
+            for dispatch in host.dispatches.values():
+                dispatch.sent_at = later(dispatch.sent_at)
+                dispatch.cancel_sent_at = later(dispatch.cancel_sent_at)
 
     def silent(self, now: float) -> list[HostState]:
         """Return the hosts that have said nothing for too long."""

@@ -22,6 +22,7 @@ from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import AT_ONCE, JobReader
 from farm.live.store.store import Store
@@ -67,7 +68,8 @@ class Operator(JobReader):
     def __exit__(self, _: object, error: object, __: object) -> None:
         self._client.close()
         if isinstance(error, redis.RedisError):
-            what = str(error).partition("\n")[0]
+            trouble = trouble_of(error)
+            what = str(error).partition("\n")[0] if trouble is None else trouble.words
             raise ServerError(f"Redis at {redacted(self.url)} cannot be used: {what}") from None
 
     # --- the farm ---------------------------------------------------------------------------
@@ -82,6 +84,13 @@ class Operator(JobReader):
                 "--redis URL and its prefix with FARM_PREFIX"
             )
         return self._decoded(value, FarmStatus)
+
+    def trouble(self) -> Trouble | None:
+        """Say what is wrong with the server; None: nothing.
+
+        One that is full cannot be told so by its scheduler: whoever looks sees for himself.
+        """
+        return diagnose(self._client)
 
     def is_attended(self, status: FarmStatus | None = None) -> bool:
         """Whether a scheduler is at work (its status is fresh)."""

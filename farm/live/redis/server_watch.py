@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import redis
 
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import KINDS, Trouble, trouble_in, trouble_of
 from farm.metrics.series import Readings
 
 #: real seconds between two questions; one costs the server well under a millisecond
@@ -47,20 +48,35 @@ class ServerWatch:
     Args:
         url: the server.
         prefix: first part of the farm's keys.
+        met: returns the trouble that the farm itself has with the server now: it may see one that
+            does not show (a password that was changed, a user that may do less).
         interval: real seconds between two questions.
     """
 
-    def __init__(self, url: str, prefix: str, interval: float = INTERVAL) -> None:
+    def __init__(
+        self,
+        url: str,
+        prefix: str,
+        met: Callable[[], Trouble | None] = lambda: None,
+        interval: float = INTERVAL,
+    ) -> None:
         self._client: Connection = connect(url, "farm-watch")
         self._inbox = Keys(prefix).inbox
         self._interval = interval
+        self._met = met
+        #: both replaced as a whole
         self._readings: Readings = {}
+        self._seen: Trouble | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="farm-watch", daemon=True)
 
     def readings(self) -> Readings:
         """Return what was heard last: nothing yet, all, or only that it does not answer."""
-        return self._readings
+        kinds = {trouble.kind for trouble in (self._seen, self._met()) if trouble is not None}
+        return {
+            **self._readings,
+            "farm_server_trouble": {(kind,): float(kind in kinds) for kind in KINDS},
+        }
 
     def __enter__(self) -> Self:
         """Begin to ask."""
@@ -78,8 +94,11 @@ class ServerWatch:
         try:
             pipe = self._client.pipeline(transaction=False)
             pipe.info().dbsize().xlen(self._inbox)
-            self._readings = readings_of(*pipe.execute())
-        except redis.RedisError:
+            answer = pipe.execute()
+            self._readings = readings_of(*answer)
+            self._seen = trouble_in(answer[0])
+        except redis.RedisError as error:
+            self._seen = trouble_of(error) or Trouble("gone")
             with contextlib.suppress(redis.RedisError):
                 self._client.close()
             self._readings = {"farm_redis_up": {(): 0.0}}

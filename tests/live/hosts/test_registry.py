@@ -119,7 +119,7 @@ def test_builders_that_are_not_played_are_sent_again(roster: Roster):
 def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState):
     """After an interruption of our own nobody is declared lost for it."""
     assert roster.silent(4.0) == []
-    roster.shift(10.0)
+    roster.shift(10.0, now=14.0)
     assert roster.silent(14.0) == []
     assert roster.silent(16.0) == [host]
     assert roster.give_up(host) == ["b"]
