@@ -25,6 +25,7 @@ from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
 from farm.live.redis.connection import Connection, connect, redacted
+from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
@@ -41,7 +42,7 @@ from farm.processes.signals import StopSignals
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0
 #: real seconds between two tries of a scheduler that stands by
-STANDBY_INTERVAL = 0.5
+STANDBY_INTERVAL = 0.1
 
 
 class LiveScheduler(FarmBook, Protocol):
@@ -185,8 +186,8 @@ class _Farm:
         self._signals = StopSignals()
         stack.enter_context(self._signals.caught())
         self._client = self._connect("farm-scheduler")
-        self._lease = self._take_charge()
-        self._store = Store(self._client, self._keys)
+        self._lease = Lease(self._connect("farm-lease"), self._keys)
+        self._store = Store(self._client, self._keys, self._take_charge())
         self._saved = self._open_store()
         needed = hosts_needed(sum(pool.builders for pool in pools))
         self._host_count = needed if options.hosts is None else options.hosts
@@ -265,22 +266,22 @@ class _Farm:
     def _connect(self, name: str) -> Connection:
         return self._stack.enter_context(contextlib.closing(connect(self._url, name)))
 
-    def _take_charge(self) -> Lease:
-        lease = Lease(self._connect("farm-lease"), self._keys)
-        stays = self._options.stays
-        if stays is None:
-            lease.take(self._url)
-        elif not lease.try_to_take():
-            # an earlier scheduler works, or was killed just now: its lease runs out
-            _tell(stays, in_charge=False)
-            while not lease.try_to_take():
-                if self._signals.asked:
-                    raise SystemExit(0)  # nothing was begun, so nothing is to be ended
-                time.sleep(STANDBY_INTERVAL)
+    def _take_charge(self) -> Fence:
+        lease, client, stays = self._lease, self._client, self._options.stays
         self._stack.callback(lease.release)
-        if stays is not None:
-            _tell(stays, in_charge=True)
-        return lease
+        if stays is None:
+            return lease.take(client, self._url)
+        fence = lease.try_to_take(client)
+        if fence is None:
+            _tell(stays, in_charge=False)
+        while fence is None:
+            if self._signals.asked:
+                raise SystemExit(0)  # nothing was begun, so nothing is to be ended
+            time.sleep(STANDBY_INTERVAL)
+            with contextlib.suppress(redis.RedisError):
+                fence = lease.try_to_take(client)
+        _tell(stays, in_charge=True)
+        return fence
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""

@@ -26,9 +26,11 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
+from farm.live.redis.fence import LostWritesError
 from farm.live.redis.trouble import RedisError, Retrying, Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
 from farm.live.wire.inbox import AT_ONCE, Inbox
@@ -58,6 +60,9 @@ class Meter(Protocol):
 
     def aside(self, seconds: float) -> None:
         """Something else than reports was seen to for so long."""
+
+    def lost_writes(self) -> None:
+        """The server was found to have lost what it had acknowledged."""
 
     def step(self) -> bool:
         """Work for a millisecond or two on the metrics; return whether there is more to do."""
@@ -110,6 +115,7 @@ class LiveWorld:
         self._inbox = inbox
         self._book = book
         self._mirror = Mirror(book)
+        self._recent = RecentEnds()
         self._stays = stays
         self._counts = Counts()
         self._meter = meter
@@ -270,7 +276,11 @@ class LiveWorld:
             self._save()
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
-        self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        try:
+            self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        except LostWritesError as lost:
+            self._write_anew(lost, batch)
+        self._recent.add(self._store.fence.commits, batch.ended.values())
         self._committed = cursor
         if self._meter is not None:
             ended = time.monotonic()
@@ -278,6 +288,22 @@ class LiveWorld:
             if self._cycle_began is not None:
                 self._meter.cycle(ended - self._cycle_began)
                 self._cycle_began = None
+
+    def _write_anew(self, lost: LostWritesError, batch: Batch) -> None:
+        """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+        again = self._recent.lost(lost, self._store.fence.commits)
+        ended = self.ended.total() - len(batch.ended)
+        log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
+        self._mirror.forget()
+        self._mirror.write(batch)
+        self.roster.changed.update(self.roster.hosts)
+        write_hosts(self.roster, batch)
+        if self._stays:
+            batch.counts = self._counts
+        cursor = self._inbox.cursor
+        self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
+        if self._meter is not None:
+            self._meter.lost_writes()
 
     def _save(self) -> None:
         """Add what a next scheduler needs."""

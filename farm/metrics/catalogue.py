@@ -138,6 +138,10 @@ SCHEDULER = _of(
         "farm_scheduler_aside_seconds",
         "Real time for which reports had to wait for something else: estimates, publications.",
     ),
+    _counter(
+        "farm_server_losses_total",
+        "Times that the server had lost what it had acknowledged, and was given it again.",
+    ),
     _gauge(
         "farm_scheduler_event_lag_seconds",
         "Real time that the report taken in last had lain in the inbox.",

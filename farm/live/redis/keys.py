@@ -4,6 +4,8 @@
 key (after prefix)     type     meaning
 ===================== ======== =====================================================
 lease                  string   the scheduler in charge and its token (JSON); it expires
+fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
+                                transactions; only those of the latest epoch are carried out
 meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
                                 ``at`` (farm time then); of a farm that stays up also ``counts``
                                 (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
@@ -49,6 +51,7 @@ class Keys:
     def __init__(self, prefix: str = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
         self.lease = f"{prefix}lease"
+        self.fence = f"{prefix}fence"
         self.meta = f"{prefix}meta"
         self.inbox = f"{prefix}inbox"
         self.platforms = f"{prefix}platforms"

@@ -7,7 +7,7 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
+from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
@@ -64,21 +65,50 @@ class Batch:
 class Store:
     """Reads and writes one farm's keys. Calls raise redis.RedisError when the server is away."""
 
-    def __init__(self, client: Connection, keys: Keys) -> None:
+    def __init__(self, client: Connection, keys: Keys, fence: Fence | None = None) -> None:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
-        self.notices = Notices(client, keys)
+        #: what was written once for all
+        self._meta: dict[str, str | int] = {}
+        #: every change goes through it
+        self.fence = fence or Fence(client, keys)
+        self.notices = Notices(self.fence, client, keys)
 
     # --- writing: the scheduler only --------------------------------------------------------
 
     def commit(self, batch: Batch, cursor: str, at: float) -> None:
         """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
 
-        Doing it twice does no harm except that messages are sent twice, which hosts ignore.
+        Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
+        """
+        self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+
+    def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: str, at: float) -> None:
+        """Write the whole farm (``batch``), and these jobs' ends, in the place of what is left of it.
+
+        Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
+        Raises DeposedError if somebody else took charge meanwhile.
         """
         keys, json = self._keys, self._json
-        pipe = self._client.pipeline(transaction=True)
+        platforms = [name.decode() for name in self._client.smembers(keys.platforms)]
+
+        def fill(pipe: Connection) -> None:
+            pipe.unlink(keys.jobs, keys.running, keys.builders, keys.lives)
+            for old in (*map(keys.pending, platforms), *map(keys.host_list, batch.lives)):
+                pipe.unlink(old)
+            pipe.hset(keys.meta, mapping=self._meta)
+            for number, end in enumerate(ended):
+                pipe.hset(keys.results, end.job.id, json(end))
+                pipe.rpush(keys.ended, end.job.id)
+                # before all live ones, if their places were lost
+                pipe.zadd(keys.submitted, {end.job.id: number / len(ended)}, nx=True)
+            self._write(pipe, batch, cursor, at)
+
+        self.fence.restore(fill)
+
+    def _write(self, pipe: Connection, batch: Batch, cursor: str, at: float) -> None:
+        keys, json = self._keys, self._json
         for platform, members in batch.not_waiting.items():
             pipe.zrem(keys.pending(platform), *members)
         for platform, places in batch.waiting.items():
@@ -107,7 +137,6 @@ class Store:
             pipe.lpush(keys.host_list(host), *messages)
         pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
         pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
-        pipe.execute()
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
         """Write what only a successor reads; a host that is gone needs no messages any more."""
@@ -123,21 +152,25 @@ class Store:
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules."""
         names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
-        pipe = self._client.pipeline(transaction=True)
-        pipe.unlink(self._keys.running, *map(self._keys.pending, names))
-        pipe.hset(self._keys.meta, "rules", rules)
-        pipe.execute()
+
+        def fill(pipe: Connection) -> None:
+            pipe.unlink(self._keys.running, *map(self._keys.pending, names))
+            pipe.hset(self._keys.meta, "rules", rules)
+
+        self.fence.write(fill)
+        self._meta["rules"] = rules
 
     def open(self, speed: float) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left."""
         self.clear()
-        self._client.hset(self._keys.meta, mapping={"version": VERSION, "speed": repr(speed)})
+        self._meta = {"version": VERSION, "speed": repr(speed)}
+        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
     def clear(self) -> None:
-        """Delete every key of this farm but its lease."""
+        """Delete every key of this farm but its lease and its fence."""
         ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
-        lease = self._keys.lease.encode()
-        for names in _portions(name for name in ours if name != lease):
+        kept = {self._keys.lease.encode(), self._keys.fence.encode()}
+        for names in _portions(name for name in ours if name not in kept):
             self._client.unlink(*names)
 
     # --- reading: all ------------------------------------------------------------------------
@@ -169,12 +202,8 @@ class Store:
         meta = {name.decode(): value for name, value in self._client.hgetall(keys.meta).items()}
         if "cursor" not in meta or "counts" not in meta:
             return None
-        version = meta.get("version", b"").decode()
-        if version != str(VERSION):
-            raise ServerError(
-                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
-            )
+        self._check_whole(meta)
+        self._meta = {"version": VERSION, "speed": meta["speed"].decode()}
         seconds, micros = self._client.time()
         cursor = meta["cursor"].decode()
         taken_at = int(cursor.partition("-")[0]) / 1000
@@ -191,6 +220,23 @@ class Store:
             lives=self._hash(keys.lives, HostLife),
             requested=self._hash(keys.requested, Play),
         )
+
+    def _check_whole(self, meta: Mapping[str, bytes]) -> None:
+        """Raise ServerError for a farm of another version, or one of which something is missing."""
+        if missing := {"version", "speed", "at"} - set(meta):
+            jobs = self._client.hlen(self._keys.jobs)
+            raise ServerError(
+                f"what is left of the farm in Redis is incomplete: {self._keys.meta} has no "
+                f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
+                f"seems); {jobs:,} of its jobs are there. Begin afresh (--fresh), restore the "
+                "server's data from a copy, or use another FARM_PREFIX"
+            )
+        version = meta["version"].decode()
+        if version != str(VERSION):
+            raise ServerError(
+                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+            )
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         pairs = self._client.hgetall(key).items()
