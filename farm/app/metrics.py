@@ -63,7 +63,8 @@ class Metering:
         """Have an eye on the Redis server that the farm, now up, is on."""
         settings = hosts.settings
         if self.metrics is not None and settings.redis_url is not None:
-            watch = ServerWatch(settings.redis_url, settings.prefix, lambda: world.trouble)
+            url, prefix = settings.redis_url, settings.prefix
+            watch = ServerWatch(url, prefix, met=lambda: world.trouble)
             self._watch = self._stack.enter_context(watch)
 
     def adopt(self) -> None:

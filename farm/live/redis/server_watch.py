@@ -42,41 +42,42 @@ def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
     return {name: {(): float(value)} for name, value in values.items()}
 
 
+def told_of(*troubles: Trouble | None) -> Readings:
+    """Return the metric of a server that is in these troubles."""
+    kinds = {trouble.kind for trouble in troubles if trouble is not None}
+    return {"farm_server_trouble": {(kind,): float(kind in kinds) for kind in KINDS}}
+
+
 class ServerWatch:
     """Asks the server while its ``with`` block lasts.
 
     Args:
         url: the server.
         prefix: first part of the farm's keys.
+        interval: real seconds between two questions.
         met: returns the trouble that the farm itself has with the server now: it may see one that
             does not show (a password that was changed, a user that may do less).
-        interval: real seconds between two questions.
     """
 
     def __init__(
         self,
         url: str,
         prefix: str,
-        met: Callable[[], Trouble | None] = lambda: None,
         interval: float = INTERVAL,
+        met: Callable[[], Trouble | None] = lambda: None,
     ) -> None:
         self._client: Connection = connect(url, "farm-watch")
         self._inbox = Keys(prefix).inbox
         self._interval = interval
         self._met = met
-        #: both replaced as a whole
+        #: replaced as a whole
         self._readings: Readings = {}
-        self._seen: Trouble | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="farm-watch", daemon=True)
 
     def readings(self) -> Readings:
         """Return what was heard last: nothing yet, all, or only that it does not answer."""
-        kinds = {trouble.kind for trouble in (self._seen, self._met()) if trouble is not None}
-        return {
-            **self._readings,
-            "farm_server_trouble": {(kind,): float(kind in kinds) for kind in KINDS},
-        }
+        return self._readings
 
     def __enter__(self) -> Self:
         """Begin to ask."""
@@ -94,14 +95,14 @@ class ServerWatch:
         try:
             pipe = self._client.pipeline(transaction=False)
             pipe.info().dbsize().xlen(self._inbox)
-            answer = pipe.execute()
-            self._readings = readings_of(*answer)
-            self._seen = trouble_in(answer[0])
+            info, keys, inbox = pipe.execute()
+            told = told_of(trouble_in(info), self._met())
+            self._readings = {**readings_of(info, keys, inbox), **told}
         except redis.RedisError as error:
-            self._seen = trouble_of(error) or Trouble("gone")
             with contextlib.suppress(redis.RedisError):
                 self._client.close()
-            self._readings = {"farm_redis_up": {(): 0.0}}
+            told = told_of(trouble_of(error) or Trouble("gone"), self._met())
+            self._readings = {"farm_redis_up": {(): 0.0}, **told}
 
     def _watch(self) -> None:
         while True:

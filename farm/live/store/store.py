@@ -85,7 +85,7 @@ class Store:
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
 
     def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: str, at: float) -> None:
-        """Write the whole farm (``batch``), and these jobs' ends, in the place of what is left of it.
+        """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
 
         Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
         Raises DeposedError if somebody else took charge meanwhile.
