@@ -34,6 +34,8 @@ def celery_app(url: str, keys: Keys, host: str) -> Celery:
         worker_consumer="workers.consumer:HostConsumer",
         # no task of ours is ever acknowledged late: said only so that Celery does not ask
         worker_cancel_long_running_tasks_on_connection_loss=True,
+        # a server that answers with an error (its disk is full, it became a replica) may recover
+        broker_channel_error_retry=True,
         broker_connection_retry=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,

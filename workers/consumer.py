@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 #: real seconds between two tries to reach the server: the first pause, and the longest
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
+#: … and before the next, where it answers and refuses: Celery calls five in a second a breakdown
+ERROR_PAUSE = 0.3
 #: real seconds in which Celery says the same thing only once
 QUIET_TIME = 600.0
 
@@ -63,8 +65,13 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         """Pause first: a server that lets us in may refuse every command (its disk is full)."""
-        time.sleep(FIRST_PAUSE)
+        time.sleep(ERROR_PAUSE)
         super().on_connection_error_after_connected(exc)
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        """Pause first here, too."""
+        time.sleep(ERROR_PAUSE)
+        super().on_connection_error_before_connected(exc)
 
 
 class _Once(logging.Filter):

@@ -253,12 +253,14 @@ class LiveWorld:
             self._cycle_began = now
             self._meter.lag(time.time() - self._inbox.taken_at)
         if now - began > timeout + 1.0:
-            self.roster.shift(now - began, now)
+            self.roster.excuse(now)
         for envelope in envelopes:
             self.intake.take_in(envelope, at, now)
         if self.intake.beats:
             self._compare_beats(at)
-        if len(envelopes) < AT_ONCE:
+        if len(envelopes) < AT_ONCE and self.roster.silent(now):
+            # a server that is full answers us, and keeps hosts silent
+            self._calling(self._store.write_something)
             for host in self.roster.silent(now):
                 self.intake.lose(host, at, "its host has gone silent")
         while self._alarms and self._alarms[0] <= at:
@@ -373,8 +375,7 @@ class LiveWorld:
             log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
             return
         log.warning("the Redis server is well again after %.1f s: work goes on", lasted)
-        # neither could hosts speak, nor take what we had sent
-        self.roster.shift(lasted + MAX_WAIT, time.monotonic())
+        self.roster.excuse(time.monotonic())
 
     def _do_regularly(self, now: float) -> None:
         if self._tick is not None and now >= self._next_tick:

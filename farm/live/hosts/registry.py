@@ -190,21 +190,13 @@ class Roster:
             self.gone(builder)
         return builders
 
-    def shift(self, seconds: float, now: float) -> None:
-        """We ourselves could not hear for so long: nobody is to blame for that silence.
-
-        Nor for leaving alone what was sent: it could not be fetched.
-        """
-
-        def later(at: float) -> float:
-            return min(now, at + seconds)
-
+    def excuse(self, now: float) -> None:
+        """Nobody could speak to us, or fetch what we sent: all have their time from now on."""
         for host in self.hosts.values():
-            host.heard_at = later(host.heard_at)
-            host.sent_at = {builder: later(at) for builder, at in host.sent_at.items()}
+            host.heard_at = now
+            host.sent_at = dict.fromkeys(host.sent_at, now)
             for dispatch in host.dispatches.values():
-                dispatch.sent_at = later(dispatch.sent_at)
-                dispatch.cancel_sent_at = later(dispatch.cancel_sent_at)
+                dispatch.sent_at = dispatch.cancel_sent_at = now
 
     def silent(self, now: float) -> list[HostState]:
         """Return the hosts that have said nothing for too long."""

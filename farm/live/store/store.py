@@ -6,6 +6,7 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -17,7 +18,7 @@ from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence
+from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
@@ -83,6 +84,11 @@ class Store:
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+
+    def write_something(self) -> None:
+        """Change nothing, but fail where a change would; raises DeposedError."""
+        with contextlib.suppress(LostWritesError):  # the next commit will tell
+            self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
     def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: str, at: float) -> None:
         """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.

@@ -1,0 +1,215 @@
+"""Whatever is wrong with the server for a while is said, waited out, and not the farm's end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from farm.app.farm_place import read_place
+from farm.live.redis.connection import connect
+from farm.live.redis.trouble import KINDS, Retrying, Trouble, trouble_in, trouble_of
+from tests.fixtures.farm_up import Up
+
+SCENARIO = """
+name: troubled
+pools:
+  - {name: linux, platform: {processor: amd64}, builders: 2, slots: 4}
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
+live: {speed: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (redis.ConnectionError("Connection refused"), "gone"),
+        (redis.TimeoutError("Timeout reading from socket"), "gone"),
+        (redis.AuthenticationError("invalid username-password pair"), "refused"),
+        (redis.exceptions.NoPermissionError("no permissions"), "refused"),
+        (redis.BusyLoadingError("Redis is loading"), "loading"),
+        (redis.ReadOnlyError("You can't write against a read only replica."), "read-only"),
+        (redis.OutOfMemoryError("command not allowed"), "memory"),
+        (redis.ResponseError("BUSY Redis is busy running a script."), "busy"),
+        (redis.ResponseError("NOREPLICAS Not enough good replicas to write."), "read-only"),
+        (redis.ResponseError("MISCONF Errors writing to the AOF file: No space left"), "disk"),
+        (
+            redis.exceptions.ExecAbortError("Transaction discarded because of: OOM command not …"),
+            "memory",
+        ),
+        (redis.ResponseError("WRONGTYPE Operation against a key"), None),
+        (redis.ResponseError("Command # 1 (SET a OOM ) of pipeline caused error: ERR syntax"), None),
+        (redis.WatchError("Watched variable changed."), None),
+    ],
+)
+def test_what_an_error_means(error: redis.RedisError, kind: str | None):
+    """What passes is told from what no waiting mends, and never by what a job brought along."""
+    found = trouble_of(error)
+    assert (found and found.kind) == kind
+
+
+@pytest.mark.parametrize(
+    ("info", "kind"),
+    [
+        ({}, None),
+        ({"loading": 1}, "loading"),
+        ({"role": "slave"}, "read-only"),
+        ({"aof_enabled": 1, "aof_last_write_status": "err"}, "disk"),
+        ({"aof_enabled": 1, "rdb_last_bgsave_status": "err"}, None),
+        ({"rdb_last_bgsave_status": "err"}, "disk"),
+        ({"used_memory": 9, "maxmemory": 9, "maxmemory_policy": "noeviction"}, "memory"),
+        ({"used_memory": 9, "maxmemory": 9, "maxmemory_policy": "allkeys-lru"}, None),
+        ({"used_memory": 9, "maxmemory": 0, "maxmemory_policy": "noeviction"}, None),
+    ],
+)
+def test_what_a_server_says_of_itself(info: dict, kind: str | None):
+    """A full server answers reads: whoever looks sees what its scheduler cannot write down."""
+    found = trouble_in(info)
+    assert (found and found.kind) == kind
+
+
+class Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return False
+
+
+def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never():
+    """A run may end when nobody is there any more; a full server is for somebody to mend."""
+    clock, heard = Clock(), list[tuple[Trouble | None, float]]()
+    retrying = Retrying(30.0, clock.wait, lambda *what: heard.append(what), lambda: clock.now)
+
+    def full_for_an_hour() -> str:
+        if clock.now < 3600:
+            raise redis.OutOfMemoryError("command not allowed")
+        return "done"
+
+    assert retrying.call(full_for_an_hour) == "done"
+    assert [what and what.kind for what, _ in heard] == ["memory", None]
+    assert heard[-1][1] >= 3600
+
+    def gone() -> None:
+        raise redis.ConnectionError("refused")
+
+    began = clock.now
+    with pytest.raises(redis.ConnectionError):
+        retrying.call(gone)
+    assert 30 < clock.now - began < 32
+
+
+class Troubled:
+    """A farm up, whose server can be hurt."""
+
+    def __init__(self, up: Up) -> None:
+        self.up = up
+        up.farm("up", "farm.yaml", "--quiet")
+        place = read_place(up.folder / ".farm")
+        assert place is not None
+        self.url = place.redis_url
+        self.services = {name: up.child(name) for name in ("scheduler", "provisioner")}
+        self.hosts = {json.name for json in (up.folder / ".farm/hosts").glob("*.json")}
+        self.client = connect(self.url, "test")
+
+    def submit(self, *names: str) -> None:
+        for name in names:
+            self.up.farm("submit", "--id", name, "--service-time", "500ms", "--quiet")
+
+    def until_ended(self, *names: str) -> None:
+        self.up.until(
+            lambda: all(self.up.state_of(name) == "succeeded" for name in names),
+            f"the end of {names}",
+            timeout=60,
+        )
+
+    def trouble(self) -> str | None:
+        """Return the kind of trouble that farm status shows."""
+        done = subprocess.run(
+            [sys.executable, "-m", "farm.cli.main", "status", "--json"],
+            cwd=self.up.folder,
+            env={k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
+            | {"PYTHONPATH": str(Path(__file__).parents[3])},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if not done.stdout:
+            return done.stderr
+        import json
+
+        trouble = json.loads(done.stdout)["trouble"]
+        assert done.returncode == (0 if trouble is None else 1)
+        return trouble and trouble["kind"]
+
+    def said(self, words: str) -> int:
+        """Return how often the scheduler's log has these words."""
+        return (self.up.folder / ".farm/scheduler.log").read_text().count(words)
+
+    def assert_the_same_processes(self) -> None:
+        assert self.services == {name: self.up.child(name) for name in self.services}
+        found = {json.name for json in (self.up.folder / ".farm/hosts").glob("*.json")}
+        assert found == self.hosts
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory) -> Iterator[Troubled]:
+    """A farm that is up, for all troubles one after the other."""
+    up = Up(tmp_path_factory.mktemp("troubled"), SCENARIO)
+    try:
+        yield Troubled(up)
+    finally:
+        up.farm("down", "--now")
+
+
+def full_memory(farm: Troubled) -> Callable[[], object]:
+    farm.client.config_set("maxmemory", "1mb")
+    return lambda: farm.client.config_set("maxmemory", "0")
+
+
+def replica(farm: Troubled) -> Callable[[], object]:
+    farm.client.replicaof("127.0.0.1", "1")
+    return lambda: farm.client.replicaof("NO", "ONE")
+
+
+def changed_password(farm: Troubled) -> Callable[[], object]:
+    password = farm.client.config_get("requirepass")["requirepass"]
+    farm.client.config_set("requirepass", "another")
+    farm.client.client_kill_filter(_type="normal", skipme=True)
+    return lambda: farm.client.config_set("requirepass", password)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("kind", "begin"),
+    [("memory", full_memory), ("read-only", replica), ("refused", changed_password)],
+)
+def test_a_farm_goes_on_by_itself_when_the_trouble_is_over(farm: Troubled, kind, begin):
+    """Nobody ends, the trouble is said once, and what waited and ran is done afterwards."""
+    jobs = [f"{kind}-{number}" for number in range(12)]
+    farm.submit(*jobs)
+    well = farm.said("well again")
+    end = begin(farm)
+    try:
+        farm.up.until(lambda: farm.said(KINDS[kind]), "saying it")
+        shown = farm.trouble()
+        assert shown == kind or (kind == "refused" and "refuses us" in shown)
+    finally:
+        end()
+    farm.until_ended(*jobs)
+    farm.assert_the_same_processes()
+    assert farm.said(KINDS[kind]) == farm.said("well again") - well == 1
+    assert farm.trouble() is None
