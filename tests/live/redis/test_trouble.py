@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 import redis
 
 from farm.app.farm_place import read_place
+from farm.core.errors import ServerError
+from farm.live.operating.operator import Operator
 from farm.live.redis.connection import connect
 from farm.live.redis.trouble import KINDS, Retrying, Trouble, trouble_in, trouble_of
 from tests.fixtures.farm_up import Up
@@ -26,8 +29,10 @@ pools:
   - {name: linux, platform: {processor: amd64}, builders: 2, slots: 4}
 workload:
   - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-live: {speed: 1}
+live: {speed: 1, heartbeat: 250ms, lost_after: 2s}
 """
+#: real seconds that a trouble lasts: long enough for silent hosts to be taken for lost
+LONG = 3.0
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,10 @@ live: {speed: 1}
             "memory",
         ),
         (redis.ResponseError("WRONGTYPE Operation against a key"), None),
-        (redis.ResponseError("Command # 1 (SET a OOM ) of pipeline caused error: ERR syntax"), None),
+        (
+            redis.ResponseError("Command # 1 (SET a OOM ) of pipeline caused error: ERR syntax"),
+            None,
+        ),
         (redis.WatchError("Watched variable changed."), None),
     ],
 )
@@ -130,11 +138,17 @@ class Troubled:
             self.up.farm("submit", "--id", name, "--service-time", "500ms", "--quiet")
 
     def until_ended(self, *names: str) -> None:
-        self.up.until(
-            lambda: all(self.up.state_of(name) == "succeeded" for name in names),
-            f"the end of {names}",
-            timeout=60,
-        )
+        def ended() -> bool:
+            with contextlib.suppress(ServerError):
+                return all(self.up.state_of(name) == "succeeded" for name in names)
+            return False
+
+        self.up.until(ended, f"the end of {names}", timeout=60)
+
+    def attempts(self, *names: str) -> list[int]:
+        """Return how often each of these jobs was begun."""
+        with Operator(self.url, "tested:") as operator:
+            return [job.attempts for job in operator.jobs_of(names)]
 
     def trouble(self) -> str | None:
         """Return the kind of trouble that farm status shows."""
@@ -148,9 +162,7 @@ class Troubled:
             timeout=60,
         )
         if not done.stdout:
-            return done.stderr
-        import json
-
+            return "refused" if "refuses us" in done.stderr else done.stderr
         trouble = json.loads(done.stdout)["trouble"]
         assert done.returncode == (0 if trouble is None else 1)
         return trouble and trouble["kind"]
@@ -158,6 +170,16 @@ class Troubled:
     def said(self, words: str) -> int:
         """Return how often the scheduler's log has these words."""
         return (self.up.folder / ".farm/scheduler.log").read_text().count(words)
+
+    def log(self) -> str:
+        """Return what the process that keeps the farm up has said."""
+        return (self.up.folder / ".farm/farm.log").read_text()
+
+    def keeper(self) -> int:
+        """Return the process that keeps the farm up."""
+        place = read_place(self.up.folder / ".farm")
+        assert place is not None
+        return place.pid
 
     def assert_the_same_processes(self) -> None:
         assert self.services == {name: self.up.child(name) for name in self.services}
@@ -175,17 +197,17 @@ def farm(tmp_path_factory) -> Iterator[Troubled]:
         up.farm("down", "--now")
 
 
-def full_memory(farm: Troubled) -> Callable[[], object]:
+def _full_memory(farm: Troubled) -> Callable[[], object]:
     farm.client.config_set("maxmemory", "1mb")
     return lambda: farm.client.config_set("maxmemory", "0")
 
 
-def replica(farm: Troubled) -> Callable[[], object]:
+def _replica(farm: Troubled) -> Callable[[], object]:
     farm.client.replicaof("127.0.0.1", "1")
     return lambda: farm.client.replicaof("NO", "ONE")
 
 
-def changed_password(farm: Troubled) -> Callable[[], object]:
+def _changed_password(farm: Troubled) -> Callable[[], object]:
     password = farm.client.config_get("requirepass")["requirepass"]
     farm.client.config_set("requirepass", "another")
     farm.client.client_kill_filter(_type="normal", skipme=True)
@@ -195,21 +217,96 @@ def changed_password(farm: Troubled) -> Callable[[], object]:
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("kind", "begin"),
-    [("memory", full_memory), ("read-only", replica), ("refused", changed_password)],
+    [
+        ("memory", _full_memory),
+        ("read-only", _replica),
+        ("refused", _changed_password),
+    ],
 )
 def test_a_farm_goes_on_by_itself_when_the_trouble_is_over(farm: Troubled, kind, begin):
     """Nobody ends, the trouble is said once, and what waited and ran is done afterwards."""
     jobs = [f"{kind}-{number}" for number in range(12)]
     farm.submit(*jobs)
     well = farm.said("well again")
+    began = time.monotonic()
     end = begin(farm)
     try:
         farm.up.until(lambda: farm.said(KINDS[kind]), "saying it")
-        shown = farm.trouble()
-        assert shown == kind or (kind == "refused" and "refuses us" in shown)
+        assert farm.trouble() == kind
+        farm.up.until(lambda: time.monotonic() > began + LONG, "time to pass")
     finally:
         end()
     farm.until_ended(*jobs)
     farm.assert_the_same_processes()
     assert farm.said(KINDS[kind]) == farm.said("well again") - well == 1
+    assert farm.said("has gone silent") == 0
     assert farm.trouble() is None
+
+
+@pytest.mark.live
+def test_a_server_that_cannot_be_started_is_tried_until_it_can(farm: Troubled):
+    """Its data need repair: the farm waits for that, and goes on with what the server had kept."""
+    jobs = [f"gone-{number}" for number in range(12)]
+    farm.submit(*jobs)
+    manifest = farm.up.folder / ".farm/redis/appendonlydir/appendonly.aof.manifest"
+    sound = manifest.read_bytes()
+    manifest.write_text("nonsense")
+    os.kill(int(farm.client.info("server")["process_id"]), signal.SIGKILL)
+    farm.up.until(lambda: farm.log().count("tried again until it comes up"), "saying it")
+    farm.up.until(lambda: farm.said(KINDS["gone"]), "the scheduler's saying it")
+    manifest.write_bytes(sound)
+    farm.until_ended(*jobs)
+    farm.assert_the_same_processes()
+    assert farm.log().count("tried again until it comes up") == 1
+    assert farm.log().count("started again") == 1
+
+
+@pytest.mark.live
+def test_a_farm_whose_server_is_emptied_is_written_anew(farm: Troubled):
+    """FLUSHALL: no job is lost or done twice, and what is lost is counted."""
+    farm.submit("before")
+    farm.until_ended("before")
+    farm.up.farm("submit", "--id", "f", "--count", "12", "--service-time", "2s", "--quiet")
+    jobs = [f"f-{number}" for number in range(1, 13)]
+    farm.up.until(lambda: farm.up.state_of(jobs[0]) == "running", "a start")
+    farm.client.flushall()
+    farm.up.until(lambda: farm.said("has lost every key of this farm"), "noticing it")
+    assert farm.said("12 live jobs are written anew") == 1
+    farm.until_ended("before", *jobs)
+    farm.assert_the_same_processes()
+    assert farm.attempts("before", *jobs) == [1] * 13
+    again = farm.up.farm("submit", "--id", "before", "--service-time", "1s", code=2)
+    assert "known" in again
+
+
+@pytest.mark.live
+def test_a_server_that_forgot_its_last_seconds_is_given_them_again(farm: Troubled):
+    """As after a loss of power: jobs that had ended stay ended, the others go on."""
+    farm.submit("early")
+    farm.until_ended("early")
+    folder, copy = farm.up.folder / ".farm/redis", farm.up.folder / "copy"
+    shutil.copytree(folder, copy)
+    farm.submit("late-1", "late-2")
+    farm.until_ended("late-1", "late-2")
+    farm.up.farm("submit", "--id", "waits", "--service-time", "5s", "--quiet")
+    farm.up.until(lambda: farm.up.state_of("waits") == "running", "a start")
+    keeper = farm.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        os.kill(pid := int(farm.client.info("server")["process_id"]), signal.SIGKILL)
+        farm.up.until(lambda: not _answers(farm.url), f"the end of {pid}")
+        shutil.rmtree(folder)
+        copy.rename(folder)
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    farm.up.until(lambda: farm.said("has lost the last"), "noticing it")
+    farm.until_ended("early", "late-1", "late-2", "waits")
+    assert farm.attempts("early", "late-1", "late-2", "waits") == [1] * 4
+
+
+def _answers(url: str) -> bool:
+    with contextlib.closing(connect(url, "test")) as client:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
