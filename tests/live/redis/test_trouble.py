@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import redis
 
-from farm.app.farm_place import read_place
-from farm.core.errors import ServerError
-from farm.live.operating.operator import Operator
 from farm.live.redis.connection import connect
 from farm.live.redis.trouble import KINDS, Retrying, Trouble, trouble_in, trouble_of
 from tests.fixtures.farm_up import Up
+from tests.fixtures.troubled_farm import SCENARIO, Troubled
 
-SCENARIO = """
-name: troubled
-pools:
-  - {name: linux, platform: {processor: amd64}, builders: 2, slots: 4}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-live: {speed: 1, heartbeat: 250ms, lost_after: 2s}
-"""
 #: real seconds that a trouble lasts: long enough for silent hosts to be taken for lost
 LONG = 3.0
 
@@ -118,73 +104,6 @@ def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never():
     with pytest.raises(redis.ConnectionError):
         retrying.call(gone)
     assert 30 < clock.now - began < 32
-
-
-class Troubled:
-    """A farm up, whose server can be hurt."""
-
-    def __init__(self, up: Up) -> None:
-        self.up = up
-        up.farm("up", "farm.yaml", "--quiet")
-        place = read_place(up.folder / ".farm")
-        assert place is not None
-        self.url = place.redis_url
-        self.services = {name: up.child(name) for name in ("scheduler", "provisioner")}
-        self.hosts = {json.name for json in (up.folder / ".farm/hosts").glob("*.json")}
-        self.client = connect(self.url, "test")
-
-    def submit(self, *names: str) -> None:
-        for name in names:
-            self.up.farm("submit", "--id", name, "--service-time", "500ms", "--quiet")
-
-    def until_ended(self, *names: str) -> None:
-        def ended() -> bool:
-            with contextlib.suppress(ServerError):
-                return all(self.up.state_of(name) == "succeeded" for name in names)
-            return False
-
-        self.up.until(ended, f"the end of {names}", timeout=60)
-
-    def attempts(self, *names: str) -> list[int]:
-        """Return how often each of these jobs was begun."""
-        with Operator(self.url, "tested:") as operator:
-            return [job.attempts for job in operator.jobs_of(names)]
-
-    def trouble(self) -> str | None:
-        """Return the kind of trouble that farm status shows."""
-        done = subprocess.run(
-            [sys.executable, "-m", "farm.cli.main", "status", "--json"],
-            cwd=self.up.folder,
-            env={k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
-            | {"PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        if not done.stdout:
-            return "refused" if "refuses us" in done.stderr else done.stderr
-        trouble = json.loads(done.stdout)["trouble"]
-        assert done.returncode == (0 if trouble is None else 1)
-        return trouble and trouble["kind"]
-
-    def said(self, words: str) -> int:
-        """Return how often the scheduler's log has these words."""
-        return (self.up.folder / ".farm/scheduler.log").read_text().count(words)
-
-    def log(self) -> str:
-        """Return what the process that keeps the farm up has said."""
-        return (self.up.folder / ".farm/farm.log").read_text()
-
-    def keeper(self) -> int:
-        """Return the process that keeps the farm up."""
-        place = read_place(self.up.folder / ".farm")
-        assert place is not None
-        return place.pid
-
-    def assert_the_same_processes(self) -> None:
-        assert self.services == {name: self.up.child(name) for name in self.services}
-        found = {json.name for json in (self.up.folder / ".farm/hosts").glob("*.json")}
-        assert found == self.hosts
 
 
 @pytest.fixture(scope="module")
