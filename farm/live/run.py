@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import redis
@@ -31,6 +31,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.trouble import trouble_of
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
+from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
@@ -67,12 +68,17 @@ class LiveRun(msgspec.Struct, frozen=True):
 class Stays(msgspec.Struct, frozen=True, kw_only=True):
     """A farm that stays up: it goes on with what is in Redis, and leaves it there at its end."""
 
-    #: lets the scheduler go on from a snapshot (True: its rules are not those of the snapshot)
-    restore: Callable[[FarmSnapshot, bool], None]
+    #: lets the scheduler go on from a snapshot (True: its rules are not those of the snapshot),
+    #: with what was dumped of its estimator
+    restore: Callable[[FarmSnapshot, bool, dict[str, Any] | None], None]
     #: names the scheduling rules: jobs that were queued under others are ordered anew
     rules: str
     #: begin afresh: forget what is in Redis
     fresh: bool = False
+    #: gives the event log's lines since it was asked last; None: none is kept
+    log: Callable[[], bytes] | None = None
+    #: makes the folder of the log, told whether the farm begins anew
+    log_folder: Callable[[bool], Path] = lambda _: Path()
     #: told whether this scheduler is in charge (False: it stands by for one that is)
     on_charge: Callable[[bool], None] | None = None
 
@@ -207,6 +213,7 @@ class _Farm:
             progress=watchers.progress,
             stays=options.stays is not None,
             meter=watchers.meter,
+            log=None if options.stays is None else options.stays.log,
         )
         self._signals.reach(self._world)
 
@@ -293,9 +300,13 @@ class _Farm:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
         if stays is not None:
+            if stays.log is not None:
+                folder = stays.log_folder(saved is None)
+                self._stack.enter_context(LogDrain(self._url, self._keys, folder))
             if saved is not None:
                 self._check_speed(saved)
-                stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules)
+                rekey = saved.rules != stays.rules
+                stays.restore(snapshot_of_saved(saved), rekey, saved.learned.statistics)
             self._store.take_over(stays.rules)
         return saved
 

@@ -34,6 +34,7 @@ from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
 from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
 
 log = logging.getLogger("farm.scheduler")
@@ -85,6 +86,7 @@ class LiveWorld:
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        log: gives the event log's lines that were made since it was asked last.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class LiveWorld:
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience())
@@ -118,7 +121,11 @@ class LiveWorld:
         self._recent = RecentEnds()
         self._stays = stays
         self._counts = Counts()
+        #: as they were saved last
+        self._wanted: tuple[Play, ...] | None = None
+        self._requested: tuple[Play, ...] | None = None
         self._meter = meter
+        self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
         if meter is not None:
@@ -207,6 +214,7 @@ class LiveWorld:
         self.roster.go_on(saved, now)
         self.ended.update(saved.counts.ended)
         self.intake.jobs_taken_in = saved.counts.serial
+        self.intake.place()
         for job in self._book.jobs:
             self._mirror.touch_job(job)
         for builder in self._book.builders:
@@ -270,6 +278,8 @@ class LiveWorld:
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
         self._mirror.write(self._batch)
+        if self._log is not None:
+            self._batch.log = self._log()
         self._batch.messages = self._outbox.take()
         cursor = self._inbox.cursor
         if cursor == self._committed and self._batch.is_empty:
@@ -302,6 +312,7 @@ class LiveWorld:
         write_hosts(self.roster, batch)
         if self._stays:
             batch.counts = self._counts
+            batch.wanted, batch.requested = self._wanted, self._requested
         cursor = self._inbox.cursor
         self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         if self._meter is not None:
@@ -318,6 +329,11 @@ class LiveWorld:
         )
         if counts != self._counts:
             self._counts = self._batch.counts = counts
+        wanted, requested = tuple(self.fleet.wanted), tuple(self.fleet.outside.values())
+        if wanted != self._wanted:
+            self._wanted = self._batch.wanted = wanted
+        if requested != self._requested:
+            self._requested = self._batch.requested = requested
 
     def status(self) -> LiveStatus:
         """Say how far the run is."""

@@ -8,14 +8,20 @@ import subprocess
 from pathlib import Path
 
 
-def process_space() -> str:
-    """Return a name for this machine, since it booted, as far as its process ids are ours to see.
+def boot_id() -> str:
+    """Return a name for this machine since it booted; empty if the system has none."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
 
-    Two containers of one machine have different ones.
+
+def process_space() -> str:
+    """Return a name for the processes whose ids can be seen from here.
+
+    Two machines, and two containers of one machine, have different ones.
     """
     with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+        return f"{boot_id()}/{Path('/proc/self/ns/pid').readlink()}"
     return socket.gethostname()
 
 

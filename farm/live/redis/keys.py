@@ -7,8 +7,11 @@ lease                  string   the scheduler in charge and its token (JSON); it
 fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
                                 transactions; only those of the latest epoch are carried out
 meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
-                                ``at`` (farm time then); of a farm that stays up also ``counts``
+                                ``at`` (farm time then), ``clock`` (the same by the clock of the
+                                scheduler's machine); of a farm that stays up also ``counts``
                                 (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
+log                    stream   event log lines of the latest commits (field ``l``), until they are
+                                on disk (a farm that stays up)
 inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
 platforms              set      names of the platforms that ever had a pending queue
 pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
@@ -26,12 +29,14 @@ tries:<job>            list     Try (JSON) for every attempt of the job that cam
                                 last one last (an attempt may stand there twice)
 pools                  hash     pool -> PoolReport (JSON): what a provisioner is told, a few times
                                 per second
+wanted                 hash     builder id -> Play (JSON), for requested builders that await a host
+                                with room
 requested              hash     builder id -> Play (JSON), for requested builders that hosts of
                                 their own are to play (containers)
 hosts                  hash     builder host -> HostRecord (JSON), for every host that is there
 status                 string   FarmStatus (JSON), renewed a few times per second
-statistics             string   what the runtime estimator has learned (JSON), of a farm that
-                                stays up, for its next scheduler
+learned                string   Learned (JSON): what the scheduler of a farm that stays up knows of
+                                the past (run times, fair-share trees), for its next scheduler
 provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
 provisioner:lease      string   the provisioner in charge, like ``lease``
 reply:<token>          list     the answer to one question; it expires
@@ -54,6 +59,7 @@ class Keys:
         self.fence = f"{prefix}fence"
         self.meta = f"{prefix}meta"
         self.inbox = f"{prefix}inbox"
+        self.log = f"{prefix}log"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
         self.lives = f"{prefix}lives"
@@ -63,10 +69,11 @@ class Keys:
         self.ended = f"{prefix}ended"
         self.submitted = f"{prefix}submitted"
         self.pools = f"{prefix}pools"
+        self.wanted = f"{prefix}wanted"
         self.requested = f"{prefix}requested"
         self.hosts = f"{prefix}hosts"
         self.status = f"{prefix}status"
-        self.statistics = f"{prefix}statistics"
+        self.learned = f"{prefix}learned"
         self.provisioner = f"{prefix}provisioner"
         self.provisioner_lease = f"{prefix}provisioner:lease"
         #: put before every key of Celery's Redis transport (its ``global_keyprefix``)

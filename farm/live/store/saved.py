@@ -8,10 +8,12 @@ whenever a scheduler dies, what lies in Redis is one instant.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
-from farm.core.model import Builder
+from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
 from farm.live.wire.messages import Play
@@ -61,6 +63,15 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a scheduler knows of the past, saved now and then: older than the rest."""
+
+    #: what the runtime estimator dumped; None: it has nothing to dump
+    statistics: dict[str, Any] | None = None
+    #: what each platform's fair-share tree remembers (see FarmSnapshot)
+    trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
+
+
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """A whole farm as it lies in Redis."""
 
@@ -69,15 +80,18 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     speed: float
     #: up to where the inbox was taken in
     cursor: str
-    #: real seconds since that report came, by the server's clock
+    #: real seconds since then
     age: float
     rules: str
     counts: Counts
     jobs: dict[str, JobRecord]
     builders: dict[str, BuilderRecord]
     lives: dict[str, HostLife]
-    #: requested builders that hosts of their own are to play
+    #: requested builders that await a host with room
+    wanted: dict[str, Play]
+    #: requested builders that come with hosts of their own
     requested: dict[str, Play]
+    learned: Learned = Learned()
 
     @property
     def now(self) -> float:
@@ -88,7 +102,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     def booting(self) -> dict[str, Builder]:
         """Builders that were asked for and are not there, by id."""
         plays = [play for life in self.lives.values() for play in life.plays.values()]
-        plays.extend(self.requested.values())
+        plays += [*self.wanted.values(), *self.requested.values()]
         return {p.builder.id: p.builder for p in plays if p.builder.id not in self.builders}
 
 
@@ -105,6 +119,8 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         made=saved.counts.made,
+        trees=saved.learned.trees,
+        trees_are_older=True,
     )
 
 

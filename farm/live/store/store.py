@@ -17,14 +17,18 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
+from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
-from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
+from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
+
+#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
+MAX_LOG = 20_000
 
 
 class Batch:
@@ -40,19 +44,26 @@ class Batch:
         self.lives: dict[str, HostLife] = {}
         self.gone_hosts: list[str] = []
         self.counts: Counts | None = None
+        #: requested builders: those that await a host with room, and those that come with a host
+        #: of their own; None: as before
+        self.wanted: tuple[Play, ...] | None = None
+        self.requested: tuple[Play, ...] | None = None
         #: jobs on builders: the instants of their dispatch
         self.running: dict[str, float] = {}
         self.not_running: list[str] = []
         self.ended: dict[str, EndJob] = {}
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
+        #: lines of the event log
+        self.log = b""
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed."""
-        return not any(vars(self).values())
+        changes = vars(self).values()
+        return not any(changes) and self.wanted is None and self.requested is None
 
     def waits(self, job: Job, member: str) -> None:
         """The job waits, at the place that the member says."""
@@ -75,6 +86,7 @@ class Store:
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
+        self._clock = MachineClock()
 
     # --- writing: the scheduler only --------------------------------------------------------
 
@@ -139,9 +151,12 @@ class Store:
         if batch.builders:
             pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
         self._save(pipe, batch)
+        if batch.log:
+            pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
+        meta = {"cursor": cursor, "at": repr(at), "clock": self._clock.now()}
+        pipe.hset(keys.meta, mapping=meta)
         pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
@@ -154,6 +169,11 @@ class Store:
             pipe.hset(keys.lives, mapping={n: json(life) for n, life in batch.lives.items()})
         if batch.counts is not None:
             pipe.hset(keys.meta, "counts", json(batch.counts))
+        for key, plays in ((keys.wanted, batch.wanted), (keys.requested, batch.requested)):
+            if plays is not None:
+                pipe.unlink(key)
+            if plays:
+                pipe.hset(key, mapping={play.builder.id: json(play) for play in plays})
 
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules."""
@@ -210,21 +230,21 @@ class Store:
             return None
         self._check_whole(meta)
         self._meta = {"version": VERSION, "speed": meta["speed"].decode()}
-        seconds, micros = self._client.time()
         cursor = meta["cursor"].decode()
-        taken_at = int(cursor.partition("-")[0]) / 1000
-        age = max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
+        age = self._clock.since(meta.get("clock", b"").decode())
         return SavedFarm(
             at=float(meta["at"]),
             speed=float(meta["speed"]),
             cursor=cursor,
-            age=age,
+            age=self._age(cursor) if age is None else age,
             rules=meta.get("rules", b"").decode(),
             counts=msgspec.json.decode(meta["counts"], type=Counts),
             jobs=self.jobs(),
             builders=self.builders(),
             lives=self._hash(keys.lives, HostLife),
+            wanted=self._hash(keys.wanted, Play),
             requested=self._hash(keys.requested, Play),
+            learned=self.learned(),
         )
 
     def _check_whole(self, meta: Mapping[str, bytes]) -> None:
@@ -243,6 +263,17 @@ class Store:
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
                 "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
             )
+
+    def learned(self) -> Learned:
+        """Return what an earlier scheduler knew of the past."""
+        text = self._client.get(self._keys.learned)
+        return Learned() if text is None else msgspec.json.decode(text, type=Learned)
+
+    def _age(self, cursor: str) -> float:
+        """Return the real seconds since the last report taken in, by the server's clock."""
+        seconds, micros = self._client.time()
+        taken_at = int(cursor.partition("-")[0]) / 1000
+        return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         pairs = self._client.hgetall(key).items()
