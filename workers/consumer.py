@@ -25,7 +25,7 @@ QUIET_TIME = 600.0
 
 
 class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
-    """Connects, consumes the host's queue, and that is all."""
+    """Connects, consumes the host's queue, and that is all; what it cannot read it drops."""
 
     class Blueprint(Consumer.Blueprint):  # type: ignore[misc]  # nor here
         """The steps of the consumer (mingle is only there because Tasks asks for it)."""
@@ -72,6 +72,22 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         """Pause first here, too."""
         time.sleep(ERROR_PAUSE)
         super().on_connection_error_before_connected(exc)
+
+    def on_unknown_message(self, body: object, message: object) -> None:  # noqa: ARG002
+        """Drop what has no task (Celery would log all of it, each time)."""
+        self.app.refused.add("a message without a task")
+
+    def on_unknown_task(self, body: object, message: object, exc: object) -> None:  # noqa: ARG002
+        """Drop what asks for a task that is none of ours."""
+        self.app.refused.add(f"unknown task {exc}")
+
+    def on_invalid_task(self, body: object, message: object, exc: object) -> None:  # noqa: ARG002
+        """Drop what is of another form, or of a content type that is not accepted."""
+        self.app.refused.add(exc)
+
+    def on_decode_error(self, message: object, exc: object) -> None:  # noqa: ARG002
+        """Drop what cannot be decoded."""
+        self.app.refused.add(exc)
 
 
 class _Once(logging.Filter):

@@ -37,7 +37,7 @@ from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import LiveWorld, Meter
+from farm.live.world import MAX_WAITING, LiveWorld, Meter
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
@@ -103,6 +103,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: hosts serve metrics there if they have a folder to say so
     metrics_address: str = ""
     metrics_targets: Path | None = None
+    #: while so many jobs wait, no more are taken in
+    max_waiting: int = MAX_WAITING
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
     #: None: the run ends with its load, and clears up after itself
@@ -201,7 +203,7 @@ class _Farm:
         self._load: LoadGenerator | None = None
         self._world = LiveWorld(
             store=self._store,
-            inbox=Inbox(self._client, self._keys, self._saved.cursor if self._saved else "0-0"),
+            inbox=Inbox(self._client, self._keys, self._saved.cursor if self._saved else None),
             book=scheduler,
             pools=pools,
             clock=self._clock,
@@ -213,6 +215,7 @@ class _Farm:
             progress=watchers.progress,
             stays=options.stays is not None,
             meter=watchers.meter,
+            max_waiting=options.max_waiting,
             log=None if options.stays is None else options.stays.log,
         )
         self._signals.reach(self._world)
@@ -334,7 +337,7 @@ class _Farm:
         return self._stack.enter_context(hosts)
 
     def _start_load(self, batches: Batches) -> LoadGenerator:
-        reporter = Reporter(self._url, self._keys, "load")
+        reporter = Reporter(self._url, self._keys, "load", "submissions")
         reporter.start()
         self._stack.callback(reporter.close, 2.0)
         load = LoadGenerator(batches, self._clock, reporter)

@@ -33,7 +33,7 @@ from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
-from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
 
@@ -44,6 +44,8 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
+#: jobs that may wait before no more are taken in
+MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
 
 
@@ -57,7 +59,7 @@ class Meter(Protocol):
         """One transaction was carried out."""
 
     def lag(self, seconds: float) -> None:
-        """The report taken in last had lain in the inbox for so long."""
+        """The oldest report not booked yet is so old; 0: none is."""
 
     def aside(self, seconds: float) -> None:
         """Something else than reports was seen to for so long."""
@@ -86,6 +88,7 @@ class LiveWorld:
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        max_waiting: while so many jobs wait, no more are taken in.
         log: gives the event log's lines that were made since it was asked last.
     """
 
@@ -104,13 +107,15 @@ class LiveWorld:
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        max_waiting: int = MAX_WAITING,
         log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience())
         self.fleet = Fleet(pools, clock.speed)
         self._outbox = Outbox(self.roster)
-        self.intake = Intake(self.fleet, self.roster, self._outbox.send)
+        self._refusals = inbox.refusals
+        self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -125,6 +130,7 @@ class LiveWorld:
         self._wanted: tuple[Play, ...] | None = None
         self._requested: tuple[Play, ...] | None = None
         self._meter = meter
+        self._max_waiting = max_waiting
         self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
@@ -137,7 +143,7 @@ class LiveWorld:
         self._alarms: list[float] = []
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
-        self._committed = inbox.cursor
+        self._committed = dict(inbox.cursor)
         self._retrying = Retrying(server_patience, self._wait_out, self._on_trouble)
         self._tick = tick
         self._progress = progress
@@ -255,18 +261,20 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        envelopes = self._calling(lambda: self._inbox.read(timeout))
+        room = len(self._book.jobs) - self._mirror.running < self._max_waiting
+        entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
-        if envelopes and self._meter is not None:
+        if entries:
             self._cycle_began = now
-            self._meter.lag(time.time() - self._inbox.taken_at)
+        elif self._meter is not None:
+            self._meter.lag(0.0)
         if now - began > timeout + 1.0:
             self.roster.excuse(now)
-        for envelope in envelopes:
-            self.intake.take_in(envelope, at, now)
+        for entry in entries:
+            self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
-        if len(envelopes) < AT_ONCE and self.roster.silent(now):
+        if not self._inbox.is_behind and self.roster.silent(now):
             # a server that is full answers us, and keeps hosts silent
             self._calling(self._store.write_something)
             for host in self.roster.silent(now):
@@ -280,8 +288,9 @@ class LiveWorld:
         self._mirror.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
-        self._batch.messages = self._outbox.take()
-        cursor = self._inbox.cursor
+        self._batch.messages, self._batch.strangers = self._outbox.take()
+        self._batch.dead_letters, self._batch.refused = self._refusals.take()
+        cursor = dict(self._inbox.cursor)
         if cursor == self._committed and self._batch.is_empty:
             return
         if self._stays:
@@ -300,6 +309,8 @@ class LiveWorld:
             if self._cycle_began is not None:
                 self._meter.cycle(ended - self._cycle_began)
                 self._cycle_began = None
+                oldest = self._inbox.oldest
+                self._meter.lag(0.0 if oldest is None else time.time() - oldest)
 
     def _write_anew(self, lost: LostWritesError, batch: Batch) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""

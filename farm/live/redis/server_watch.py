@@ -13,7 +13,7 @@ from typing import Any, Self
 import redis
 
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import STREAMS, Keys
 from farm.live.redis.trouble import KINDS, Trouble, trouble_in, trouble_of
 from farm.metrics.series import Readings
 
@@ -67,7 +67,7 @@ class ServerWatch:
         met: Callable[[], Trouble | None] = lambda: None,
     ) -> None:
         self._client: Connection = connect(url, "farm-watch")
-        self._inbox = Keys(prefix).inbox
+        self._streams = [Keys(prefix).stream(name) for name in STREAMS]
         self._interval = interval
         self._met = met
         #: replaced as a whole
@@ -94,10 +94,12 @@ class ServerWatch:
         """Ask once."""
         try:
             pipe = self._client.pipeline(transaction=False)
-            pipe.info().dbsize().xlen(self._inbox)
-            info, keys, inbox = pipe.execute()
+            pipe.info().dbsize()
+            for stream in self._streams:
+                pipe.xlen(stream)
+            info, keys, *lengths = pipe.execute()
             told = told_of(trouble_in(info), self._met())
-            self._readings = {**readings_of(info, keys, inbox), **told}
+            self._readings = {**readings_of(info, keys, sum(lengths)), **told}
         except redis.RedisError as error:
             with contextlib.suppress(redis.RedisError):
                 self._client.close()
