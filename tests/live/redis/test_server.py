@@ -203,6 +203,28 @@ class TestRealServer:
         assert client.get(keys.lease) is not None
         lease.release()
 
+    def test_a_holder_takes_its_lease_again_after_trouble_with_the_server(self, client, keys):
+        """It has the farm in memory; who stands by knows only what a server has, or has lost."""
+        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        assert holder.try_to_take(client) is not None
+        assert standby.try_to_take(client) is None
+        client.config_set("maxmemory", "1")
+        try:
+            client.delete(keys.lease)  # it could not be kept
+            with pytest.raises(redis.OutOfMemoryError):
+                standby.try_to_take(client)
+        finally:
+            client.config_set("maxmemory", "0")
+        assert standby.try_to_take(client) is None
+        holder.release()
+
+        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        assert holder.try_to_take(client) is not None
+        assert standby.try_to_take(client) is None
+        client.delete(keys.fence, keys.lease)
+        assert standby.try_to_take(client) is None
+        holder.release()
+
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
     def test_a_killed_farm_takes_its_server_with_it(self):
         """Even SIGKILL leaves no server behind."""
