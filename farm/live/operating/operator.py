@@ -39,6 +39,8 @@ ANSWER_TIMEOUT = 10.0
 CATCH_UP_INTERVAL = 0.05
 #: real seconds that the server is asked to wait at once
 LONGEST_BLOCK = SOCKET_TIMEOUT / 2
+#: real seconds that it may take to bring to its disk what was handed in
+SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 
 class NoFarmError(ServerError):
@@ -133,23 +135,52 @@ class Operator(JobReader):
 
     # --- telling ----------------------------------------------------------------------------
 
-    def submit(self, jobs: Iterable[Job]) -> int:
-        """Hand jobs in; return their number when the farm's server has them all."""
+    def submit(self, jobs: Iterable[Job], *, sync: bool = False) -> int:
+        """Hand jobs in; return their number when the farm's server has them all.
+
+        ``sync``: when they are on its disk (``check_sync`` says whether it can tell).
+        """
         count = 0
         rest = iter(jobs)
-        while chunk := tuple(islice(rest, AT_ONCE)):
-            self.tell(JobsSubmitted(UNSTAMPED, chunk))
+        chunk = tuple(islice(rest, AT_ONCE))
+        while chunk:
+            following = tuple(islice(rest, AT_ONCE))
+            # the file is written in order: what is there last has all before it
+            self.tell(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
             count += len(chunk)
+            chunk = following
         return count
 
-    def tell(self, report: Report) -> None:
-        """Put a report into its stream; returns when it is there."""
+    def tell(self, report: Report, *, sync: bool = False) -> None:
+        """Put a report into its stream; returns when it is there (``sync``: on the disk)."""
         key = self.keys.stream(stream_of(report))
         try:
-            for data in self._sender.envelopes(report):
-                self._client.xadd(key, {"m": data})
+            envelopes = list(self._sender.envelopes(report))
         except MessageError as error:
             raise ServerError(f"cannot be sent: {error}") from None
+        for data in envelopes[:-1]:
+            self._client.xadd(key, {"m": data})
+        # over one connection: the server waits for what came by the one that asks
+        pipe = self._client.pipeline(transaction=False)
+        pipe.xadd(key, {"m": envelopes[-1]})
+        if sync:
+            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
+        synced = pipe.execute()[-1]
+        if sync and not synced[0]:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
+                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+            )
+
+    def check_sync(self) -> None:
+        """Make sure that the server can tell what is on its disk; raises ServerError."""
+        try:
+            self._client.execute_command("WAITAOF", 1, 0, 1)
+        except redis.ResponseError as error:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
+                "--sync needs Redis 7.2 or Valkey, with appendonly on"
+            ) from None
 
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
