@@ -113,6 +113,9 @@ def test_what_appendfsync_always_survives(tmp_path: Path, slow, server: Embedded
 
 def test_a_server_that_cannot_sync_is_told_before_anything_is_handed_in():
     """One without an append-only file, or older than 7.2."""
-    with choose_server(None) as server, Operator(server.url) as operator:
-        with pytest.raises(ServerError, match=r"needs Redis 7\.2 or Valkey, with appendonly on"):
-            operator.check_sync()
+    with (
+        choose_server(None) as server,
+        Operator(server.url) as operator,
+        pytest.raises(ServerError, match=r"needs Redis 7\.2 or Valkey, with appendonly on"),
+    ):
+        operator.check_sync()
