@@ -10,19 +10,19 @@ from pathlib import Path
 from farm.core.errors import InputError, ServerError
 from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.keys import Keys
-from farm.live.redis.roles import ROLES, User, user_of
+from farm.live.redis.roles import User, user_of
 from farm.live.redis.trouble import RedisError
 
 
 def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str]) -> list[User]:
-    """Return the users of these roles (none: of all), a builder for each host if some are named.
+    """Return the users of these roles, a builder for each host if some are named.
 
     Raises InputError for a role that there is not, or a name that cannot be one.
     """
     if any(character.isspace() or character == '"' for character in prefix):
         raise InputError(f"FARM_PREFIX: found {prefix!r}; allowed here: no spaces and quotes")
     keys, users = Keys(prefix), list[User]()
-    for role in roles or [name for name in ROLES if name != "admin"]:
+    for role in roles:
         of_hosts = hosts if role == "builder" else ()
         users += [user_of(keys, role, host) for host in of_hosts] or [user_of(keys, role)]
     return users

@@ -60,7 +60,8 @@ def acl(
         raise InputError("found --apply and --aclfile; allowed: one of them")
     if apply and not redis:
         raise InputError("--redis: found none; --apply needs the server")
-    users = access.users_of(from_environment().prefix, roles or (), hosts or ())
+    wanted = roles or [name for name in ROLES if aclfile or name != "admin"]
+    users = access.users_of(from_environment().prefix, wanted, hosts or ())
     kept = True
     if apply:
         kept = access.apply(users, passwords, redis or "")

@@ -214,7 +214,7 @@ def test_names_and_passwords(tmp_path: Path):
         with pytest.raises(InputError, match="allowed"):
             users_of("farm:", roles, hosts)
     with pytest.raises(InputError, match="FARM_PREFIX"):
-        users_of("a b:", [], [])
+        users_of("a b:", ["reader"], [])
     users = users_of("my*farm:", ["builder"], ["h"])
     (line,) = lines_of(users, tmp_path / "p", aclfile=False)
     assert "my\\*farm:celery:host.h" in line

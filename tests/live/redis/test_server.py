@@ -247,3 +247,33 @@ def wait_for_end(pid: int) -> None:
     while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.02)
+
+
+@pytest.mark.live
+def test_a_server_of_our_own_is_for_its_user_alone(tmp_path: Path):
+    """Others of the machine have no password, see none, and can read no file."""
+    before = os.umask(0o022)
+    try:
+        data = tmp_path / "data"
+        server = choose_server(None, data=data)
+        assert isinstance(server, EmbeddedServer)
+        with server, contextlib.closing(connect(server.url, "test")) as client:
+            client.set("key", "value")
+            password = server.url.partition("redis://:")[2].partition("@")[0]
+            place = server.url.rpartition("@")[2]
+            with (
+                contextlib.closing(connect(f"redis://{place}", "stranger")) as stranger,
+                pytest.raises(redis.AuthenticationError),
+            ):
+                stranger.ping()
+            words = Path(f"/proc/{server.pid}/cmdline")
+            if words.exists():
+                assert password not in words.read_text()
+            assert data.stat().st_mode & 0o077 == 0
+            files = [path for path in data.rglob("*") if path.is_file()]
+            assert files
+            assert [path for path in files if path.stat().st_mode & 0o077] == []
+        with choose_server(None) as other:
+            assert password not in other.url
+    finally:
+        os.umask(before)
