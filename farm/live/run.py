@@ -14,7 +14,7 @@ import redis
 
 from farm.core.commands import Command
 from farm.core.driver import Observer, World, drive
-from farm.core.errors import ServerError
+from farm.core.errors import FarmError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
@@ -203,7 +203,7 @@ class _Farm:
         self._load: LoadGenerator | None = None
         self._world = LiveWorld(
             store=self._store,
-            inbox=Inbox(self._client, self._keys, self._saved.cursor if self._saved else None),
+            inbox=self._inbox(),
             book=scheduler,
             pools=pools,
             clock=self._clock,
@@ -220,8 +220,24 @@ class _Farm:
         )
         self._signals.reach(self._world)
 
+    def _inbox(self) -> Inbox:
+        cursor = None if self._saved is None else self._saved.cursor
+        set_aside = self._store.unreadable()
+        return Inbox(self._client, self._keys, cursor, set_aside=set_aside)
+
     def run(self, batches: Batches | None) -> LiveRun:
-        """Bring the farm up, drive it to its end, and say how it went."""
+        """Bring the farm up, drive it to its end, and say how it went.
+
+        A defect that a message brings to light ends the run; the next one does not read it again.
+        """
+        try:
+            return self._run(batches)
+        except Exception as error:
+            if not isinstance(error, FarmError | redis.RedisError):
+                self._world.set_aside(error)
+            raise
+
+    def _run(self, batches: Batches | None) -> LiveRun:
         if self._options.stays is None:
             self._bring_up()
         else:

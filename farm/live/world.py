@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -26,13 +27,16 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
+from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError
-from farm.live.redis.trouble import RedisError, Retrying, Trouble
+from farm.live.redis.trouble import Trouble
+from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
+from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
@@ -116,6 +120,7 @@ class LiveWorld:
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
         self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
+        self._origins = Origins(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -144,7 +149,12 @@ class LiveWorld:
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
         self._committed = dict(inbox.cursor)
-        self._retrying = Retrying(server_patience, self._wait_out, self._on_trouble)
+        self._calling = ServerCalls(
+            server_patience,
+            self._gives_up,
+            meanwhile=self._show,
+            well_again=lambda: self.roster.excuse(time.monotonic()),
+        )
         self._tick = tick
         self._progress = progress
         self._next_status = 0.0
@@ -179,6 +189,7 @@ class LiveWorld:
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
+        self._origins.taken()
         self._mirror.touch(event)
         return event
 
@@ -204,6 +215,15 @@ class LiveWorld:
     def stopping(self) -> bool:
         """Whether the end was asked for."""
         return self._ending.asked > 0
+
+    def set_aside(self, error: Exception) -> None:
+        """Keep the message that could not be handled, and let no scheduler read it again."""
+        entry = self._origins.current
+        if entry is not None:
+            why = "".join(traceback.format_exception(error))
+            # whole: jobs handed in with the one that did it can be handed in again
+            letter = entry.refused("error", why[-SHOWN:], entry.data.decode())
+            self._calling(lambda: self._store.set_aside(letter))
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
@@ -271,7 +291,8 @@ class LiveWorld:
         if now - began > timeout + 1.0:
             self.roster.excuse(now)
         for entry in entries:
-            self.intake.take_in(entry, at, now)
+            with self._origins.of(entry):
+                self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
         if not self._inbox.is_behind and self.roster.silent(now):
@@ -366,43 +387,15 @@ class LiveWorld:
     @property
     def trouble(self) -> Trouble | None:
         """What is wrong with the server now, as far as we have met it. Safe from any thread."""
-        return self._retrying.trouble
+        return self._calling.trouble
 
-    def _calling(self, action: Callable[[], T]) -> T:
-        """Call the server, again and again while it is in trouble: nothing is decided meanwhile."""
-        try:
-            return self._retrying.call(action)
-        except RedisError as error:
-            trouble = self.trouble
-            if trouble is None:
-                raise RunError(f"the Redis server refuses to go on: {error}") from None
-            if self._gives_up:
-                raise RunError(
-                    f"stopped while there was trouble with the Redis server: {trouble.words}"
-                ) from None
-            raise RunError(
-                f"the Redis server has been gone for {self._retrying.limit:g} s "
-                f"({trouble.details}): the run cannot go on"
-            ) from None
-
-    @property
     def _gives_up(self) -> bool:
         """Whether the server is not waited for any longer: a farm that stays has nothing to end."""
         return self._ending.asked > (0 if self._stays else 1)
 
-    def _wait_out(self, seconds: float) -> bool:
-        """Pause while the server is in trouble; True: do not wait for it."""
+    def _show(self) -> None:
         if self._progress is not None:
             self._progress(self.status())
-        time.sleep(seconds)
-        return self._gives_up
-
-    def _on_trouble(self, trouble: Trouble | None, lasted: float) -> None:
-        if trouble is not None:
-            log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
-            return
-        log.warning("the Redis server is well again after %.1f s: work goes on", lasted)
-        self.roster.excuse(time.monotonic())
 
     def _do_regularly(self, now: float) -> None:
         if self._tick is not None and now >= self._next_tick:

@@ -172,6 +172,9 @@ REDIS = _of(
     _gauge("farm_redis_clients", "Connections to the server."),
     _gauge("farm_redis_keys", "Keys of the farm's database."),
     _gauge("farm_redis_inbox_length", "Messages that the scheduler has not taken in yet."),
+    _counter(
+        "farm_dead_letters_total", "Messages to the scheduler that were refused, by why.", "reason"
+    ),
     _counter("farm_redis_commands_total", "Commands that the server carried out."),
     _gauge("farm_redis_aof_bytes", "Size of the append-only file; 0: there is none."),
     _gauge(

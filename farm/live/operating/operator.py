@@ -27,6 +27,7 @@ from farm.live.redis.trouble import Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import AT_ONCE, JobReader
 from farm.live.store.store import Store
+from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.wire.sender import Sender
@@ -45,6 +46,10 @@ SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 class NoFarmError(ServerError):
     """A server on which no farm is."""
+
+
+class FullError(ServerError):
+    """A farm that takes no more jobs at the moment."""
 
 
 class Operator(JobReader):
@@ -124,6 +129,16 @@ class Operator(JobReader):
         pools, requested = pipe.execute()
         return self._values(pools, PoolReport), self._values(requested, Play)
 
+    def dead_letters(self) -> tuple[list[DeadLetter], dict[str, int]]:
+        """Return the messages that were refused last, the newest first, and how many by reason."""
+        self.status()
+        counts = self._client.hgetall(self.keys.refused).items()
+        return kept(self._client, self.keys), {n.decode(): int(count) for n, count in counts}
+
+    def forget_dead_letters(self) -> None:
+        """Forget the messages that were refused, and their counts."""
+        self._client.delete(self.keys.dead_letters, self.keys.refused)
+
     def forget_everything(self) -> None:
         """Delete what a farm that is down has left; raises ServerError if it is not down."""
         if self.is_led():
@@ -134,6 +149,21 @@ class Operator(JobReader):
         Store(self._client, self.keys).clear()
 
     # --- telling ----------------------------------------------------------------------------
+
+    def check_room(self, jobs: int) -> None:
+        """Raise FullError if so many more jobs are more than the farm takes now."""
+        status = self.status()
+        if status.waiting + jobs > status.max_waiting:
+            raise FullError(
+                f"{status.waiting:,} jobs wait and {jobs:,} more are handed in; allowed: "
+                f"{status.max_waiting:,} in all (live.max_waiting). Nothing of it was submitted"
+            )
+        backlog = self._client.memory_usage(self.keys.stream("submissions")) or 0
+        if backlog > status.max_backlog:
+            raise FullError(
+                f"{backlog:,} bytes of submissions are not taken in yet; allowed: "
+                f"{status.max_backlog:,} (live.max_backlog). Nothing of it was submitted"
+            )
 
     def submit(self, jobs: Iterable[Job], *, sync: bool = False) -> int:
         """Hand jobs in; return their number when the farm's server has them all.

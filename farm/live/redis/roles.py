@@ -56,12 +56,15 @@ ROLES: dict[str, Role] = {
     "submitter": msgspec.structs.replace(
         _READER,
         about="a reader who hands jobs in: farm submit, load, retry",
+        commands=(*_READER.commands, "+memory|usage"),
         writes=(*_READER.writes, "submissions"),
     ),
     "operator": msgspec.structs.replace(
         _READER,
-        about="a submitter who changes things: farm cancel, drain, undrain",
+        about="a submitter who changes things: farm cancel, drain, undrain, dead-letters --clear",
+        commands=(*_READER.commands, "+memory|usage", "+del"),
         writes=(*_READER.writes, "submissions", "requests"),
+        owns=(*_READER.owns, "dead-letters", "refused"),
     ),
     "builder": Role(
         about="a builder host: reports, and takes commands from its own list",

@@ -21,7 +21,9 @@ from farm.metrics.series import Readings
 INTERVAL = 5.0
 
 
-def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
+def readings_of(
+    info: Mapping[str, Any], keys: int, inbox: int, refused: Mapping[bytes, bytes] | None = None
+) -> Readings:
     """Return the metrics of a server that answered INFO so, and has so many keys and reports."""
     last_writes = (
         ("aof_last_write_status", "aof_last_bgrewrite_status")
@@ -39,7 +41,13 @@ def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
         "farm_redis_keys": keys,
         "farm_redis_inbox_length": inbox,
     }
-    return {name: {(): float(value)} for name, value in values.items()}
+    readings: dict[str, dict[tuple[str, ...], float]] = {
+        name: {(): float(value)} for name, value in values.items()
+    }
+    readings["farm_dead_letters_total"] = {
+        (reason.decode(),): float(count) for reason, count in (refused or {}).items()
+    }
+    return readings
 
 
 def told_of(*troubles: Trouble | None) -> Readings:
@@ -67,6 +75,7 @@ class ServerWatch:
         met: Callable[[], Trouble | None] = lambda: None,
     ) -> None:
         self._client: Connection = connect(url, "farm-watch")
+        self._refused = Keys(prefix).refused
         self._streams = [Keys(prefix).stream(name) for name in STREAMS]
         self._interval = interval
         self._met = met
@@ -97,9 +106,9 @@ class ServerWatch:
             pipe.info().dbsize()
             for stream in self._streams:
                 pipe.xlen(stream)
-            info, keys, *lengths = pipe.execute()
+            info, keys, *lengths, refused = pipe.hgetall(self._refused).execute()
             told = told_of(trouble_in(info), self._met())
-            self._readings = {**readings_of(info, keys, sum(lengths)), **told}
+            self._readings = {**readings_of(info, keys, sum(lengths), refused), **told}
         except redis.RedisError as error:
             with contextlib.suppress(redis.RedisError):
                 self._client.close()

@@ -20,10 +20,10 @@ from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError
-from farm.live.redis.keys import Cursor, Keys, platform_name, written_at
+from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
-from farm.live.wire.dead_letters import DeadLetter, Reason, set_aside
+from farm.live.wire.dead_letters import DeadLetter, Reason, kept, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
@@ -172,6 +172,15 @@ class Store:
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
             pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
+
+    def set_aside(self, letter: DeadLetter) -> None:
+        """Keep a message that could not be handled, and nothing of what it led to."""
+        self.fence.write(lambda pipe: set_aside(pipe, self._keys, [letter], {letter.reason: 1}))
+
+    def unreadable(self) -> set[tuple[Stream, str]]:
+        """Return which messages ended a scheduler, as pairs of stream and entry."""
+        letters = kept(self._client, self._keys)
+        return {(one.stream, one.entry) for one in letters if one.reason == "error"}
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
         """Write what only a successor reads; a host that is gone needs no messages any more."""

@@ -31,10 +31,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     stream: Stream
     id: str
     envelope: Envelope[Report]
+    data: bytes = b""
 
     def refused(self, reason: Reason, why: str, text: str = "") -> DeadLetter:
         """Return what is kept of it, or of the part of it that is this text."""
-        kept = text or shown(msgspec.json.encode(self.envelope))
+        kept = text or shown(self.data)
         return DeadLetter(self.stream, self.id, reason, why, self.envelope.sender, kept)
 
 
@@ -115,7 +116,7 @@ class Inbox:
         except MessageError as error:
             self.refusals.add(DeadLetter(stream, name, error.reason, str(error), "", shown(data)))
             return None
-        entry = Entry(stream, name, envelope)
+        entry = Entry(stream, name, envelope, data)
         if (flaw := flaw_of_envelope(envelope)) is not None:
             self.refusals.add(entry.refused("out-of-bounds", flaw))
             return None

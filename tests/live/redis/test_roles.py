@@ -117,6 +117,8 @@ def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
     assert guarded.farm("operator", "cancel", "c")[0] == 0
     guarded.until("reader", ("job", "c"), "cancelled")
     assert guarded.farm("operator", "drain", "linux-1")[0] == 0
+    assert guarded.farm("reader", "dead-letters")[0] == 0
+    assert guarded.farm("operator", "dead-letters", "--clear")[0] == 0
     refused = [one for one in guarded.owner.acl_log() if one["reason"] != "auth"]
     assert refused == []
 
