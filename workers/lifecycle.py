@@ -15,8 +15,9 @@ from celery.utils.log import get_task_logger
 from kombu.asynchronous import get_event_loop
 
 from farm.core.errors import FarmError, ServerError
-from farm.live.redis.connection import LOST_CONNECTION, RefusedError, check_server, connect
+from farm.live.redis.connection import RefusedError, check_server, connect
 from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import RedisError
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import MessageError
 from workers.host import BuilderHost
@@ -79,7 +80,7 @@ def _prepare_server(settings: LiveSettings) -> None:
         except RefusedError as error:
             sys.stderr.write(f"error: {error}\n")
             raise SystemExit(error.exit_code) from None
-        except (ServerError, *LOST_CONNECTION):
+        except (ServerError, RedisError):
             pass  # it may come: Celery waits for it
 
 

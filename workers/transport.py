@@ -9,8 +9,17 @@ from kombu.transport import redis
 from workers.refused import RefusedMessages
 
 
-class HostChannel(redis.Channel):  # type: ignore[misc]  # kombu has no types
+class HostQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
+    """Acknowledges nothing, so nothing was ever left for another host to pick up."""
+
+    def restore_visible(self, *_: Any, **__: Any) -> None:
+        """Look for nothing: it would take keys that all hosts share, and scripts."""
+
+
+class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
     """Reads the host's list. Nobody routes through an exchange: the scheduler writes the list."""
+
+    QoS = HostQoS
 
     def _queue_bind(self, *_: Any) -> None:
         """Write no binding: it would stay in Redis when the host is gone."""

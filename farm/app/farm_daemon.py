@@ -18,8 +18,9 @@ from farm.app.work_rates import burn_settings, rates_for
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested
 from farm.live.operating.operator import Operator
-from farm.live.redis.connection import LOST_CONNECTION, redacted
+from farm.live.redis.connection import redacted
 from farm.live.redis.server import Server, choose_server
+from farm.live.redis.trouble import RedisError
 from farm.live.settings import from_environment
 from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
@@ -27,7 +28,13 @@ from farm.metrics.targets import forget_targets
 from farm.processes import log_files
 from farm.processes.identity import began_at, is_alive
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import MAX_RESTARTS, Restarts, Service, Supervisor
+from farm.processes.supervisor import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    Restarts,
+    Service,
+    Supervisor,
+)
 from farm.scenario import Scenario
 from provisioner.from_scenario import algorithms_of
 
@@ -55,6 +62,44 @@ def check_services(scenario: Scenario) -> None:
     """Raise InputError for what the services would complain of in their logs."""
     algorithms_of(scenario)
     burn_settings()
+
+
+class _Revival:
+    """Starts a server of our own again whenever it ended unasked, however often that takes.
+
+    Its disk may be full, its port taken, its data in need of repair: whoever mends that finds a
+    farm that goes on by itself. Services and hosts wait meanwhile.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._restarts = Restarts()
+        self._not_before = 0.0
+        self._said = ""
+
+    def check(self, now: float) -> float:
+        """Start it if it ended; return after how many seconds the next try is due."""
+        if now < self._not_before:
+            return self._not_before - now
+        try:
+            if not self._server.revive():
+                return float("inf")
+        except ServerError as error:
+            pause = self._pause(now)
+            if str(error) != self._said:
+                self._said = str(error)
+                log.error("%s; tried again until it comes up", error)  # noqa: TRY400 - its words
+            return pause
+        self._said = ""
+        log.warning("the server had ended unasked: started again")
+        return self._pause(now)
+
+    def _pause(self, now: float) -> float:
+        """Wait longer, the more often it has ended recently."""
+        count = self._restarts.another(now)
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
+        self._not_before = now + pause
+        return pause
 
 
 class FarmKeeper:
@@ -85,7 +130,6 @@ class FarmKeeper:
         self._fresh = fresh
         #: 1: drain, then end; 2: end
         self._asked = 0
-        self._server_ends = Restarts()
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
         self._place = FarmPlace(pid=os.getpid(), began=began_at(os.getpid()), redis_url="")
@@ -95,6 +139,7 @@ class FarmKeeper:
         logging.basicConfig(
             stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
         )
+        os.umask(0o077)  # nothing that we or our children write is for others
         self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._wakeups)
@@ -117,7 +162,8 @@ class FarmKeeper:
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
-            self._tell("stopping", server.url)
+            with contextlib.suppress(OSError):  # a full disk does not keep us up
+                self._tell("stopping", server.url)
             self._end(supervisor, operator)
         log.info("down")
 
@@ -174,30 +220,24 @@ class FarmKeeper:
 
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
         """Sleep until something ends, or the end is asked for."""
+        revival = _Revival(server)
         while not self._asked:
-            if server.revive():
-                self._server_came_back()
+            due = revival.check(time.monotonic())
             log_files.tidy(self._folder)
-            self._wakeups.wait(min(supervisor.check(), TIDY_INTERVAL))
-
-    def _server_came_back(self) -> None:
-        count = self._server_ends.another(time.monotonic())
-        if count >= MAX_RESTARTS:
-            raise RunError(f"the farm's server ended unasked {count} times lately")
-        log.warning("the server had ended unasked: started again")
+            self._wakeups.wait(min(supervisor.check(), due, TIDY_INTERVAL))
 
     def _end(self, supervisor: Supervisor, operator: Operator) -> None:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
         log.info("ending: %s", "running jobs first" if self._asked == 1 else "at once")
         supervisor.stop_one("provisioner")
-        with contextlib.suppress(FarmError, *LOST_CONNECTION):
+        with contextlib.suppress(FarmError, RedisError):
             while self._asked == 1 and self._drain(operator):
                 supervisor.check()
                 self._wakeups.wait(LOOK_INTERVAL)
         log.info("builder hosts leave")
         supervisor.close_cord()
         deadline = time.monotonic() + LEAVE_TIMEOUT
-        with contextlib.suppress(FarmError, *LOST_CONNECTION):
+        with contextlib.suppress(FarmError, RedisError):
             while operator.hosts() and time.monotonic() < deadline:
                 self._wakeups.wait(LOOK_INTERVAL)
         supervisor.stop()

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
         ("snapshot", "Write a live farm as it stands, for farm estimate and farm whatif."),
         ("scheduler", "Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C."),
+        ("acl", "Print, or make, the users of a farm's server: who may do what."),
         ("load", "Hand in a scenario's jobs at their farm times, until they end or Ctrl-C."),
     ),
     "Tools": (

@@ -89,6 +89,16 @@ class Mirror:
         """This builder may have changed."""
         self._builders[builder] = None
 
+    def forget(self) -> None:
+        """The store has lost what it had: everything there is is to be written anew."""
+        self._places.clear()
+        self._on_builder.clear()
+        for job in self._book.jobs:
+            self.touch_job(job)
+            self._new.add(job)
+        for builder in self._book.builders:
+            self.touch_builder(builder)
+
     def note(self, command: Command, at: float, batch: Batch) -> None:
         """Note what a command given at this farm time changes."""
         if isinstance(command, StartJob):

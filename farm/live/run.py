@@ -24,11 +24,12 @@ from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
-from farm.live.redis.connection import LOST_CONNECTION, Connection, connect, redacted
+from farm.live.redis.connection import Connection, connect, redacted
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
+from farm.live.redis.trouble import trouble_of
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
@@ -154,7 +155,8 @@ def run_live(
             farm = _Farm(stack, server.url, scheduler, pools, options, watchers)
             return farm.run(batches)
     except redis.RedisError as error:
-        what = str(error).partition("\n")[0]
+        trouble = trouble_of(error)
+        what = str(error).partition("\n")[0] if trouble is None else trouble.words
         raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
 
 
@@ -206,7 +208,8 @@ class _Farm:
             pools=pools,
             clock=self._clock,
             patience=options.patience,
-            server_patience=options.server_patience,
+            # a farm that stays up stays, however long somebody takes to mend its server
+            server_patience=None if options.stays else options.server_patience,
             ends_at=options.ends_at,
             tick=self._tick,
             progress=watchers.progress,
@@ -301,7 +304,7 @@ class _Farm:
             if self._signals.asked:
                 raise SystemExit(0)  # nothing was begun, so nothing is to be ended
             time.sleep(STANDBY_INTERVAL)
-            with contextlib.suppress(*LOST_CONNECTION):
+            with contextlib.suppress(redis.RedisError):
                 fence = lease.try_to_take(client)
         _tell(stays, in_charge=True)
         return fence

@@ -8,13 +8,12 @@ as it is taken in: nobody else's clock enters the farm.
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
-
-import redis
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -29,15 +28,20 @@ from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
 from farm.live.origins import Origins
-from farm.live.redis.connection import LOST_CONNECTION, Retrying
+from farm.live.redis.fence import LostWritesError
+from farm.live.redis.trouble import Trouble
+from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
+
+log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
 
@@ -64,6 +68,9 @@ class Meter(Protocol):
     def aside(self, seconds: float) -> None:
         """Something else than reports was seen to for so long."""
 
+    def lost_writes(self) -> None:
+        """The server was found to have lost what it had acknowledged."""
+
     def step(self) -> bool:
         """Work for a millisecond or two on the metrics; return whether there is more to do."""
 
@@ -77,7 +84,8 @@ class LiveWorld:
         pools: the builders that there are to be.
         clock: farm time; it is started by whoever runs the world.
         patience: how long silence is borne.
-        server_patience: real seconds that the server may be away.
+        server_patience: real seconds that the server may be gone; None: for ever. Whatever else is
+            wrong with it is waited out.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
@@ -97,7 +105,7 @@ class LiveWorld:
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
-        server_patience: float = 30.0,
+        server_patience: float | None = 30.0,
         ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
@@ -120,6 +128,7 @@ class LiveWorld:
         self._inbox = inbox
         self._book = book
         self._mirror = Mirror(book)
+        self._recent = RecentEnds()
         self._stays = stays
         self._counts = Counts()
         #: as they were saved last
@@ -142,7 +151,12 @@ class LiveWorld:
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
         self._committed = dict(inbox.cursor)
-        self._retrying = Retrying(server_patience)
+        self._calling = ServerCalls(
+            server_patience,
+            self._gives_up,
+            meanwhile=self._show,
+            well_again=lambda: self.roster.excuse(time.monotonic()),
+        )
         self._tick = tick
         self._progress = progress
         self._next_status = 0.0
@@ -277,13 +291,15 @@ class LiveWorld:
         elif self._meter is not None:
             self._meter.lag(0.0)
         if now - began > timeout + 1.0:
-            self.roster.shift(now - began)
+            self.roster.excuse(now)
         for entry in entries:
             with self._origins.of(entry):
                 self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
-        if not self._inbox.is_behind:
+        if not self._inbox.is_behind and self.roster.silent(now):
+            # a server that is full answers us, and keeps hosts silent
+            self._calling(self._store.write_something)
             for host in self.roster.silent(now):
                 self.intake.lose(host, at, "its host has gone silent")
         while self._alarms and self._alarms[0] <= at:
@@ -307,7 +323,11 @@ class LiveWorld:
             self._save()
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
-        self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        try:
+            self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        except LostWritesError as lost:
+            self._write_anew(lost, batch)
+        self._recent.add(self._store.fence.commits, batch.ended.values())
         self._committed = cursor
         if self._meter is not None:
             ended = time.monotonic()
@@ -317,6 +337,23 @@ class LiveWorld:
                 self._cycle_began = None
                 oldest = self._inbox.oldest
                 self._meter.lag(0.0 if oldest is None else time.time() - oldest)
+
+    def _write_anew(self, lost: LostWritesError, batch: Batch) -> None:
+        """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+        again = self._recent.lost(lost, self._store.fence.commits)
+        ended = self.ended.total() - len(batch.ended)
+        log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
+        self._mirror.forget()
+        self._mirror.write(batch)
+        self.roster.changed.update(self.roster.hosts)
+        write_hosts(self.roster, batch)
+        if self._stays:
+            batch.counts = self._counts
+            batch.wanted, batch.requested = self._wanted, self._requested
+        cursor = self._inbox.cursor
+        self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
+        if self._meter is not None:
+            self._meter.lost_writes()
 
     def _save(self) -> None:
         """Add what a next scheduler needs."""
@@ -352,17 +389,18 @@ class LiveWorld:
             worst_delay=self.intake.worst_delay,
         )
 
-    def _calling(self, action: Callable[[], T]) -> T:
-        """Call the server, again and again while it is away for a short time."""
-        try:
-            return self._retrying.call(action)
-        except LOST_CONNECTION as error:
-            raise RunError(
-                f"the Redis server has been away for {self._retrying.limit:g} s ({error}): "
-                "the run cannot go on"
-            ) from None
-        except redis.ResponseError as error:
-            raise RunError(f"the Redis server refuses to go on: {error}") from None
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong with the server now, as far as we have met it. Safe from any thread."""
+        return self._calling.trouble
+
+    def _gives_up(self) -> bool:
+        """Whether the server is not waited for any longer: a farm that stays has nothing to end."""
+        return self._ending.asked > (0 if self._stays else 1)
+
+    def _show(self) -> None:
+        if self._progress is not None:
+            self._progress(self.status())
 
     def _do_regularly(self, now: float) -> None:
         if self._tick is not None and now >= self._next_tick:

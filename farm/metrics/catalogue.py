@@ -138,6 +138,10 @@ SCHEDULER = _of(
         "farm_scheduler_aside_seconds",
         "Real time for which reports had to wait for something else: estimates, publications.",
     ),
+    _counter(
+        "farm_server_losses_total",
+        "Times that the server had lost what it had acknowledged, and was given it again.",
+    ),
     _gauge(
         "farm_scheduler_event_lag_seconds",
         "Age of the oldest report when it was booked, real time; 0: none is waiting.",
@@ -175,6 +179,11 @@ REDIS = _of(
     _gauge("farm_redis_aof_bytes", "Size of the append-only file; 0: there is none."),
     _gauge(
         "farm_redis_persistence_ok", "1: what was last written to disk went well; 0: it failed."
+    ),
+    _gauge(
+        "farm_server_trouble",
+        "1: the Redis server is in this trouble, and dispatching pauses while it refuses us.",
+        "kind",
     ),
 )
 

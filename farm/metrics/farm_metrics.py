@@ -74,6 +74,7 @@ class FarmMetrics:
         series.begin("farm_scheduler_cycle_seconds")
         series.begin("farm_scheduler_commit_seconds")
         series.begin("farm_scheduler_aside_seconds")
+        series.begin("farm_server_losses_total")
         for pool in pools:
             self._tally.expect(pool)
         self._readings: Readings = series.readings()
@@ -134,6 +135,10 @@ class FarmMetrics:
     def aside(self, seconds: float) -> None:
         """Something other than reports took this long (real seconds)."""
         self._series.observe("farm_scheduler_aside_seconds", seconds)
+
+    def lost_writes(self) -> None:
+        """The server had lost what it had acknowledged, and was given it again."""
+        self._series.add("farm_server_losses_total")
 
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""

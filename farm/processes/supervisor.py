@@ -161,7 +161,8 @@ class Supervisor:
         code = None if process is None else process.returncode
         running.process = None
         count = running.restarts.another(now)
-        if (code == 2 and not self.settled) or count >= MAX_RESTARTS:
+        # exit code 2 is what it says of a server that it cannot use: that passes
+        if not self.settled if code == 2 else count >= MAX_RESTARTS:
             raise RunError(
                 f"the farm's {name} ended, exit code {code} ({count} times lately); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"

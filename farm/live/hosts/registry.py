@@ -191,10 +191,13 @@ class Roster:
         self.changed.add(host.name)
         return builders
 
-    def shift(self, seconds: float) -> None:
-        """We ourselves could not hear for so long: nobody is to blame for that silence."""
+    def excuse(self, now: float) -> None:
+        """Nobody could speak to us, or fetch what we sent: all have their time from now on."""
         for host in self.hosts.values():
-            host.heard_at += seconds
+            host.heard_at = now
+            host.sent_at = dict.fromkeys(host.sent_at, now)
+            for dispatch in host.dispatches.values():
+                dispatch.sent_at = dispatch.cancel_sent_at = now
 
     def silent(self, now: float) -> list[HostState]:
         """Return the hosts that have said nothing for too long."""

@@ -23,6 +23,7 @@ from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import holder_of
+from farm.live.redis.trouble import Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
@@ -41,6 +42,8 @@ SUBMITTED_AT_ONCE = 200
 CATCH_UP_INTERVAL = 0.05
 #: real seconds that the server is asked to wait at once
 LONGEST_BLOCK = SOCKET_TIMEOUT / 2
+#: real seconds that it may take to bring to its disk what was handed in
+SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 
 class NoFarmError(ServerError):
@@ -68,7 +71,8 @@ class Operator(JobReader):
     def __exit__(self, _: object, error: object, __: object) -> None:
         self._client.close()
         if isinstance(error, redis.RedisError):
-            what = str(error).partition("\n")[0]
+            trouble = trouble_of(error)
+            what = str(error).partition("\n")[0] if trouble is None else trouble.words
             raise ServerError(f"Redis at {redacted(self.url)} cannot be used: {what}") from None
 
     # --- the farm ---------------------------------------------------------------------------
@@ -83,6 +87,13 @@ class Operator(JobReader):
                 "--redis URL and its prefix with FARM_PREFIX"
             )
         return self._decoded(value, FarmStatus)
+
+    def trouble(self) -> Trouble | None:
+        """Say what is wrong with the server; None: nothing.
+
+        One that is full cannot be told so by its scheduler: whoever looks sees for himself.
+        """
+        return diagnose(self._client)
 
     def is_attended(self, status: FarmStatus | None = None) -> bool:
         """Whether a scheduler is at work (its status is fresh)."""
@@ -156,23 +167,52 @@ class Operator(JobReader):
                 f"{status.max_backlog:,} (live.max_backlog). Nothing of it was submitted"
             )
 
-    def submit(self, jobs: Iterable[Job]) -> int:
-        """Hand jobs in; return their number when the farm's server has them all."""
+    def submit(self, jobs: Iterable[Job], *, sync: bool = False) -> int:
+        """Hand jobs in; return their number when the farm's server has them all.
+
+        ``sync``: when they are on its disk (``check_sync`` says whether it can tell).
+        """
         count = 0
         rest = iter(jobs)
-        while chunk := tuple(islice(rest, SUBMITTED_AT_ONCE)):
-            self.tell(JobsSubmitted(UNSTAMPED, chunk))
+        chunk = tuple(islice(rest, SUBMITTED_AT_ONCE))
+        while chunk:
+            following = tuple(islice(rest, SUBMITTED_AT_ONCE))
+            # the file is written in order: what is there last has all before it
+            self.tell(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
             count += len(chunk)
+            chunk = following
         return count
 
-    def tell(self, report: Report) -> None:
-        """Put a report into its stream; returns when it is there."""
+    def tell(self, report: Report, *, sync: bool = False) -> None:
+        """Put a report into its stream; returns when it is there (``sync``: on the disk)."""
         key = self.keys.stream(stream_of(report))
         try:
-            for data in self._sender.envelopes(report):
-                self._client.xadd(key, {"m": data})
+            envelopes = list(self._sender.envelopes(report))
         except MessageError as error:
             raise ServerError(f"cannot be sent: {error}") from None
+        for data in envelopes[:-1]:
+            self._client.xadd(key, {"m": data})
+        # over one connection: the server waits for what came by the one that asks
+        pipe = self._client.pipeline(transaction=False)
+        pipe.xadd(key, {"m": envelopes[-1]})
+        if sync:
+            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
+        synced = pipe.execute()[-1]
+        if sync and not synced[0]:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
+                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+            )
+
+    def check_sync(self) -> None:
+        """Make sure that the server can tell what is on its disk; raises ServerError."""
+        try:
+            self._client.execute_command("WAITAOF", 1, 0, 1)
+        except redis.ResponseError as error:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
+                "--sync needs Redis 7.2 or Valkey, with appendonly on"
+            ) from None
 
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT

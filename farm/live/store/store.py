@@ -6,8 +6,9 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from farm.core.model import Platform
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence
+from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
@@ -90,6 +91,8 @@ class Store:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
+        #: what was written once for all
+        self._meta: dict[str, str | int] = {}
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
@@ -103,6 +106,34 @@ class Store:
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+
+    def write_something(self) -> None:
+        """Change nothing, but fail where a change would; raises DeposedError."""
+        with contextlib.suppress(LostWritesError):  # the next commit will tell
+            self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
+
+    def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
+        """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
+
+        Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
+        Raises DeposedError if somebody else took charge meanwhile.
+        """
+        keys, json = self._keys, self._json
+        platforms = [name.decode() for name in self._client.smembers(keys.platforms)]
+
+        def fill(pipe: Connection) -> None:
+            pipe.unlink(keys.jobs, keys.running, keys.builders, keys.lives)
+            for old in (*map(keys.pending, platforms), *map(keys.host_list, batch.lives)):
+                pipe.unlink(old)
+            pipe.hset(keys.meta, mapping=self._meta)
+            for number, end in enumerate(ended):
+                pipe.hset(keys.results, end.job.id, json(end))
+                pipe.rpush(keys.ended, end.job.id)
+                # before all live ones, if their places were lost
+                pipe.zadd(keys.submitted, {end.job.id: number / len(ended)}, nx=True)
+            self._write(pipe, batch, cursor, at)
+
+        self.fence.restore(fill)
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys, json = self._keys, self._json
@@ -176,12 +207,13 @@ class Store:
             pipe.hset(self._keys.meta, "rules", rules)
 
         self.fence.write(fill)
+        self._meta["rules"] = rules
 
     def open(self, speed: float) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left."""
         self.clear()
-        meta = {"version": VERSION, "speed": repr(speed)}
-        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
+        self._meta = {"version": VERSION, "speed": repr(speed)}
+        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
@@ -219,12 +251,8 @@ class Store:
         meta = {name.decode(): value for name, value in self._client.hgetall(keys.meta).items()}
         if "cursor" not in meta or "counts" not in meta:
             return None
-        version = meta.get("version", b"").decode()
-        if version != str(VERSION):
-            raise ServerError(
-                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
-            )
+        self._check_whole(meta)
+        self._meta = {"version": VERSION, "speed": meta["speed"].decode()}
         cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
         age = self._clock.since(meta.get("clock", b"").decode())
         return SavedFarm(
@@ -241,6 +269,23 @@ class Store:
             requested=self._hash(keys.requested, Play),
             learned=self.learned(),
         )
+
+    def _check_whole(self, meta: Mapping[str, bytes]) -> None:
+        """Raise ServerError for a farm of another version, or one of which something is missing."""
+        if missing := {"version", "speed", "at"} - set(meta):
+            jobs = self._client.hlen(self._keys.jobs)
+            raise ServerError(
+                f"what is left of the farm in Redis is incomplete: {self._keys.meta} has no "
+                f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
+                f"seems); {jobs:,} of its jobs are there. Begin afresh (--fresh), restore the "
+                "server's data from a copy, or use another FARM_PREFIX"
+            )
+        version = meta["version"].decode()
+        if version != str(VERSION):
+            raise ServerError(
+                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+            )
 
     def learned(self) -> Learned:
         """Return what an earlier scheduler knew of the past."""

@@ -9,7 +9,7 @@ from collections import deque
 import redis
 
 from farm.core.events import JobsSubmitted
-from farm.live.redis.connection import LOST_CONNECTION, Connection, connect
+from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys, Stream
 from farm.live.wire.messages import Beat, MessageError, Report
 from farm.live.wire.sender import Sender
@@ -127,8 +127,8 @@ class Reporter:
         while True:
             try:
                 self._client.xadd(self._key, {"m": data})
-            except (*LOST_CONNECTION, redis.ResponseError):
-                # a server out of memory answers with an error; it too may recover
+            except redis.RedisError:
+                # whatever is wrong with the server, it may recover
                 self.failures += 1
                 if self._closing.wait(pause):
                     return

@@ -119,9 +119,12 @@ def test_builders_that_are_not_played_are_sent_again(roster: Roster):
 def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState):
     """After an interruption of our own nobody is declared lost for it."""
     assert roster.silent(4.0) == []
-    roster.shift(10.0)
-    assert roster.silent(14.0) == []
-    assert roster.silent(16.0) == [host]
+    roster.dispatch(host, START, 1.0)
+    roster.excuse(14.0)
+    assert roster.silent(14.0) == roster.silent(19.0) == []
+    assert roster.silent(19.1) == [host]
+    # nor for what was sent and could not be fetched
+    assert roster.check(host, Beat(builders=PLAYING), 30.0, queued=1)[2] is False
     assert roster.give_up(host) == ["b"]
     assert roster.silent(99.0) == []
     assert roster.host_of == {}

@@ -6,11 +6,12 @@ import fakeredis
 import pytest
 
 from farm.core.commands import EndJob
+from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import BuilderRecord
 from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
-from farm.live.store.saved import Counts
+from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Batch
 from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
@@ -144,3 +145,39 @@ def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, ke
     saved = store.saved()
     assert saved is not None
     assert saved.age > 1e9
+
+
+def test_what_an_emptied_server_left_is_no_farm_to_go_on_with(store: ReadableStore, keys: Keys):
+    """Emptied under a scheduler that died then: it is said what is missing, and what to do."""
+    batch = Batch()
+    waits(batch, 1)
+    batch.counts = Counts(serial=1)
+    store.commit(batch, {}, 1.0)
+    with pytest.raises(ServerError, match=r"no speed and no version .* 1 of its jobs .*--fresh"):
+        store.saved()
+
+
+def test_a_farm_is_written_anew_in_the_place_of_what_is_left(
+    store: ReadableStore, redis, keys: Keys
+):
+    """What a server came back with is replaced: no job stands there twice, or has no place."""
+    store.open(1.0)
+    store.take_over("rules")
+    old, ended = Batch(), EndJob(Job(id="job-0", service_time=1.0), "succeeded", 1, 0.0, 9.0)
+    for number in range(3):
+        waits(old, number)
+    old.running["job-9"] = 1.0
+    old.messages["host"] = [b"obeyed long ago"]
+    store.commit(old, {}, 1.0)
+    now = Batch()
+    now.lives["host"] = HostLife(name="host", life="life")
+    now.counts = Counts(serial=3)
+    waits(now, 2)
+    store.restore(now, [ended], {}, 10.0)
+    assert store.waiting("amd64/virtual", 0, 9) == ["job-2"]
+    assert set(store.jobs()) == {"job-2"}
+    assert redis.zcard(keys.running) == redis.llen(keys.host_list("host")) == 0
+    assert store.known(["job-0", "job-1", "job-2"]) == {"job-0", "job-2"}
+    saved = store.saved()
+    assert saved is not None
+    assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})

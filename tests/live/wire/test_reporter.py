@@ -63,9 +63,9 @@ def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
 
 
 @pytest.fixture
-def wire_cut_twice(wire, keys):
+def wire_cut_twice(server, wire, keys):
     """A reporter that speaks through a cuttable wire."""
-    reporter = Reporter(f"redis://127.0.0.1:{wire.port}/0", keys, "me")
+    reporter = Reporter(wire.url(server.url), keys, "me")
     yield wire, reporter
     reporter.close(1.0)
 
