@@ -150,7 +150,9 @@ class BuilderHost:
 
     def _come_up(self) -> None:
         settings, own = self._settings, self._own is not None
-        self._reporter.put(HostUp(self._pid, own=own, room=settings.room, pool=settings.pool))
+        self._reporter.put(
+            HostUp(self._pid, own, settings.room, settings.pool, settings.incarnation)
+        )
         if self._own is not None:
             self.play(self._own)
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import msgspec
@@ -25,10 +26,13 @@ from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
+from farm.processes.child import become_subreaper
 from farm.processes.identity import began_at, is_alive
+from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import MAX_RESTARTS, Restarts, Service, Supervisor
 from farm.scenario import Scenario
+from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
 log = logging.getLogger("farm.up")
@@ -97,6 +101,8 @@ class FarmKeeper:
         self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._wakeups)
+            self._end_leftover_hosts(grace=0.0)
+            become_subreaper()
             stack.callback(place_file(self._folder).unlink, missing_ok=True)
             forget_targets(targets_of(self._folder))
             stack.callback(forget_targets, targets_of(self._folder))
@@ -132,11 +138,13 @@ class FarmKeeper:
 
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
-        me = (sys.executable, "-m")
-        scheduler = (*me, "farm", "scheduler", scenario)
-        provisioner = (*me, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
-        rates = rates_for(self._scenario)
-        environment = os.environ | {"FARM_REDIS_URL": url, "FARM_WORK_RATES": rates}
+        scheduler = ("farm", "scheduler", scenario)
+        provisioner = ("provisioner", scenario, "--hosts-dir", hosts, "--cord")
+        environment = os.environ | {
+            "FARM_REDIS_URL": url,
+            "FARM_WORK_RATES": rates_for(self._scenario),
+            "FARM_INCARNATION": uuid.uuid4().hex[:12],
+        }
         for name in NOT_FOR_SERVICES:
             environment.pop(name, None)
         services = [
@@ -170,7 +178,9 @@ class FarmKeeper:
             if server.revive():
                 self._server_came_back()
             log_files.tidy(self._folder)
-            self._wakeups.wait(min(supervisor.check(), TIDY_INTERVAL))
+            due = supervisor.check()
+            self._end_strays({server.pid, *supervisor.pids()})
+            self._wakeups.wait(min(due, TIDY_INTERVAL))
 
     def _server_came_back(self) -> None:
         count = self._server_ends.another(time.monotonic())
@@ -202,16 +212,31 @@ class FarmKeeper:
             return True
         return operator.count_running() > 0
 
-    def _end_leftover_hosts(self) -> None:
-        """A host that did not notice its cord is ended by its process id."""
-        deadline = time.monotonic() + LEAVE_TIMEOUT
+    def _end_strays(self, kept: set[int]) -> None:
+        """End what a provisioner that was killed had started, but not yet written down.
+
+        As its orphan it is our child now; written down, it is adopted by the next provisioner.
+        """
+        for pid in strays(kept, {host.pid for host in self._hosts().values()}):
+            log.warning("process %d is nobody's: ended", pid)
+            end_at_once(pid)
+
+    def _hosts(self) -> dict[Path, HostFile]:
+        """Return the builder hosts that are written down, by their files."""
+        paths = (self._folder / "hosts").glob("*.json")
+        return {path: file for path in paths if (file := read_host_file(path)) is not None}
+
+    def _end_leftover_hosts(self, grace: float = LEAVE_TIMEOUT) -> None:
+        """A host that did not notice its cord is ended by its process id.
+
+        Without grace: one of an earlier farm here, which nobody keeps any more.
+        """
+        deadline = time.monotonic() + grace
         last = deadline + LEAVE_TIMEOUT
-        for path in (self._folder / "hosts").glob("*.json"):
-            host = msgspec.json.decode(path.read_bytes())
-            while is_alive(host["pid"], host["began"]) and time.monotonic() < last:
-                if time.monotonic() > deadline:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(host["pid"], signal.SIGKILL)
+        for path, host in self._hosts().items():
+            while is_alive(host.pid, host.began) and time.monotonic() < last:
+                if time.monotonic() >= deadline:
+                    end_at_once(host.pid)
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
 

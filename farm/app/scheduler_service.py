@@ -43,7 +43,8 @@ def serve(
     Raises InputError, ServerError without a usable server, RunError if it cannot go on.
     """
     farm = LiveFarm(scenario, metrics, long_lived=True, keep_ended=keep_ended)
-    prefix = from_environment().prefix
+    settings = from_environment()
+    prefix = settings.prefix
 
     def on_charge(in_charge: bool) -> None:
         farm.metering.lead(in_charge=in_charge)
@@ -60,7 +61,13 @@ def serve(
 
     rules = scenario.scheduling.model_dump_json()
     stays = Stays(restore=go_on, rules=rules, fresh=fresh, on_charge=on_charge)
-    options = farm.options(redis_url=redis, prefix=prefix, hosts=hosts, stays=stays)
+    options = farm.options(
+        redis_url=redis,
+        prefix=prefix,
+        hosts=hosts,
+        stays=stays,
+        incarnation=settings.incarnation,
+    )
     status = farm.play(None, options, on_up=up, on_tick=farm.desk.tick).status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 

@@ -97,6 +97,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics_targets: Path | None = None
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
+    #: names this life of a farm that stays up (``FARM_INCARNATION``)
+    incarnation: str = ""
     #: None: the run ends with its load, and clears up after itself
     stays: Stays | None = None
 
@@ -203,6 +205,7 @@ class _Farm:
             progress=watchers.progress,
             stays=options.stays is not None,
             meter=watchers.meter,
+            incarnation=options.incarnation,
         )
         self._signals.reach(self._world)
 
@@ -311,6 +314,7 @@ class _Farm:
             redis_url=self._url,
             prefix=options.prefix,
             beat_interval=options.beat_interval,
+            incarnation=options.incarnation,
             work_rates=options.work_rates,
             metrics_address=options.metrics_address,
             metrics_targets=str(options.metrics_targets or ""),

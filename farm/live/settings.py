@@ -8,7 +8,8 @@ FARM_HOST             name of this builder host, in which ``{hostname}`` stands 
 FARM_HOST_ROOM        builders that this host plays at most (default 0: any number)
 FARM_HOST_POOL        the pool whose builders alone it plays (default: any)
 FARM_READY_FILE       a file that is there as long as this host plays a builder
-FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its parent died)
+FARM_INCARNATION      names one life of a farm that ``farm up`` keeps: no scheduler of
+                      another one takes this host (default: none, and anybody may take it)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
@@ -44,7 +45,7 @@ class LiveSettings(msgspec.Struct, frozen=True):
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX
     host: str = ""
-    watch_stdin: bool = False
+    incarnation: str = ""
     #: see ``farm.live.wire.messages.HostUp``
     room: int = 0
     pool: str = ""
@@ -71,7 +72,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         redis_url=env.get("FARM_REDIS_URL") or None,
         prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
         host=host,
-        watch_stdin=env.get("FARM_WATCH_STDIN") == "1",
+        incarnation=env.get("FARM_INCARNATION") or "",
         room=_room(env.get("FARM_HOST_ROOM") or "0"),
         pool=env.get("FARM_HOST_POOL") or "",
         ready_file=env.get("FARM_READY_FILE") or "",
@@ -119,7 +120,7 @@ def host_environment(settings: LiveSettings) -> dict[str, str]:
         "FARM_HOST_ROOM": str(settings.room),
         "FARM_HOST_POOL": settings.pool,
         "FARM_READY_FILE": settings.ready_file,
-        "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
+        "FARM_INCARNATION": settings.incarnation,
         "FARM_DRAIN_TIME": repr(settings.drain_time),
         "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
         "FARM_PLAY": settings.play,

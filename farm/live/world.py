@@ -78,6 +78,7 @@ class LiveWorld:
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        incarnation: names this life of a farm that stays up; hosts of another one are lost.
     """
 
     def __init__(
@@ -95,9 +96,10 @@ class LiveWorld:
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        incarnation: str = "",
     ) -> None:
         self.clock = clock
-        self.roster = Roster(patience or Patience())
+        self.roster = Roster(patience or Patience(), incarnation)
         self.fleet = Fleet(pools, clock.speed)
         self._outbox = Outbox(self.roster)
         self.intake = Intake(self.fleet, self.roster, self._outbox.send)
@@ -203,6 +205,8 @@ class LiveWorld:
             self._mirror.touch_job(job)
         for builder in self._book.builders:
             self._mirror.touch_builder(builder)
+        for host in self.roster.aliens():
+            self.intake.lose(host, self.clock.now(), "its farm ended")
 
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""

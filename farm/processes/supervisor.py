@@ -1,8 +1,10 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
 A service that ends unasked is started again after a pause that doubles, and given up in the end.
-All have a *cord* as standard input, a pipe whose other end only this process holds: builder hosts
-inherit it from the provisioner and leave when it closes, however this process ended.
+All have one *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
+hosts inherit it from the provisioner. All leave when it closes, however this process ended. They
+have process groups, not sessions, of their own: who is stopped at that moment is woken by the
+kernel (as a member of an orphaned group), and leaves too.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import RunError
-from farm.processes.child import die_with_parent
 from farm.processes.log_files import last_line
+from farm.processes.on_cord import command_on_cord
 
 log = logging.getLogger("farm.supervisor")
 
@@ -30,7 +32,7 @@ STOP_TIMEOUT = 15.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A process that runs as long as the farm."""
+    """A module of ours that runs as a process as long as the farm."""
 
     name: str
     command: tuple[str, ...]
@@ -61,7 +63,7 @@ class _Running:
 
 
 class Supervisor:
-    """Runs services. Use it from the main thread (on Linux its children end with that thread).
+    """Runs services.
 
     Args:
         services: in the order in which they are started; they end in the opposite order.
@@ -132,17 +134,20 @@ class Supervisor:
         """Return a service's process; None while it waits for its next start."""
         return next(r.process for r in self._running if r.service.name == name)
 
+    def pids(self) -> set[int]:
+        """Return the processes of all services."""
+        return {running.process.pid for running in self._running if running.process is not None}
+
     def _start(self, running: _Running) -> None:
         service = running.service
         with (self._folder / f"{service.name}.log").open("ab") as sink:
             running.process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
-                service.command,
+                command_on_cord(*service.command),
                 stdin=self._cord_in,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
-                start_new_session=True,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+                process_group=0,
             )
         log.info("%s runs as process %d", service.name, running.process.pid)
 

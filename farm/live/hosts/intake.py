@@ -137,6 +137,9 @@ class Intake:
         return host
 
     def _on_host_up(self, envelope: Envelope, report: wire.HostUp, at: float, now: float) -> None:
+        if self._roster.is_alien(report.incarnation):
+            log.warning("refused host %s: it is of an earlier life of the farm", envelope.sender)
+            return
         known = self._roster.hosts.get(envelope.sender)
         if known is not None and not known.lost:
             if known.life == envelope.life:

@@ -8,6 +8,8 @@ temporary folder, and dies with us (on Linux even if we are killed).
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import socket
 import subprocess
@@ -32,6 +34,8 @@ class Server(Protocol):
 
     #: where it is; known once the block is entered
     url: str
+    #: its process, if it is one of ours, else 0
+    pid: int
 
     def __enter__(self) -> Self:
         """Make sure that it can be used; raises ServerError."""
@@ -45,6 +49,9 @@ class Server(Protocol):
 
 class GivenServer:
     """A server that somebody else runs; we only use it."""
+
+    #: not a process of ours
+    pid = 0
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -106,6 +113,7 @@ class EmbeddedServer:
         if self.data is not None:
             self.data.mkdir(parents=True, exist_ok=True)
         self.url = f"redis://127.0.0.1:{port}/0"
+        held = self._hold_data()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own binary, no shell
                 _command(self.binary, port, self._folder.name, self.data),
@@ -113,18 +121,43 @@ class EmbeddedServer:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 # Ctrl-C at the terminal is for the farm, which stops its server last
-                start_new_session=True,
+                process_group=0,
+                pass_fds=held,
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
             )
         except OSError as error:
             self._folder.cleanup()
             raise ServerError(f"Redis server {self.binary} cannot be started: {error}") from None
+        finally:
+            for lock in held:
+                os.close(lock)
         self.pid = self._process.pid
         try:
             self._wait_until_up(self._process, port, Path(self._folder.name) / "log")
         except ServerError:
             self.stop()
             raise
+
+    def _hold_data(self) -> tuple[int, ...]:
+        """Return the lock of the data, which the server inherits and so holds as long as it lives.
+
+        Two servers never write one file: that of an earlier farm, which was killed, is waited for.
+        """
+        if self.data is None:
+            return ()
+        lock = os.open(self.data / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = time.monotonic() + START_TIMEOUT
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(lock)
+                    message = f"another server still writes to {self.data}: end that one"
+                    raise ServerError(message) from None
+                time.sleep(0.05)
+            else:
+                return (lock,)
 
     def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT
