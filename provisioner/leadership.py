@@ -19,7 +19,7 @@ from provisioner.service import LOOK_INTERVAL, Provisioner
 log = logging.getLogger("farm.provisioner")
 
 #: real seconds between two tries while another provisioner is in charge, or the server is away
-STANDBY_INTERVAL = 1.0
+STANDBY_INTERVAL = 0.5
 
 
 def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
@@ -49,7 +49,7 @@ def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: thread
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
     lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
     logged = False
-    while not lease.try_to_take():
+    while lease.try_to_take(client) is None:
         if not logged:
             log.info("another provisioner is in charge, or was killed just now: standing by")
             logged = True

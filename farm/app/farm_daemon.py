@@ -138,7 +138,7 @@ class FarmKeeper:
 
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
-        scheduler = ("farm", "scheduler", scenario)
+        scheduler = ("farm", "scheduler", scenario, "--log", str(self._folder / "log"))
         provisioner = ("provisioner", scenario, "--hosts-dir", hosts, "--cord")
         environment = os.environ | {
             "FARM_REDIS_URL": url,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from farm.app.live_farm import LiveFarm
+from farm.app.recorded_run import now
 from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot
@@ -16,6 +18,8 @@ from farm.live.run import Stays
 from farm.live.settings import from_environment
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
+from farm.results.log.writer import EventLogLines
+from farm.results.run_directory import RunDirectory
 from farm.scenario import Scenario
 
 log = logging.getLogger("farm.scheduler")
@@ -28,6 +32,7 @@ def serve(
     hosts: int,
     keep_ended: int,
     fresh: bool,
+    log_folder: Path | None,
     metrics: MetricsPlace,
 ) -> None:
     """Schedule until SIGTERM or SIGINT; stand by first while another scheduler is in charge.
@@ -38,6 +43,7 @@ def serve(
         hosts: builder hosts to start here.
         keep_ended: how many ended jobs are remembered.
         fresh: forget the farm that is in Redis, and begin anew.
+        log_folder: where the farm's event log goes, a run directory; None: none is kept.
         metrics: where metrics are served.
 
     Raises InputError, ServerError without a usable server, RunError if it cannot go on.
@@ -59,8 +65,20 @@ def serve(
         farm.metering.adopt()
         log.info("in charge of %s at %s", scenario.name, redacted(redis))
 
-    rules = scenario.scheduling.model_dump_json()
-    stays = Stays(restore=go_on, rules=rules, fresh=fresh, on_charge=on_charge)
+    def folder(anew: bool) -> Path:
+        path = log_folder or Path()
+        RunDirectory.reopen(path, scenario=scenario.to_yaml(), started=now(), anew=anew)
+        return path
+
+    lines = None if log_folder is None else EventLogLines()
+    stays = Stays(
+        restore=go_on,
+        rules=scenario.scheduling.model_dump_json(),
+        fresh=fresh,
+        log=None if lines is None else lines.take,
+        log_folder=folder,
+        on_charge=on_charge,
+    )
     options = farm.options(
         redis_url=redis,
         prefix=prefix,
@@ -68,7 +86,9 @@ def serve(
         stays=stays,
         incarnation=settings.incarnation,
     )
-    status = farm.play(None, options, on_up=up, on_tick=farm.desk.tick).status
+    observers = () if lines is None else (lines,)
+    ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.desk.tick)
+    status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 
 

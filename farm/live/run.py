@@ -24,11 +24,13 @@ from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.mirror import FarmBook
-from farm.live.redis.connection import Connection, connect, redacted
+from farm.live.redis.connection import LOST_CONNECTION, Connection, connect, redacted
+from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
+from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
@@ -40,7 +42,7 @@ from farm.processes.signals import StopSignals
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0
 #: real seconds between two tries of a scheduler that stands by
-STANDBY_INTERVAL = 0.5
+STANDBY_INTERVAL = 0.1
 
 
 class LiveScheduler(FarmBook, Protocol):
@@ -71,6 +73,10 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     rules: str
     #: begin afresh: forget what is in Redis
     fresh: bool = False
+    #: gives the event log's lines since it was asked last; None: none is kept
+    log: Callable[[], bytes] | None = None
+    #: makes the folder of the log, told whether the farm begins anew
+    log_folder: Callable[[bool], Path] = lambda _: Path()
     #: told whether this scheduler is in charge (False: it stands by for one that is)
     on_charge: Callable[[bool], None] | None = None
 
@@ -185,8 +191,8 @@ class _Farm:
         self._signals = StopSignals()
         stack.enter_context(self._signals.caught())
         self._client = self._connect("farm-scheduler")
-        self._lease = self._take_charge()
-        self._store = Store(self._client, self._keys)
+        self._lease = Lease(self._connect("farm-lease"), self._keys)
+        self._store = Store(self._client, self._keys, self._take_charge())
         self._saved = self._open_store()
         needed = hosts_needed(sum(pool.builders for pool in pools))
         self._host_count = needed if options.hosts is None else options.hosts
@@ -206,6 +212,7 @@ class _Farm:
             stays=options.stays is not None,
             meter=watchers.meter,
             incarnation=options.incarnation,
+            log=None if options.stays is None else options.stays.log,
         )
         self._signals.reach(self._world)
 
@@ -265,22 +272,22 @@ class _Farm:
     def _connect(self, name: str) -> Connection:
         return self._stack.enter_context(contextlib.closing(connect(self._url, name)))
 
-    def _take_charge(self) -> Lease:
-        lease = Lease(self._connect("farm-lease"), self._keys)
-        stays = self._options.stays
-        if stays is None:
-            lease.take(self._url)
-        elif not lease.try_to_take():
-            # an earlier scheduler works, or was killed just now: its lease runs out
-            _tell(stays, in_charge=False)
-            while not lease.try_to_take():
-                if self._signals.asked:
-                    raise SystemExit(0)  # nothing was begun, so nothing is to be ended
-                time.sleep(STANDBY_INTERVAL)
+    def _take_charge(self) -> Fence:
+        lease, client, stays = self._lease, self._client, self._options.stays
         self._stack.callback(lease.release)
-        if stays is not None:
-            _tell(stays, in_charge=True)
-        return lease
+        if stays is None:
+            return lease.take(client, self._url)
+        fence = lease.try_to_take(client)
+        if fence is None:
+            _tell(stays, in_charge=False)
+        while fence is None:
+            if self._signals.asked:
+                raise SystemExit(0)  # nothing was begun, so nothing is to be ended
+            time.sleep(STANDBY_INTERVAL)
+            with contextlib.suppress(*LOST_CONNECTION):
+                fence = lease.try_to_take(client)
+        _tell(stays, in_charge=True)
+        return fence
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
@@ -292,6 +299,9 @@ class _Farm:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
         if stays is not None:
+            if stays.log is not None:
+                folder = stays.log_folder(saved is None)
+                self._stack.enter_context(LogDrain(self._url, self._keys, folder))
             if saved is not None:
                 self._check_speed(saved)
                 stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules)

@@ -79,6 +79,7 @@ class LiveWorld:
             needs is kept.
         meter: told how long things take.
         incarnation: names this life of a farm that stays up; hosts of another one are lost.
+        log: gives the event log's lines that were made since it was asked last.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class LiveWorld:
         stays: bool = False,
         meter: Meter | None = None,
         incarnation: str = "",
+        log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience(), incarnation)
@@ -113,6 +115,7 @@ class LiveWorld:
         self._stays = stays
         self._counts = Counts()
         self._meter = meter
+        self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
         if meter is not None:
@@ -264,6 +267,8 @@ class LiveWorld:
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
         self._mirror.write(self._batch)
+        if self._log is not None:
+            self._batch.log = self._log()
         self._batch.messages = self._outbox.take()
         cursor = self._inbox.cursor
         if cursor == self._committed and self._batch.is_empty:

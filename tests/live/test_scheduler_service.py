@@ -122,8 +122,30 @@ def test_farm_time_goes_on_while_nobody_is_in_charge(service: Service):
     assert second.submitted_at - first.finished_at > 1.5
 
 
+def test_a_paused_scheduler_that_wakes_up_changes_nothing(service: Service):
+    """SIGSTOP past its lease, in mid-work: its successor decides, and it commits nothing more."""
+    service.start()
+    service.until(lambda: len(service.store.builders()) == 3, "joining")
+    service.submit(jobs_of(40, 0.4))
+    service.until(lambda: service.store.count_results() >= 5, "some ends")
+    paused = service.process
+    assert paused is not None
+    paused.send_signal(signal.SIGSTOP)
+    service.port = own_port()
+    service.start()
+    service.until(lambda: service.store.count_results() == 40, "the end of all")
+    ends = service.client.hgetall(service.keys.results)
+    paused.send_signal(signal.SIGCONT)
+    assert paused.wait(30) == 1
+    assert "another scheduler took this farm over" in service.log()
+    ended = service.client.lrange(service.keys.ended, 0, -1)
+    assert sorted(ended) == sorted(ends), "a job ended twice"
+    assert service.client.hgetall(service.keys.results) == ends
+    assert service.end(signal.SIGTERM) == 0
+
+
 def test_a_second_scheduler_stands_by(service: Service):
-    """It takes over when the first is killed, as soon as the lease has run out."""
+    """It takes over as soon as the first one is killed."""
     service.start()
     service.until(lambda: service.metric("farm_scheduler_leader") == 1.0, "taking charge")
     first, first_port = service.process, service.port

@@ -22,6 +22,7 @@ from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.redis.keys import Keys
+from farm.live.redis.lease import holder_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import AT_ONCE, JobReader
 from farm.live.store.store import Store
@@ -88,12 +89,12 @@ class Operator(JobReader):
         return time.time() - (status or self.status()).written_at < FRESH
 
     def is_led(self) -> bool:
-        """Whether a scheduler has the farm (one that was killed counts for 10 s)."""
-        return bool(self._client.exists(self.keys.lease))
+        """Whether a scheduler has the farm (one killed on another machine counts for 2 s)."""
+        return holder_of(self._client.get(self.keys.lease)) is not None
 
     def is_provisioned(self) -> bool:
-        """Whether a provisioner's service is at work (one that was killed counts for 10 s)."""
-        return bool(self._client.exists(self.keys.provisioner_lease))
+        """Whether a provisioner's service is at work; see ``is_led``."""
+        return holder_of(self._client.get(self.keys.provisioner_lease)) is not None
 
     def pools(self) -> dict[str, PoolReport]:
         """Return the pools by name."""

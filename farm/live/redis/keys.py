@@ -4,9 +4,14 @@
 key (after prefix)     type     meaning
 ===================== ======== =====================================================
 lease                  string   the scheduler in charge and its token (JSON); it expires
+fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
+                                transactions; only those of the latest epoch are carried out
 meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
-                                ``at`` (farm time then); of a farm that stays up also ``counts``
+                                ``at`` (farm time then), ``clock`` (the same by the clock of the
+                                scheduler's machine); of a farm that stays up also ``counts``
                                 (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
+log                    stream   event log lines of the latest commits (field ``l``), until they are
+                                on disk (a farm that stays up)
 inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
 platforms              set      names of the platforms that ever had a pending queue
 pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
@@ -49,8 +54,10 @@ class Keys:
     def __init__(self, prefix: str = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
         self.lease = f"{prefix}lease"
+        self.fence = f"{prefix}fence"
         self.meta = f"{prefix}meta"
         self.inbox = f"{prefix}inbox"
+        self.log = f"{prefix}log"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
         self.lives = f"{prefix}lives"

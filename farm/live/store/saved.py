@@ -71,7 +71,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     speed: float
     #: up to where the inbox was taken in
     cursor: str
-    #: real seconds since that report came, by the server's clock
+    #: real seconds since then
     age: float
     rules: str
     counts: Counts

@@ -16,13 +16,18 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord, JobRecord
+from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
+from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
+
+#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
+MAX_LOG = 20_000
 
 
 class Batch:
@@ -44,6 +49,8 @@ class Batch:
         self.ended: dict[str, EndJob] = {}
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
+        #: lines of the event log
+        self.log = b""
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
 
@@ -64,21 +71,26 @@ class Batch:
 class Store:
     """Reads and writes one farm's keys. Calls raise redis.RedisError when the server is away."""
 
-    def __init__(self, client: Connection, keys: Keys) -> None:
+    def __init__(self, client: Connection, keys: Keys, fence: Fence | None = None) -> None:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
-        self.notices = Notices(client, keys)
+        #: every change goes through it
+        self.fence = fence or Fence(client, keys)
+        self.notices = Notices(self.fence, client, keys)
+        self._clock = MachineClock()
 
     # --- writing: the scheduler only --------------------------------------------------------
 
     def commit(self, batch: Batch, cursor: str, at: float) -> None:
         """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
 
-        Doing it twice does no harm except that messages are sent twice, which hosts ignore.
+        Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
+        self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+
+    def _write(self, pipe: Connection, batch: Batch, cursor: str, at: float) -> None:
         keys, json = self._keys, self._json
-        pipe = self._client.pipeline(transaction=True)
         for platform, members in batch.not_waiting.items():
             pipe.zrem(keys.pending(platform), *members)
         for platform, places in batch.waiting.items():
@@ -103,11 +115,13 @@ class Store:
         if batch.builders:
             pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
         self._save(pipe, batch)
+        if batch.log:
+            pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        pipe.hset(keys.meta, mapping={"cursor": cursor, "at": repr(at)})
+        meta = {"cursor": cursor, "at": repr(at), "clock": self._clock.now()}
+        pipe.hset(keys.meta, mapping=meta)
         pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
-        pipe.execute()
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
         """Write what only a successor reads; a host that is gone needs no messages any more."""
@@ -123,21 +137,24 @@ class Store:
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules."""
         names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
-        pipe = self._client.pipeline(transaction=True)
-        pipe.unlink(self._keys.running, *map(self._keys.pending, names))
-        pipe.hset(self._keys.meta, "rules", rules)
-        pipe.execute()
+
+        def fill(pipe: Connection) -> None:
+            pipe.unlink(self._keys.running, *map(self._keys.pending, names))
+            pipe.hset(self._keys.meta, "rules", rules)
+
+        self.fence.write(fill)
 
     def open(self, speed: float) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left."""
         self.clear()
-        self._client.hset(self._keys.meta, mapping={"version": VERSION, "speed": repr(speed)})
+        meta = {"version": VERSION, "speed": repr(speed)}
+        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
 
     def clear(self) -> None:
-        """Delete every key of this farm but its lease."""
+        """Delete every key of this farm but its lease and its fence."""
         ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
-        lease = self._keys.lease.encode()
-        for names in _portions(name for name in ours if name != lease):
+        kept = {self._keys.lease.encode(), self._keys.fence.encode()}
+        for names in _portions(name for name in ours if name not in kept):
             self._client.unlink(*names)
 
     # --- reading: all ------------------------------------------------------------------------
@@ -175,15 +192,13 @@ class Store:
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
                 "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
             )
-        seconds, micros = self._client.time()
         cursor = meta["cursor"].decode()
-        taken_at = int(cursor.partition("-")[0]) / 1000
-        age = max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
+        age = self._clock.since(meta.get("clock", b"").decode())
         return SavedFarm(
             at=float(meta["at"]),
             speed=float(meta["speed"]),
             cursor=cursor,
-            age=age,
+            age=self._age(cursor) if age is None else age,
             rules=meta.get("rules", b"").decode(),
             counts=msgspec.json.decode(meta["counts"], type=Counts),
             jobs=self.jobs(),
@@ -191,6 +206,12 @@ class Store:
             lives=self._hash(keys.lives, HostLife),
             requested=self._hash(keys.requested, Play),
         )
+
+    def _age(self, cursor: str) -> float:
+        """Return the real seconds since the last report taken in, by the server's clock."""
+        seconds, micros = self._client.time()
+        taken_at = int(cursor.partition("-")[0]) / 1000
+        return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         pairs = self._client.hgetall(key).items()

@@ -10,7 +10,9 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import BuilderRecord
 from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
+from farm.live.store.saved import Counts
 from farm.live.store.store import Batch
+from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
 from tests.fixtures.readable_store import ReadableStore
 
@@ -123,3 +125,19 @@ def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(
     assert redis.get(keys.lease) == b"mine"
     assert redis.get(other.meta + "x") == b"theirs"
     redis.delete(other.meta + "x", keys.lease)
+
+
+def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, keys: Keys):
+    """The time since the last commit is this machine's; another machine has only the server's."""
+    batch = Batch()
+    batch.counts = Counts()
+    redis.hset(keys.meta, mapping={"version": VERSION, "speed": "1.0"})
+    long_ago = "1000-0"  # as the server's clock has it: 1970
+    store.commit(batch, long_ago, 5.0)
+    saved = store.saved()
+    assert saved is not None
+    assert 0.0 <= saved.age < 3600.0
+    redis.hset(keys.meta, "clock", "another-boot 17.0")
+    saved = store.saved()
+    assert saved is not None
+    assert saved.age > 1e9
