@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from farm.app.live_farm import LiveFarm
 from farm.app.recorded_run import now
@@ -12,7 +13,6 @@ from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot
 from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.hosts.processes import HostProcesses
-from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted
 from farm.live.run import Stays
 from farm.live.settings import from_environment
@@ -57,8 +57,8 @@ def serve(
         if not in_charge:
             log.info("another scheduler is in charge, or was killed just now: standing by")
 
-    def go_on(snapshot: FarmSnapshot, rekey: bool) -> None:
-        _learn_again(farm.scheduler.estimator, redis, prefix)
+    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, Any] | None) -> None:
+        _learn_again(farm.scheduler.estimator, learned)
         restore(farm.scheduler, snapshot, rekey=rekey)
 
     def up(_: LiveWorld, __: HostProcesses) -> None:
@@ -92,10 +92,8 @@ def serve(
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 
 
-def _learn_again(estimator: object, redis: str, prefix: str) -> None:
+def _learn_again(estimator: object, statistics: dict[str, Any] | None) -> None:
     """Take back what the farm's last scheduler had learned about run times."""
-    with Operator(redis, prefix) as operator:
-        statistics = operator.statistics()
     if statistics is None or not isinstance(estimator, RuntimeDistribution):
         return
     try:

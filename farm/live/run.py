@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import redis
@@ -67,8 +67,9 @@ class LiveRun(msgspec.Struct, frozen=True):
 class Stays(msgspec.Struct, frozen=True, kw_only=True):
     """A farm that stays up: it goes on with what is in Redis, and leaves it there at its end."""
 
-    #: lets the scheduler go on from a snapshot (True: its rules are not those of the snapshot)
-    restore: Callable[[FarmSnapshot, bool], None]
+    #: lets the scheduler go on from a snapshot (True: its rules are not those of the snapshot),
+    #: with what was dumped of its estimator
+    restore: Callable[[FarmSnapshot, bool, dict[str, Any] | None], None]
     #: names the scheduling rules: jobs that were queued under others are ordered anew
     rules: str
     #: begin afresh: forget what is in Redis
@@ -304,7 +305,8 @@ class _Farm:
                 self._stack.enter_context(LogDrain(self._url, self._keys, folder))
             if saved is not None:
                 self._check_speed(saved)
-                stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules)
+                rekey = saved.rules != stays.rules
+                stays.restore(snapshot_of_saved(saved), rekey, saved.learned.statistics)
             self._store.take_over(stays.rules)
         return saved
 

@@ -13,11 +13,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from farm.app.run_audit import audit_run
+from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
+from farm.results.run_directory import load_run
 from tests.fixtures.job_records import on_builders
 from tests.fixtures.ports import own_port
 from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
@@ -70,6 +73,67 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert service.metric("farm_scheduler_leader") == 1.0
     assert service.end(signal.SIGTERM) == 0
     assert service.client.hlen(service.keys.jobs) == 0
+    assert_sound(service.folder / "events", jobs=41)
+
+
+def test_a_killed_scheduler_remembers_what_builders_stuck_to(service: Service):
+    """Stickiness survives; the event log tells one story, which a fresh scheduler repeats."""
+    sticky = ", fair_share: [team], stickiness: [10m]"
+    service.scenario(policy="buildbarn", scheduling=sticky)
+    service.start()
+    service.until(lambda: len(service.store.builders()) == 3, "joining")
+    first = [
+        Job(id=f"{team}{n}", service_time=0.1, platform=AMD64, attributes={"team": team})
+        for n in range(3)
+        for team in "ab"
+    ]
+    service.submit(first)
+    service.until(lambda: service.store.count_results() == 6, "the first ends")
+    slots = {name: (end.builder, end.slot) for name, end in results_of(service, first).items()}
+    assert {slots[f"a{n}"] for n in range(3)}.isdisjoint(slots[f"b{n}"] for n in range(3))
+    service.until(lambda: knows_both_teams(service), "saving what was learned")
+    service.kill()
+    service.start()
+    # one team after the other: only where a slot was before can tell where a job goes now
+    for team in "ba":
+        again = [
+            msgspec.structs.replace(job, id=f"{job.id}-again")
+            for job in first
+            if job.id.startswith(team)
+        ]
+        done = service.store.count_results()
+        service.submit(again)
+        service.until(lambda n=done: service.store.count_results() == n + 3, "the end of all")
+        now = {(end.builder, end.slot) for end in results_of(service, again).values()}
+        assert now == {slots[f"{team}{n}"] for n in range(3)}
+    assert service.end(signal.SIGTERM) == 0
+    assert_sound(service.folder / "events", jobs=12)
+
+
+def results_of(service: Service, jobs: list[Job]) -> dict[str, EndJob]:
+    """Return the ends of these jobs, by id."""
+    return {job.id: service.store.result(job.id) for job in jobs}
+
+
+def knows_both_teams(service: Service) -> bool:
+    """Whether the last that was saved has slots that served each team."""
+    learned = service.store.learned()
+    lasts = [slot.last for _, _, tree in learned.trees for slot in tree.slots]
+    return sorted(last for last in lasts if last) == [("a",)] * 3 + [("b",)] * 3
+
+
+def assert_sound(folder: Path, jobs: int) -> None:
+    """The farm's event log audits clean, replays the same, and tells one end of each job."""
+    audit = audit_run(folder)
+    assert (audit.wrong, audit.not_replayed) == ("", "")
+    assert audit.jobs == jobs
+    ends = [
+        command.job.id
+        for entry in load_run(folder, unfinished=True).entries()
+        for command in entry.commands
+        if isinstance(command, EndJob)
+    ]
+    assert len(ends) == len(set(ends)) == jobs
 
 
 @pytest.mark.slow
@@ -88,6 +152,7 @@ def test_killed_again_and_again_with_every_stage_under_way(service: Service):
     results = {name: service.store.result(name) for name in names}
     assert {end.outcome for end in results.values()} == {"succeeded"}
     assert service.end(signal.SIGTERM) == 0
+    assert_sound(service.folder / "events", jobs=60)
 
 
 def test_other_rules_order_anew_what_waits(service: Service):

@@ -20,9 +20,10 @@ from farm.core.events import Event
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import condition_of, snapshot_of
+from farm.core.snapshot import condition_of, snapshot_of, trees_of
 from farm.live.operating.answers import Questions
 from farm.live.operating.farm_image import FarmImage
+from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
     FarmStatus,
@@ -40,7 +41,7 @@ SHARE = 20
 LOST_SHOWN = 100
 LOST_TIME = 600.0
 MINUTE = 60.0
-STATISTICS_INTERVAL = 5.0
+SAVING_INTERVAL = 2.0
 
 
 class Desk:
@@ -76,7 +77,7 @@ class Desk:
         self._scenario = dict(scenario or {})
         self._image = msgspec.Raw(b"")
         self._image_until = 0.0
-        self._learned = 0.0
+        self._next_saving = 0.0
         self._wall = wall
         self._next_report = 0.0
         self._questions: Questions | None = None
@@ -104,7 +105,7 @@ class Desk:
             world.intake.known = world.known
         now = time.monotonic()
         if self._long_lived:
-            self._keep_statistics(world, now)
+            self._keep_learned(world, now)
         if now >= self._next_report:
             self._report(world, now)
             cost = time.monotonic() - now
@@ -176,14 +177,13 @@ class Desk:
         estimator: Any = self._scheduler.estimator
         return estimator.dump() if hasattr(estimator, "dump") else None
 
-    def _keep_statistics(self, world: LiveWorld, now: float) -> None:
+    def _keep_learned(self, world: LiveWorld, now: float) -> None:
         """Save what was learned, now and then (at most a 20th of the time), and at the end."""
-        if now < self._learned and not world.stopping:
+        if now < self._next_saving and not world.stopping:
             return
-        statistics = self._statistics()
-        if statistics is not None:
-            world.notices.keep_statistics(statistics)
-        self._learned = now + max(STATISTICS_INTERVAL, SHARE * (time.monotonic() - now))
+        learned = Learned(statistics=self._statistics(), trees=trees_of(self._scheduler))
+        world.notices.keep_learned(learned)
+        self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 
     def _observe_pool(self, name: str, *, closely: bool) -> None:
         spec = self._pools[name]

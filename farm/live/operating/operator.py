@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import redis
 
@@ -184,11 +184,6 @@ class Operator(JobReader):
             f"the farm's scheduler at {redacted(self.url)} did not answer "
             f"within {timeout:g} s: is it running?"
         )
-
-    def statistics(self) -> dict[str, Any] | None:
-        """Return what an earlier scheduler's runtime estimator had learned, if it was saved."""
-        value = self._client.get(self.keys.statistics)
-        return None if value is None else self._decoded(value, dict[str, Any])
 
     # --- for a provisioner ------------------------------------------------------------------
 

@@ -33,8 +33,8 @@ requested              hash     builder id -> Play (JSON), for requested builder
                                 their own are to play (containers)
 hosts                  hash     builder host -> HostRecord (JSON), for every host that is there
 status                 string   FarmStatus (JSON), renewed a few times per second
-statistics             string   what the runtime estimator has learned (JSON), of a farm that
-                                stays up, for its next scheduler
+learned                string   Learned (JSON): what the scheduler of a farm that stays up knows of
+                                the past (run times, fair-share trees), for its next scheduler
 provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
 provisioner:lease      string   the provisioner in charge, like ``lease``
 reply:<token>          list     the answer to one question; it expires
@@ -70,7 +70,7 @@ class Keys:
         self.requested = f"{prefix}requested"
         self.hosts = f"{prefix}hosts"
         self.status = f"{prefix}status"
-        self.statistics = f"{prefix}statistics"
+        self.learned = f"{prefix}learned"
         self.provisioner = f"{prefix}provisioner"
         self.provisioner_lease = f"{prefix}provisioner:lease"
         #: put before every key of Celery's Redis transport (its ``global_keyprefix``)

@@ -11,6 +11,7 @@ import redis
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
+from farm.live.store.saved import Learned
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
@@ -62,9 +63,9 @@ class Notices:
 
         self._write(fill)
 
-    def keep_statistics(self, statistics: object) -> None:
-        """Save what the runtime estimator has learned, for the farm's next scheduler."""
-        self._write(lambda pipe: pipe.set(self._keys.statistics, self._json(statistics)))
+    def keep_learned(self, learned: Learned) -> None:
+        """Save what the scheduler knows of the past, for the farm's next scheduler."""
+        self._write(lambda pipe: pipe.set(self._keys.learned, self._json(learned)))
 
     def forget_ended(self, keep: int) -> None:
         """Forget the stories of the jobs that ended longest ago, beyond so many."""

@@ -8,10 +8,12 @@ whenever a scheduler dies, what lies in Redis is one instant.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
-from farm.core.model import Builder
+from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
 from farm.live.wire.messages import Play
@@ -63,6 +65,15 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a scheduler knows of the past, saved now and then: older than the rest."""
+
+    #: what the runtime estimator dumped; None: it has nothing to dump
+    statistics: dict[str, Any] | None = None
+    #: what each platform's fair-share tree remembers (see FarmSnapshot)
+    trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
+
+
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """A whole farm as it lies in Redis."""
 
@@ -80,6 +91,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     lives: dict[str, HostLife]
     #: requested builders that hosts of their own are to play
     requested: dict[str, Play]
+    learned: Learned = Learned()
 
     @property
     def now(self) -> float:
@@ -107,6 +119,8 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         made=saved.counts.made,
+        trees=saved.learned.trees,
+        trees_are_older=True,
     )
 
 

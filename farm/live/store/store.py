@@ -21,7 +21,7 @@ from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys, platform_name
 from farm.live.store.published import Notices
-from farm.live.store.saved import Counts, HostLife, SavedFarm, Try
+from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
@@ -205,7 +205,13 @@ class Store:
             builders=self.builders(),
             lives=self._hash(keys.lives, HostLife),
             requested=self._hash(keys.requested, Play),
+            learned=self.learned(),
         )
+
+    def learned(self) -> Learned:
+        """Return what an earlier scheduler knew of the past."""
+        text = self._client.get(self._keys.learned)
+        return Learned() if text is None else msgspec.json.decode(text, type=Learned)
 
     def _age(self, cursor: str) -> float:
         """Return the real seconds since the last report taken in, by the server's clock."""
