@@ -10,6 +10,8 @@ FARM_HOST_POOL        the pool whose builders alone it plays (default: any)
 FARM_READY_FILE       a file that is there as long as this host plays a builder
 FARM_INCARNATION      names one life of a farm that ``farm up`` keeps: no scheduler of
                       another one takes this host (default: none, and anybody may take it)
+FARM_JOURNAL          a folder in which this host keeps a record of its attempts, for audits
+                      (default: none is kept)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
@@ -50,6 +52,7 @@ class LiveSettings(msgspec.Struct, frozen=True):
     room: int = 0
     pool: str = ""
     ready_file: str = ""
+    journal: str = ""
     drain_time: float = 0.0
     beat_interval: float = 1.0
     play: str = ""
@@ -76,6 +79,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         room=_room(env.get("FARM_HOST_ROOM") or "0"),
         pool=env.get("FARM_HOST_POOL") or "",
         ready_file=env.get("FARM_READY_FILE") or "",
+        journal=env.get("FARM_JOURNAL") or "",
         drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
         beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
         play=(env.get("FARM_PLAY") or "").replace("{host}", host),
@@ -120,6 +124,7 @@ def host_environment(settings: LiveSettings) -> dict[str, str]:
         "FARM_HOST_ROOM": str(settings.room),
         "FARM_HOST_POOL": settings.pool,
         "FARM_READY_FILE": settings.ready_file,
+        "FARM_JOURNAL": settings.journal,
         "FARM_INCARNATION": settings.incarnation,
         "FARM_DRAIN_TIME": repr(settings.drain_time),
         "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
