@@ -43,8 +43,8 @@ UP_TIMEOUT = 90.0
 LOOK_INTERVAL = 0.1
 #: real seconds between two looks at the logs
 TIDY_INTERVAL = 10.0
-#: a scheduler that was killed holds its lease for so long (real seconds), and a little more
-LEASE_TIMEOUT = 12.0
+#: a scheduler that was killed on another machine holds its lease for 2 s (real), and a little more
+LEASE_TIMEOUT = 5.0
 #: real seconds in which builder hosts leave of themselves
 LEAVE_TIMEOUT = 5.0
 #: what is meant for others, or for us: two services cannot have one port
@@ -120,6 +120,7 @@ class FarmKeeper:
                 self._tell("up", server.url)
                 log.info("up")
                 supervisor.settled = True
+                supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
             self._tell("stopping", server.url)
             self._end(supervisor, operator)
@@ -138,7 +139,6 @@ class FarmKeeper:
 
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
-        scheduler = ("farm", "scheduler", scenario, "--log", str(self._folder / "log"))
         provisioner = ("provisioner", scenario, "--hosts-dir", hosts, "--cord")
         environment = os.environ | {
             "FARM_REDIS_URL": url,
@@ -148,10 +148,18 @@ class FarmKeeper:
         for name in NOT_FOR_SERVICES:
             environment.pop(name, None)
         services = [
-            Service("scheduler", (*scheduler, *service_options(self._metrics))),
+            Service("scheduler", (*self._scheduler(), *service_options(self._metrics))),
             Service("provisioner", (*provisioner, *service_options(self._metrics, port=0))),
         ]
         return Supervisor(services, self._folder, environment)
+
+    def _scheduler(self) -> tuple[str, ...]:
+        log = str(self._folder / "log")
+        return ("farm", "scheduler", str(self._resolved), "--log", log)
+
+    def _standby(self) -> Service:
+        """Return the second scheduler: it takes over at once when the first one dies or stalls."""
+        return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
     def _await(self, supervisor: Supervisor, operator: Operator) -> bool:
         """Wait until scheduler and hosts are at work; False: asked to end before that."""

@@ -33,6 +33,7 @@ from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
 from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
 
 T = TypeVar("T")
@@ -114,6 +115,9 @@ class LiveWorld:
         self._mirror = Mirror(book)
         self._stays = stays
         self._counts = Counts()
+        #: as they were saved last
+        self._wanted: tuple[Play, ...] | None = None
+        self._requested: tuple[Play, ...] | None = None
         self._meter = meter
         self._log = log
         #: what is done in small steps between batches of reports
@@ -204,6 +208,7 @@ class LiveWorld:
         self.roster.go_on(saved, now)
         self.ended.update(saved.counts.ended)
         self.intake.jobs_taken_in = saved.counts.serial
+        self.intake.place()
         for job in self._book.jobs:
             self._mirror.touch_job(job)
         for builder in self._book.builders:
@@ -297,6 +302,11 @@ class LiveWorld:
         )
         if counts != self._counts:
             self._counts = self._batch.counts = counts
+        wanted, requested = tuple(self.fleet.wanted), tuple(self.fleet.outside.values())
+        if wanted != self._wanted:
+            self._wanted = self._batch.wanted = wanted
+        if requested != self._requested:
+            self._requested = self._batch.requested = requested
 
     def status(self) -> LiveStatus:
         """Say how far the run is."""

@@ -66,7 +66,7 @@ class Supervisor:
     """Runs services.
 
     Args:
-        services: in the order in which they are started; they end in the opposite order.
+        services: in the order in which they are started; they end together.
         folder: where their logs go, NAME.log.
         environment: theirs.
     """
@@ -86,6 +86,11 @@ class Supervisor:
         """Start every service."""
         for running in self._running:
             self._start(running)
+
+    def add(self, service: Service) -> None:
+        """Start one more."""
+        self._running.append(_Running(service))
+        self._start(self._running[-1])
 
     def check(self) -> float:
         """Restart services that ended; raises RunError for one that keeps on ending.
@@ -119,8 +124,13 @@ class Supervisor:
 
     def stop(self) -> None:
         """End everything that still runs."""
-        for running in reversed(self._running):
-            self.stop_one(running.service.name)
+        for running in self._running:  # together: none takes over from another
+            running.not_before = float("inf")
+            if running.process is not None and running.process.poll() is None:
+                running.process.terminate()
+        for running in self._running:
+            _end(running.process, STOP_TIMEOUT)
+            running.process = None
         self.close_cord()
         if self._cord_in >= 0:
             os.close(self._cord_in)

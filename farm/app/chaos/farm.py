@@ -17,7 +17,6 @@ from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
 from farm.processes.child import die_with_parent
 from farm.processes.identity import began_at, is_alive
-from farm.processes.on_cord import command_on_cord
 from farm.processes.orphans import end_at_once
 
 PREFIX = "chaos:"
@@ -32,7 +31,7 @@ Process = tuple[int, str]
 
 
 class ChaosFarm:
-    """A farm that stays up, with a second scheduler that stands by.
+    """A farm that stays up.
 
     Its processes are found by their working directory: only Linux shows it.
 
@@ -49,8 +48,6 @@ class ChaosFarm:
         self.journals = self.folder / "journals"
         (self.folder / "scenario.yaml").write_text(scenario, encoding="utf-8")
         self._keeper: subprocess.Popen[bytes] | None = None
-        self._standby: subprocess.Popen[bytes] | None = None
-        self._standby_url = ""
         #: who ought to be gone by a moment
         self._doomed: list[tuple[float, Process]] = []
         #: how often the keeper ended of itself
@@ -62,8 +59,19 @@ class ChaosFarm:
 
     def start(self) -> None:
         """Start the keeper; it comes up by itself."""
-        command = [sys.executable, "-m", "farm", "up", "scenario.yaml", "--foreground"]
-        self._keeper = self._popen([*command, "--dir=farm"], subprocess.DEVNULL, "keeper")
+        words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("FARM_")}
+        with (self.folder / "keeper.log").open("ab") as sink:
+            self._keeper = subprocess.Popen(  # noqa: S603 - ourselves, no shell
+                [sys.executable, "-m", *words],
+                cwd=self.folder,
+                env=kept | {"FARM_PREFIX": PREFIX, "FARM_JOURNAL": str(self.journals)},
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+            )
 
     def tend(self) -> None:
         """Start again what has ended and nobody else starts; note who outlives the keeper."""
@@ -71,9 +79,6 @@ class ChaosFarm:
             self.gave_up += 1
             self.doom()
             self.start()
-        place = self.place()
-        if place is not None and place.state == "up":
-            self._tend_standby(place.redis_url)
         self._look_for_orphans()
 
     def await_up(self) -> None:
@@ -102,14 +107,9 @@ class ChaosFarm:
     def close(self) -> None:
         """End whatever is still there."""
         self.end(signal.SIGTERM)
-        if self._standby is not None:
-            self._standby.terminate()
         while self._doomed:
             self._look_for_orphans()
             time.sleep(STEP)
-        if self._standby is not None:
-            self._standby.kill()
-            self._standby.communicate()
         for pid in self.processes():
             self.orphans += 1
             end_at_once(pid)
@@ -152,9 +152,8 @@ class ChaosFarm:
 
     def doom(self) -> None:
         """The keeper ends: everybody that it kept is to be gone soon."""
-        mine = 0 if self._standby is None else self._standby.pid
         deadline = time.monotonic() + GONE_WITHIN
-        doomed = {pid: began_at(pid) for pid in self.processes() if pid != mine}
+        doomed = {pid: began_at(pid) for pid in self.processes()}
         self._doomed += [(deadline, (pid, began)) for pid, began in doomed.items() if began]
 
     def _look_for_orphans(self) -> None:
@@ -164,34 +163,6 @@ class ChaosFarm:
         for pid, _ in late:
             end_at_once(pid)
         self._doomed = [(by, one) for by, one in left if one not in late]
-
-    def _tend_standby(self, url: str) -> None:
-        if self._standby is not None and self._standby.poll() is None:
-            if self._standby_url == url:
-                return
-            self._standby.kill()
-        if self._standby is not None:
-            self._standby.communicate()
-        self._standby_url = url
-        command = command_on_cord("farm", "scheduler", "farm/scenario.yaml", "--log", "farm/log")
-        self._standby = self._popen(command, subprocess.PIPE, "standby", FARM_REDIS_URL=url)
-
-    def _popen(
-        self, command: list[str], stdin: int, log: str, **more: str
-    ) -> subprocess.Popen[bytes]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("FARM_")}
-        kept |= {"FARM_PREFIX": PREFIX, "FARM_JOURNAL": str(self.journals), **more}
-        with (self.folder / f"{log}.log").open("ab") as sink:
-            return subprocess.Popen(  # noqa: S603 - ourselves, no shell
-                command,
-                cwd=self.folder,
-                env=kept,
-                stdin=stdin,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
-            )
 
 
 def _role(words: list[str], *, leads: bool) -> str:

@@ -210,7 +210,7 @@ class Desk:
             if not host.lost
         }
         status = self._status(world, now, states)
-        world.notices.publish(pools, world.fleet.outside, hosts, status)
+        world.notices.publish(pools, hosts, status)
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
 

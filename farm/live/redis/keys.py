@@ -29,6 +29,8 @@ tries:<job>            list     Try (JSON) for every attempt of the job that cam
                                 last one last (an attempt may stand there twice)
 pools                  hash     pool -> PoolReport (JSON): what a provisioner is told, a few times
                                 per second
+wanted                 hash     builder id -> Play (JSON), for requested builders that await a host
+                                with room
 requested              hash     builder id -> Play (JSON), for requested builders that hosts of
                                 their own are to play (containers)
 hosts                  hash     builder host -> HostRecord (JSON), for every host that is there
@@ -67,6 +69,7 @@ class Keys:
         self.ended = f"{prefix}ended"
         self.submitted = f"{prefix}submitted"
         self.pools = f"{prefix}pools"
+        self.wanted = f"{prefix}wanted"
         self.requested = f"{prefix}requested"
         self.hosts = f"{prefix}hosts"
         self.status = f"{prefix}status"

@@ -12,7 +12,6 @@ from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Learned
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
 #: real seconds that an answer waits to be fetched
@@ -33,7 +32,6 @@ class Notices:
     def publish(
         self,
         pools: Mapping[str, PoolReport],
-        requested: Mapping[str, Play],
         hosts: Mapping[str, HostRecord],
         status: FarmStatus,
     ) -> None:
@@ -41,11 +39,7 @@ class Notices:
         keys, json = self._keys, self._json
 
         def fill(pipe: Connection) -> None:
-            for key, values in (
-                (keys.pools, pools),
-                (keys.requested, requested),
-                (keys.hosts, hosts),
-            ):
+            for key, values in ((keys.pools, pools), (keys.hosts, hosts)):
                 pipe.delete(key)
                 if values:
                     pipe.hset(key, mapping={name: json(value) for name, value in values.items()})

@@ -89,7 +89,9 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     jobs: dict[str, JobRecord]
     builders: dict[str, BuilderRecord]
     lives: dict[str, HostLife]
-    #: requested builders that hosts of their own are to play
+    #: requested builders that await a host with room
+    wanted: dict[str, Play]
+    #: requested builders that come with hosts of their own
     requested: dict[str, Play]
     learned: Learned = Learned()
 
@@ -102,7 +104,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     def booting(self) -> dict[str, Builder]:
         """Builders that were asked for and are not there, by id."""
         plays = [play for life in self.lives.values() for play in life.plays.values()]
-        plays.extend(self.requested.values())
+        plays += [*self.wanted.values(), *self.requested.values()]
         return {p.builder.id: p.builder for p in plays if p.builder.id not in self.builders}
 
 

@@ -43,6 +43,10 @@ class Batch:
         self.lives: dict[str, HostLife] = {}
         self.gone_hosts: list[str] = []
         self.counts: Counts | None = None
+        #: requested builders: those that await a host with room, and those that come with a host
+        #: of their own; None: as before
+        self.wanted: tuple[Play, ...] | None = None
+        self.requested: tuple[Play, ...] | None = None
         #: jobs on builders: the instants of their dispatch
         self.running: dict[str, float] = {}
         self.not_running: list[str] = []
@@ -57,7 +61,8 @@ class Batch:
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed."""
-        return not any(vars(self).values())
+        changes = vars(self).values()
+        return not any(changes) and self.wanted is None and self.requested is None
 
     def waits(self, job: Job, member: str) -> None:
         """The job waits, at the place that the member says."""
@@ -133,6 +138,11 @@ class Store:
             pipe.hset(keys.lives, mapping={n: json(life) for n, life in batch.lives.items()})
         if batch.counts is not None:
             pipe.hset(keys.meta, "counts", json(batch.counts))
+        for key, plays in ((keys.wanted, batch.wanted), (keys.requested, batch.requested)):
+            if plays is not None:
+                pipe.unlink(key)
+            if plays:
+                pipe.hset(key, mapping={play.builder.id: json(play) for play in plays})
 
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules."""
@@ -204,6 +214,7 @@ class Store:
             jobs=self.jobs(),
             builders=self.builders(),
             lives=self._hash(keys.lives, HostLife),
+            wanted=self._hash(keys.wanted, Play),
             requested=self._hash(keys.requested, Play),
             learned=self.learned(),
         )

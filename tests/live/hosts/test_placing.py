@@ -245,6 +245,7 @@ def _saved(lives: dict[str, HostLife]) -> SavedFarm:
         jobs={},
         builders={},
         lives=lives,
+        wanted={},
         requested={},
     )
 

@@ -38,7 +38,7 @@ class Farm:
             snapshot=PoolSnapshot(pool="p", at=1.0), provisioned=True, watcher=watcher, why="a plan"
         )
         Notices(Fence(self._client, self._keys), self._client, self._keys).publish(
-            {"p": report}, {}, {}, status
+            {"p": report}, {}, status
         )
 
     def remember(self, **keeping: Any) -> None:
