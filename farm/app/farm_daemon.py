@@ -116,7 +116,7 @@ class FarmKeeper:
             stack.callback(supervisor.stop)
             self._tell("starting", server.url)
             supervisor.start()
-            if self._await(supervisor, operator):
+            if self._await(supervisor, server, operator):
                 self._tell("up", server.url)
                 log.info("up")
                 supervisor.settled = True
@@ -161,13 +161,13 @@ class FarmKeeper:
         """Return the second scheduler: it takes over at once when the first one dies or stalls."""
         return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
-    def _await(self, supervisor: Supervisor, operator: Operator) -> bool:
+    def _await(self, supervisor: Supervisor, server: Server, operator: Operator) -> bool:
         """Wait until scheduler and hosts are at work; False: asked to end before that."""
         deadline = time.monotonic() + UP_TIMEOUT
         began = time.time()
         while not self._asked:
-            supervisor.check()
-            with contextlib.suppress(ServerError):
+            self._look_after(supervisor, server)
+            with contextlib.suppress(ServerError, *LOST_CONNECTION):
                 status = operator.status()
                 if status.written_at > began and status.hosts:
                     return True
@@ -183,12 +183,18 @@ class FarmKeeper:
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
         """Sleep until something ends, or the end is asked for."""
         while not self._asked:
-            if server.revive():
-                self._server_came_back()
+            due = self._look_after(supervisor, server)
             log_files.tidy(self._folder)
-            due = supervisor.check()
-            self._end_strays({server.pid, *supervisor.pids()})
             self._wakeups.wait(min(due, TIDY_INTERVAL))
+
+    def _look_after(self, supervisor: Supervisor, server: Server) -> float:
+        """Start again what has ended; return after how many seconds the next look is due."""
+        if server.revive():
+            supervisor.settled = True  # who cannot go on without it may do so now
+            self._server_came_back()
+        due = supervisor.check()
+        self._end_strays({server.pid, *supervisor.pids()})
+        return due
 
     def _server_came_back(self) -> None:
         count = self._server_ends.another(time.monotonic())
@@ -205,7 +211,7 @@ class FarmKeeper:
                 supervisor.check()
                 self._wakeups.wait(LOOK_INTERVAL)
         log.info("builder hosts leave")
-        supervisor.close_cord()
+        supervisor.close_cord("provisioner")
         deadline = time.monotonic() + LEAVE_TIMEOUT
         with contextlib.suppress(FarmError, *LOST_CONNECTION):
             while operator.hosts() and time.monotonic() < deadline:

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from farm.app.chaos.campaign import Campaign
+from farm.app.chaos.plan import FaultKind, plan
 from farm.app.chaos.verdict import Verdict
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
@@ -26,6 +27,10 @@ def chaos(
         int,
         typer.Option(min=1, help="How many jobs, spread over the faults (one each at least)."),
     ] = 2000,
+    only: Annotated[
+        list[FaultKind] | None,
+        typer.Option(metavar="KIND", help="Faults of this kind; may be given again. Absent: all."),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep what the farm leaves in this new directory."),
@@ -40,12 +45,13 @@ def chaos(
     process was left, or the farm did not recover.
     """
     loaded = load_scenario(scenario, sets or ())
+    planned = plan(faults, seed, only or ())
     console = FarmConsole(stderr=True)
     with tempfile.TemporaryDirectory(prefix="farm-chaos-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=keep is None)
         with console.status("the farm comes up") as line:
-            verdict = Campaign(loaded, folder, line.update).run(faults, seed, jobs)
+            verdict = Campaign(loaded, folder, line.update).run(planned, jobs)
     if as_json:
         told = msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws}
         typer.echo(msgspec.json.encode(told).decode())

@@ -1,9 +1,9 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
 A service that ends unasked is started again after a pause that doubles, and given up in the end.
-All have one *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
-hosts inherit it from the provisioner. All leave when it closes, however this process ended. They
-have process groups, not sessions, of their own: who is stopped at that moment is woken by the
+Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
+hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
+They have process groups, not sessions, of their own: who is stopped at that moment is woken by the
 kernel (as a member of an orphaned group), and leaves too.
 """
 
@@ -52,12 +52,26 @@ class Restarts:
         return len(self._ends)
 
 
+class _Cord:
+    """A pipe: its one end is for a child and what that starts, its other one stays here."""
+
+    def __init__(self) -> None:
+        self.end, self._ours = os.pipe()
+
+    def close(self) -> None:
+        """Let go of both ends, if that is not done already."""
+        for end in {self.end, self._ours} - {-1}:
+            os.close(end)
+        self.end = self._ours = -1
+
+
 class _Running:
     """One service: its process now, and how often it ended."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.process: subprocess.Popen[bytes] | None = None
+        self.cord = _Cord()
         self.restarts = Restarts()
         self.not_before = 0.0
 
@@ -79,8 +93,6 @@ class Supervisor:
         self._running = [_Running(service) for service in services]
         #: all were well once: what a service says to be impossible (exit code 2) may be temporary
         self.settled = False
-        self._cord_in, self._cord_out = os.pipe()
-        os.set_inheritable(self._cord_out, False)
 
     def start(self) -> None:
         """Start every service."""
@@ -116,11 +128,11 @@ class Supervisor:
                 _end(running.process, timeout)
                 running.process = None
 
-    def close_cord(self) -> None:
-        """Let the builder hosts leave."""
-        if self._cord_out >= 0:
-            os.close(self._cord_out)
-            self._cord_out = -1
+    def close_cord(self, name: str) -> None:
+        """Let everybody leave who is on this service's cord."""
+        for running in self._running:
+            if running.service.name == name:
+                running.cord.close()
 
     def stop(self) -> None:
         """End everything that still runs."""
@@ -131,10 +143,7 @@ class Supervisor:
         for running in self._running:
             _end(running.process, STOP_TIMEOUT)
             running.process = None
-        self.close_cord()
-        if self._cord_in >= 0:
-            os.close(self._cord_in)
-            self._cord_in = -1
+            running.cord.close()
 
     def last_words(self, name: str) -> str:
         """Return the last line that a service logged."""
@@ -153,7 +162,7 @@ class Supervisor:
         with (self._folder / f"{service.name}.log").open("ab") as sink:
             running.process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
                 command_on_cord(*service.command),
-                stdin=self._cord_in,
+                stdin=running.cord.end,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=self._environment,

@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -16,7 +16,7 @@ import msgspec
 
 from farm.app.chaos.farm import STEP, ChaosFarm, until
 from farm.app.chaos.faults import Lift, inflict
-from farm.app.chaos.plan import Fault, plan
+from farm.app.chaos.plan import Fault
 from farm.app.chaos.verdict import Recovery, Verdict, judge
 from farm.core.commands import EndJob
 from farm.core.errors import RunError
@@ -32,6 +32,8 @@ log = logging.getLogger("farm.chaos")
 RECOVERY_TIMEOUT = 90.0
 #: real seconds in which all jobs must end once the faults are over, if none ends meanwhile
 STUCK_AFTER = 60.0
+#: after so many faults in a row without recovery there is nothing left to hurt
+HOPELESS = 2
 #: farm seconds that the job takes which shows that the farm works again
 PROBE_TIME = 0.01
 
@@ -53,23 +55,32 @@ class Campaign:
         self._recoveries: list[Recovery] = []
         self._submitted: set[str] = set()
 
-    def run(self, faults: int, seed: int, jobs: int) -> Verdict:
+    def run(self, faults: Sequence[Fault], jobs: int) -> Verdict:
         """Carry out the plan, wait for the end of all jobs, and judge. Raises RunError."""
+        count = len(faults)
         supply = jobs_like(self._scenario)
         try:
             self._farm.start()
             self._farm.await_up()
             with Feeder(self._link) as feeder:
-                for fault in plan(faults, seed):
-                    share = jobs * fault.number // faults - jobs * (fault.number - 1) // faults
-                    self._show(f"fault {fault.number} of {faults}: {fault.kind.value}")
+                for fault in faults:
+                    share = jobs * fault.number // count - jobs * (fault.number - 1) // count
+                    self._show(f"fault {fault.number} of {count}: {fault.kind.value}")
                     self._suffer(fault, list(islice(supply, max(1, share))), feeder)
+                    if self._is_hopeless:
+                        log.error("the farm does not recover any more: no further faults")
+                        break
                 self._show("waiting for the end of all jobs")
                 ends, live = self._await_the_end(feeder)
         finally:
             self._link.close()
             self._farm.close()
         return judge(self._farm, self._recoveries, self._submitted, ends, live)
+
+    @property
+    def _is_hopeless(self) -> bool:
+        last = [one.seconds for one in self._recoveries[-HOPELESS:]]
+        return len(last) == HOPELESS and min(last) == float("inf")
 
     def _suffer(self, fault: Fault, jobs: list[Job], feeder: Feeder) -> None:
         farm = self._farm

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from itertools import islice
 
 import msgspec
 
@@ -20,6 +19,7 @@ class FaultKind(Enum):
     KILL_SERVER = "kill-server"
     KILL_KEEPER = "kill-keeper"
     STOP_SCHEDULER = "stop-scheduler"
+    STOP_STANDBY = "stop-standby"
     STOP_PROVISIONER = "stop-provisioner"
     STOP_HOST = "stop-host"
     STOP_SERVER = "stop-server"
@@ -51,6 +51,7 @@ class FaultKind(Enum):
 #: real seconds that a fault holds: shorter and longer than every lease and patience
 _HOLDS = {
     FaultKind.STOP_SCHEDULER: (0.5, 6.0),
+    FaultKind.STOP_STANDBY: (0.5, 6.0),
     FaultKind.STOP_PROVISIONER: (0.5, 6.0),
     FaultKind.STOP_HOST: (0.5, 8.0),
     FaultKind.STOP_SERVER: (0.5, 4.0),
@@ -73,17 +74,19 @@ class Fault(msgspec.Struct, frozen=True):
     dice: int
 
 
-def plan(faults: int, seed: int) -> tuple[Fault, ...]:
-    """Return so many faults; every kind comes before any comes again, in an order of its own."""
+def plan(faults: int, seed: int, only: Sequence[FaultKind] = ()) -> tuple[Fault, ...]:
+    """Return so many faults; every kind comes before any comes again, in an order of its own.
+
+    ``only``: these kinds; empty: all.
+    """
     rng = random.Random(f"chaos/{seed}")  # noqa: S311 - dice, not secrets
-    return tuple(_fault(n, kind, rng) for n, kind in enumerate(islice(_kinds(rng), faults), 1))
+    kinds = _shuffled(only or tuple(FaultKind), rng)
+    return tuple(_fault(number, next(kinds), rng) for number in range(1, faults + 1))
 
 
-def _kinds(rng: random.Random) -> Iterator[FaultKind]:
+def _shuffled(kinds: Sequence[FaultKind], rng: random.Random) -> Iterator[FaultKind]:
     while True:
-        kinds = list(FaultKind)
-        rng.shuffle(kinds)
-        yield from kinds
+        yield from rng.sample(kinds, len(kinds))
 
 
 def _fault(number: int, kind: FaultKind, rng: random.Random) -> Fault:
