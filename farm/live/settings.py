@@ -108,6 +108,12 @@ def _room(text: str) -> int:
     return int(text)
 
 
+def environment_of_another(**more: str) -> dict[str, str]:
+    """Return this process's environment for another farm: only ``more`` says anything of that."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("FARM_")}
+    return ours | more
+
+
 def child_environment(settings: LiveSettings) -> dict[str, str]:
     """Return this process's environment with the settings written over it, for a child."""
     return os.environ | host_environment(settings)

@@ -15,6 +15,7 @@ from pathlib import Path
 from farm.app.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
+from farm.live.settings import environment_of_another
 from farm.processes.child import die_with_parent
 from farm.processes.identity import began_at, is_alive
 from farm.processes.orphans import end_at_once
@@ -60,12 +61,12 @@ class ChaosFarm:
     def start(self) -> None:
         """Start the keeper; it comes up by itself."""
         words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("FARM_")}
+        environment = environment_of_another(FARM_PREFIX=PREFIX, FARM_JOURNAL=str(self.journals))
         with (self.folder / "keeper.log").open("ab") as sink:
             self._keeper = subprocess.Popen(  # noqa: S603 - ourselves, no shell
                 [sys.executable, "-m", *words],
                 cwd=self.folder,
-                env=kept | {"FARM_PREFIX": PREFIX, "FARM_JOURNAL": str(self.journals)},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
