@@ -51,6 +51,7 @@ class Campaign:
         self._scenario = scenario
         self._farm = ChaosFarm(folder, scenario.to_yaml())
         self._show = show
+        self._notes = folder / "faults.jsonl"
         self._link = Link(self._farm)
         self._recoveries: list[Recovery] = []
         self._submitted: set[str] = set()
@@ -91,21 +92,23 @@ class Campaign:
         feeder.put([*jobs, probe])
         until(lambda: False, farm.tend, fault.holds)
         if lift is not None:
-            until(lambda: self._link.tried(lift), farm.tend, RECOVERY_TIMEOUT)
+            until(lambda: tried(lambda: lift(self._link.server)), farm.tend, RECOVERY_TIMEOUT)
         began = time.monotonic()
         there = until(lambda: self._link.has_ended(probe.id), farm.tend, RECOVERY_TIMEOUT)
         seconds = time.monotonic() - began if there else float("inf")
-        log.info("%d %s: %.2f s", fault.number, fault.kind.value, seconds)
         self._recoveries.append(Recovery(fault.kind, seconds))
+        with self._notes.open("ab") as file:
+            note = {"at": time.time(), "fault": fault, "recovery": seconds if there else None}
+            file.write(msgspec.json.encode(note) + b"\n")
 
     def _inflict(self, fault: Fault) -> Lift | None:
         """Carry the fault out as soon as the server can be reached."""
         lifts: list[Lift | None] = []
 
-        def tried() -> bool:
-            return self._link.tried(lambda s: lifts.append(inflict(fault, self._farm, s)))
+        def hurt() -> None:
+            lifts.append(inflict(fault, self._farm, self._link.server()))
 
-        if not until(tried, self._farm.tend, RECOVERY_TIMEOUT):
+        if not until(lambda: tried(hurt), self._farm.tend, RECOVERY_TIMEOUT):
             raise RunError(f"the farm's server is away for good (logs: {self._farm.state})")
         return lifts[0]
 
@@ -164,18 +167,19 @@ class Link:
             raise RunError("the farm is coming up")
         return self._saboteur
 
-    def tried(self, action: Callable[[Saboteur], object]) -> bool:
-        """Do something with the server; say whether it could be reached."""
-        with contextlib.suppress(*AWAY):
-            action(self.server())
-            return True
-        return False
-
     def has_ended(self, job: str) -> bool:
         """Whether it is known that the job has ended."""
         with contextlib.suppress(*AWAY):
             return self.server().has_ended(job)
         return False
+
+
+def tried(action: Callable[[], object]) -> bool:
+    """Do something; say whether the server could be reached, if it needed that."""
+    with contextlib.suppress(*AWAY):
+        action()
+        return True
+    return False
 
 
 class Feeder:

@@ -11,8 +11,8 @@ from farm.app.chaos.farm import ChaosFarm, send
 from farm.app.chaos.plan import Fault, FaultKind
 from farm.live.operating.sabotage import Saboteur
 
-Lift = Callable[[Saboteur], None]
-"""Takes a fault back (the server may be another one by then)."""
+Lift = Callable[[Callable[[], Saboteur]], None]
+"""Takes a fault back; given the way to the server, which may be another one by then, or stopped."""
 
 log = logging.getLogger("farm.chaos")
 
@@ -34,10 +34,10 @@ def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
             server.cut_connections()
         case FaultKind.REFUSE_WRITES:
             server.refuse_writes(on=True)
-            return lambda later: later.refuse_writes(on=False)
+            return lambda server_now: server_now().refuse_writes(on=False)
         case FaultKind.OUT_OF_MEMORY:
             server.run_out_of_memory(on=True)
-            return lambda later: later.run_out_of_memory(on=False)
+            return lambda server_now: server_now().run_out_of_memory(on=False)
         case FaultKind.GARBAGE_REPORTS:
             server.garbage_reports(rng)
         case FaultKind.GARBAGE_COMMANDS:
