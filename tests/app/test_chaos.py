@@ -114,10 +114,10 @@ scheduling: {retries: 9, max_builders_lost: 9}
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_seventy_two_faults_break_no_promise(tmp_path: Path):
-    """Each kind of fault three times, 2,000 jobs: none lost, stuck, twice, untrue; none is left."""
+def test_sixty_faults_break_no_promise(tmp_path: Path):
+    """Each kind of fault at least twice, 2,000 jobs: none lost, stuck, twice, untrue; none is left."""
     (tmp_path / "chaos.yaml").write_text(SCENARIO)
-    words = ["chaos", "chaos.yaml", "--faults", "72", "--jobs", "2000", "--seed", "7", "--json"]
+    words = ["chaos", "chaos.yaml", "--faults", "60", "--jobs", "2000", "--seed", "7", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "farm", *words, "--keep", "kept"],
         cwd=tmp_path,
@@ -129,5 +129,5 @@ def test_seventy_two_faults_break_no_promise(tmp_path: Path):
     verdict = json.loads(done.stdout)
     assert verdict["flaws"] == dict.fromkeys(verdict["flaws"], 0), verdict["log"]
     assert verdict["submitted"] == verdict["ended"] == 2000
-    assert sum(times["faults"] for times in verdict["recoveries"].values()) == 72
+    assert sum(times["faults"] for times in verdict["recoveries"].values()) == 60
     assert done.returncode == 0
