@@ -12,13 +12,17 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from farm.live.redis.keys import Keys, queue_name
+from workers.refused import RefusedMessages
+from workers.transport import host_transport
 
 
-def celery_app(url: str, keys: Keys, host: str) -> Celery:
-    """Return the Celery app that consumes this host's queue."""
+def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None = None) -> Celery:
+    """Return the Celery app that consumes this host's queue; it counts what it cannot read."""
     app = Celery("farm", set_as_current=False)
+    app.refused = refused or RefusedMessages()
     app.conf.update(
         broker_url=url,
+        broker_transport=host_transport(app.refused),
         result_backend=None,
         task_ignore_result=True,
         task_serializer="json",

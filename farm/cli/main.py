@@ -47,6 +47,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("undrain", "Let drained and failed builders take jobs again.", "drain"),
         ("pools", "List pools: what they need, what is wanted, what is there, and why."),
         ("explain", "Explain a dispatch: who competed, on which key, which builders were free."),
+        (
+            "dead-letters",
+            "List the messages to the scheduler that were refused.",
+            "dead_letters",
+        ),
         ("snapshot", "Write a live farm as it stands, for farm estimate and farm whatif."),
         ("scheduler", "Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C."),
         ("load", "Hand in a scenario's jobs at their farm times, until they end or Ctrl-C."),

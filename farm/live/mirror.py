@@ -167,8 +167,8 @@ class Mirror:
 def write_hosts(roster: Roster, batch: Batch) -> None:
     """Add what changed about builder hosts, for a successor."""
     for name in roster.changed:
-        host = roster.hosts[name]
-        if host.lost:
+        host = roster.hosts.get(name)
+        if host is None:
             batch.gone_hosts.append(name)
             batch.lives.pop(name, None)
         else:

@@ -14,7 +14,7 @@ import redis
 
 from farm.core.commands import Command
 from farm.core.driver import Observer, World, drive
-from farm.core.errors import ServerError
+from farm.core.errors import FarmError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
@@ -36,7 +36,7 @@ from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import LiveWorld, Meter
+from farm.live.world import MAX_WAITING, LiveWorld, Meter
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
@@ -102,6 +102,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: hosts serve metrics there if they have a folder to say so
     metrics_address: str = ""
     metrics_targets: Path | None = None
+    #: while so many jobs wait, no more are taken in
+    max_waiting: int = MAX_WAITING
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
     #: names this life of a farm that stays up (``FARM_INCARNATION``)
@@ -201,7 +203,7 @@ class _Farm:
         self._load: LoadGenerator | None = None
         self._world = LiveWorld(
             store=self._store,
-            inbox=Inbox(self._client, self._keys, self._saved.cursor if self._saved else "0-0"),
+            inbox=self._inbox(),
             book=scheduler,
             pools=pools,
             clock=self._clock,
@@ -213,12 +215,29 @@ class _Farm:
             stays=options.stays is not None,
             meter=watchers.meter,
             incarnation=options.incarnation,
+            max_waiting=options.max_waiting,
             log=None if options.stays is None else options.stays.log,
         )
         self._signals.reach(self._world)
 
+    def _inbox(self) -> Inbox:
+        cursor = None if self._saved is None else self._saved.cursor
+        set_aside = self._store.unreadable()
+        return Inbox(self._client, self._keys, cursor, set_aside=set_aside)
+
     def run(self, batches: Batches | None) -> LiveRun:
-        """Bring the farm up, drive it to its end, and say how it went."""
+        """Bring the farm up, drive it to its end, and say how it went.
+
+        A defect that a message brings to light ends the run; the next one does not read it again.
+        """
+        try:
+            return self._run(batches)
+        except Exception as error:
+            if not isinstance(error, FarmError | redis.RedisError):
+                self._world.set_aside(error)
+            raise
+
+    def _run(self, batches: Batches | None) -> LiveRun:
         if self._options.stays is None:
             self._bring_up()
         else:
@@ -335,7 +354,7 @@ class _Farm:
         return self._stack.enter_context(hosts)
 
     def _start_load(self, batches: Batches) -> LoadGenerator:
-        reporter = Reporter(self._url, self._keys, "load")
+        reporter = Reporter(self._url, self._keys, "load", "submissions")
         reporter.start()
         self._stack.callback(reporter.close, 2.0)
         load = LoadGenerator(batches, self._clock, reporter)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -27,12 +28,14 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
 from farm.live.mirror import FarmBook, Mirror, write_hosts
+from farm.live.origins import Origins
 from farm.live.redis.connection import LOST_CONNECTION, Retrying
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.store import Batch, Store
-from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.dead_letters import SHOWN
+from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
 
@@ -41,6 +44,8 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
+#: jobs that may wait before no more are taken in
+MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
 
 
@@ -54,7 +59,7 @@ class Meter(Protocol):
         """One transaction was carried out."""
 
     def lag(self, seconds: float) -> None:
-        """The report taken in last had lain in the inbox for so long."""
+        """The oldest report not booked yet is so old; 0: none is."""
 
     def aside(self, seconds: float) -> None:
         """Something else than reports was seen to for so long."""
@@ -80,6 +85,7 @@ class LiveWorld:
             needs is kept.
         meter: told how long things take.
         incarnation: names this life of a farm that stays up; hosts of another one are lost.
+        max_waiting: while so many jobs wait, no more are taken in.
         log: gives the event log's lines that were made since it was asked last.
     """
 
@@ -99,13 +105,16 @@ class LiveWorld:
         stays: bool = False,
         meter: Meter | None = None,
         incarnation: str = "",
+        max_waiting: int = MAX_WAITING,
         log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience(), incarnation)
         self.fleet = Fleet(pools, clock.speed)
         self._outbox = Outbox(self.roster)
-        self.intake = Intake(self.fleet, self.roster, self._outbox.send)
+        self._refusals = inbox.refusals
+        self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
+        self._origins = Origins(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -119,6 +128,7 @@ class LiveWorld:
         self._wanted: tuple[Play, ...] | None = None
         self._requested: tuple[Play, ...] | None = None
         self._meter = meter
+        self._max_waiting = max_waiting
         self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
@@ -131,7 +141,7 @@ class LiveWorld:
         self._alarms: list[float] = []
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
-        self._committed = inbox.cursor
+        self._committed = dict(inbox.cursor)
         self._retrying = Retrying(server_patience)
         self._tick = tick
         self._progress = progress
@@ -167,6 +177,7 @@ class LiveWorld:
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
+        self._origins.taken()
         self._mirror.touch(event)
         return event
 
@@ -192,6 +203,15 @@ class LiveWorld:
     def stopping(self) -> bool:
         """Whether the end was asked for."""
         return self._ending.asked > 0
+
+    def set_aside(self, error: Exception) -> None:
+        """Keep the message that could not be handled, and let no scheduler read it again."""
+        entry = self._origins.current
+        if entry is not None:
+            why = "".join(traceback.format_exception(error))
+            # whole: jobs handed in with the one that did it can be handed in again
+            letter = entry.refused("error", why[-SHOWN:], entry.data.decode())
+            self._calling(lambda: self._store.set_aside(letter))
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
@@ -251,18 +271,21 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        envelopes = self._calling(lambda: self._inbox.read(timeout))
+        room = len(self._book.jobs) - self._mirror.running < self._max_waiting
+        entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
-        if envelopes and self._meter is not None:
+        if entries:
             self._cycle_began = now
-            self._meter.lag(time.time() - self._inbox.taken_at)
+        elif self._meter is not None:
+            self._meter.lag(0.0)
         if now - began > timeout + 1.0:
             self.roster.shift(now - began)
-        for envelope in envelopes:
-            self.intake.take_in(envelope, at, now)
+        for entry in entries:
+            with self._origins.of(entry):
+                self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
-        if len(envelopes) < AT_ONCE:
+        if not self._inbox.is_behind:
             for host in self.roster.silent(now):
                 self.intake.lose(host, at, "its host has gone silent")
         while self._alarms and self._alarms[0] <= at:
@@ -274,8 +297,9 @@ class LiveWorld:
         self._mirror.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
-        self._batch.messages = self._outbox.take()
-        cursor = self._inbox.cursor
+        self._batch.messages, self._batch.strangers = self._outbox.take()
+        self._batch.dead_letters, self._batch.refused = self._refusals.take()
+        cursor = dict(self._inbox.cursor)
         if cursor == self._committed and self._batch.is_empty:
             return
         if self._stays:
@@ -290,6 +314,8 @@ class LiveWorld:
             if self._cycle_began is not None:
                 self._meter.cycle(ended - self._cycle_began)
                 self._cycle_began = None
+                oldest = self._inbox.oldest
+                self._meter.lag(0.0 if oldest is None else time.time() - oldest)
 
     def _save(self) -> None:
         """Add what a next scheduler needs."""

@@ -128,7 +128,7 @@ class FarmMetrics:
         self._series.observe("farm_scheduler_commit_seconds", seconds)
 
     def lag(self, seconds: float) -> None:
-        """The report taken in last had been in the inbox for this long (real seconds)."""
+        """The oldest report not booked yet was this old when it was (real seconds); 0: none is."""
         self._series.set("farm_scheduler_event_lag_seconds", {(): max(0.0, seconds)})
 
     def aside(self, seconds: float) -> None:

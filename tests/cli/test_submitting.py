@@ -120,12 +120,12 @@ def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
         env=os.environ | {"FARM_PREFIX": still.keys.prefix},
     ) as process:  # fmt: skip
         assert process.stdin is not None
-        last = "0-0"
+        stream, last = still.keys.stream("submissions"), "0-0"
         for name in "xy":  # when the second has come, the first one is counted
             process.stdin.write(f"{LINE % name}\n".encode())
             process.stdin.flush()
             # the command has to be read first; a connection does not wait as long for one answer
-            while not (came := still.client.xread({still.keys.inbox: last}, block=1000)):
+            while not (came := still.client.xread({stream: last}, block=1000)):
                 assert process.poll() is None
             ((_, ((last, _),)),) = came
         process.send_signal(signal.SIGINT)

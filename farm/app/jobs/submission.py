@@ -58,6 +58,7 @@ class Submission:
         """
         self._refuse_twins(jobs)
         jobs = self._new(jobs)
+        self._operator.check_room(len(jobs))
         if pace is not None:
             self.paced(jobs, pace)
             return
@@ -98,6 +99,7 @@ class Submission:
     def _hand_in(self, jobs: list[Job]) -> None:
         # the farm's clock says when they arrive, not the file's
         jobs = [msgspec.structs.replace(job, arrived_at=None) for job in jobs]
+        self._operator.check_room(len(jobs))
         self._first.extend(job.id for job in jobs[: 1 - len(self._first)])
         self.submitted += self._operator.submit(jobs)
 

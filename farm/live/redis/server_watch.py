@@ -13,14 +13,16 @@ from typing import Any, Self
 import redis
 
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import STREAMS, Keys
 from farm.metrics.series import Readings
 
 #: real seconds between two questions; one costs the server well under a millisecond
 INTERVAL = 5.0
 
 
-def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
+def readings_of(
+    info: Mapping[str, Any], keys: int, inbox: int, refused: Mapping[bytes, bytes] | None = None
+) -> Readings:
     """Return the metrics of a server that answered INFO so, and has so many keys and reports."""
     last_writes = (
         ("aof_last_write_status", "aof_last_bgrewrite_status")
@@ -38,7 +40,9 @@ def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
         "farm_redis_keys": keys,
         "farm_redis_inbox_length": inbox,
     }
-    return {name: {(): float(value)} for name, value in values.items()}
+    counts = {(reason.decode(),): float(count) for reason, count in (refused or {}).items()}
+    dead = {"farm_dead_letters_total": counts} if counts else {}
+    return {name: {(): float(value)} for name, value in values.items()} | dead
 
 
 class ServerWatch:
@@ -52,7 +56,8 @@ class ServerWatch:
 
     def __init__(self, url: str, prefix: str, interval: float = INTERVAL) -> None:
         self._client: Connection = connect(url, "farm-watch")
-        self._inbox = Keys(prefix).inbox
+        self._refused = Keys(prefix).refused
+        self._streams = [Keys(prefix).stream(name) for name in STREAMS]
         self._interval = interval
         self._readings: Readings = {}
         self._stop = threading.Event()
@@ -77,8 +82,11 @@ class ServerWatch:
         """Ask once."""
         try:
             pipe = self._client.pipeline(transaction=False)
-            pipe.info().dbsize().xlen(self._inbox)
-            self._readings = readings_of(*pipe.execute())
+            pipe.info().dbsize()
+            for stream in self._streams:
+                pipe.xlen(stream)
+            info, keys, *lengths, refused = pipe.hgetall(self._refused).execute()
+            self._readings = readings_of(info, keys, sum(lengths), refused)
         except redis.RedisError:
             with contextlib.suppress(redis.RedisError):
                 self._client.close()

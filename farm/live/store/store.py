@@ -19,15 +19,20 @@ from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence
-from farm.live.redis.keys import Keys, platform_name
+from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
+from farm.live.wire.dead_letters import DeadLetter, Reason, kept, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
 
 #: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
 MAX_LOG = 20_000
+
+
+#: real seconds that a message waits for a host that nobody knows
+STRANGERS_TIME = 5
 
 
 class Batch:
@@ -57,6 +62,11 @@ class Batch:
         self.log = b""
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
+        #: hosts that perhaps are not there: their messages expire
+        self.strangers: set[str] = set()
+        #: what was refused, and how many by reason
+        self.dead_letters: list[DeadLetter] = []
+        self.refused: dict[Reason, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -87,14 +97,14 @@ class Store:
 
     # --- writing: the scheduler only --------------------------------------------------------
 
-    def commit(self, batch: Batch, cursor: str, at: float) -> None:
-        """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
+    def commit(self, batch: Batch, cursor: Cursor, at: float) -> None:
+        """Write the batch, and that the streams are taken in up to the cursor, as one transaction.
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
 
-    def _write(self, pipe: Connection, batch: Batch, cursor: str, at: float) -> None:
+    def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys, json = self._keys, self._json
         for platform, members in batch.not_waiting.items():
             pipe.zrem(keys.pending(platform), *members)
@@ -124,9 +134,22 @@ class Store:
             pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        meta = {"cursor": cursor, "at": repr(at), "clock": self._clock.now()}
+        for host in batch.strangers:
+            pipe.expire(keys.host_list(host), STRANGERS_TIME)
+        set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
-        pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
+        for name, entry in cursor.items():
+            pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
+
+    def set_aside(self, letter: DeadLetter) -> None:
+        """Keep a message that could not be handled, and nothing of what it led to."""
+        self.fence.write(lambda pipe: set_aside(pipe, self._keys, [letter], {letter.reason: 1}))
+
+    def unreadable(self) -> set[tuple[Stream, str]]:
+        """Return which messages ended a scheduler, as pairs of stream and entry."""
+        letters = kept(self._client, self._keys)
+        return {(one.stream, one.entry) for one in letters if one.reason == "error"}
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
         """Write what only a successor reads; a host that is gone needs no messages any more."""
@@ -202,7 +225,7 @@ class Store:
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
                 "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
             )
-        cursor = meta["cursor"].decode()
+        cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
         age = self._clock.since(meta.get("clock", b"").decode())
         return SavedFarm(
             at=float(meta["at"]),
@@ -224,10 +247,10 @@ class Store:
         text = self._client.get(self._keys.learned)
         return Learned() if text is None else msgspec.json.decode(text, type=Learned)
 
-    def _age(self, cursor: str) -> float:
+    def _age(self, cursor: Cursor) -> float:
         """Return the real seconds since the last report taken in, by the server's clock."""
         seconds, micros = self._client.time()
-        taken_at = int(cursor.partition("-")[0]) / 1000
+        taken_at = max(map(written_at, cursor.values()), default=0.0)
         return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
@@ -243,9 +266,9 @@ class Store:
         return dict(zip(names, pipe.execute(), strict=True))
 
 
-def _after(cursor: str) -> str:
+def _after(entry: str) -> str:
     """Return the smallest stream id that is greater."""
-    time, _, serial = cursor.partition("-")
+    time, _, serial = entry.partition("-")
     return f"{time}-{int(serial or 0) + 1}"
 
 

@@ -71,7 +71,7 @@ def test_a_real_server_is_read_and_its_absence_told():
     server = choose_server(None)
     with server:
         watch = ServerWatch(server.url, "test:")
-        watch._client.xadd("test:inbox", {"m": b"x"})
+        watch._client.xadd("test:reports", {"m": b"x"})
         watch.look()
         told = watch.readings()
         assert number(told, "up") == number(told, "inbox_length") == number(told, "keys") == 1
