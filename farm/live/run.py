@@ -314,7 +314,7 @@ class _Farm:
         stays = self._options.stays
         saved = None if stays is None or stays.fresh else self._store.saved()
         if saved is None:
-            self._store.open(self._options.speed)
+            self._store.open(self._options.speed, stays=stays is not None)
             if stays is None and self._options.redis_url:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -177,10 +177,16 @@ class Store:
 
         self.fence.write(fill)
 
-    def open(self, speed: float) -> None:
-        """Begin a fresh farm: forget what an earlier one of this prefix left."""
+    def open(self, speed: float, *, stays: bool = False) -> None:
+        """Begin a fresh farm: forget what an earlier one of this prefix left.
+
+        ``stays``: from here on a successor goes on with it, also with what was handed in before
+        the first commit.
+        """
         self.clear()
-        meta = {"version": VERSION, "speed": repr(speed)}
+        meta: dict[str, Any] = {"version": VERSION, "speed": repr(speed)}
+        if stays:
+            meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
 
     def clear(self) -> None:
