@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Self
 
@@ -58,15 +58,15 @@ class Campaign:
 
     def run(self, faults: Sequence[Fault], jobs: int) -> Verdict:
         """Carry out the plan, wait for the end of all jobs, and judge. Raises RunError."""
-        count = len(faults)
+        number = len(faults)
         supply = jobs_like(self._scenario)
         try:
             self._farm.start()
             self._farm.await_up()
             with Feeder(self._link) as feeder:
                 for fault in faults:
-                    share = jobs * fault.number // count - jobs * (fault.number - 1) // count
-                    self._show(f"fault {fault.number} of {count}: {fault.kind.value}")
+                    share = jobs * fault.number // number - jobs * (fault.number - 1) // number
+                    self._show(f"fault {fault.number} of {number}: {fault.kind.value}")
                     self._suffer(fault, list(islice(supply, max(1, share))), feeder)
                     if self._is_hopeless:
                         log.error("the farm does not recover any more: no further faults")
@@ -114,16 +114,16 @@ class Campaign:
 
     def _await_the_end(self, feeder: Feeder) -> tuple[dict[str, EndJob], set[str]]:
         """Return the ends of jobs by id, and those that have none though nothing happens now."""
-        count, deadline = -1, 0.0
+        known, deadline = -1, 0.0
         while True:
             self._farm.tend()
             with contextlib.suppress(*AWAY):
                 ended = self._link.server().count_ended()
-                if ended != count:
-                    count, deadline = ended, time.monotonic() + STUCK_AFTER
+                if ended != known:
+                    known, deadline = ended, time.monotonic() + STUCK_AFTER
                 if feeder.done and ended >= len(self._submitted):
                     return self._link.server().stories()
-            if count >= 0 and time.monotonic() > deadline:
+            if known >= 0 and time.monotonic() > deadline:
                 return self._link.server().stories()
             time.sleep(STEP)
 
@@ -224,8 +224,8 @@ class Feeder:
 def jobs_like(scenario: Scenario) -> Iterator[Job]:
     """Yield jobs without end like those of the scenario's workload, with ids of their own."""
     number = 0
-    while True:
-        for job in build_jobs(scenario):
+    for seed in count(scenario.seed):  # a workload that ends begins anew, with other dice
+        for job in build_jobs(scenario.model_copy(update={"seed": seed})):
             number += 1
             yield msgspec.structs.replace(job, id=f"chaos-{number}", arrived_at=None, matrix=None)
 
