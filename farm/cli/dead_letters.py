@@ -50,7 +50,8 @@ def dead_letters(
             )
             for letter in letters
         ]
-        FarmConsole().print(listing(COLUMNS, rows))
+        console = FarmConsole()
+        console.print(listing(COLUMNS, rows, console.width, "sender stream"))
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
     typer.echo(
         f"{many(sum(counts.values()), 'message')} refused{f': {reasons}' if reasons else ''}"

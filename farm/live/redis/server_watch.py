@@ -40,9 +40,13 @@ def readings_of(
         "farm_redis_keys": keys,
         "farm_redis_inbox_length": inbox,
     }
-    counts = {(reason.decode(),): float(count) for reason, count in (refused or {}).items()}
-    dead = {"farm_dead_letters_total": counts} if counts else {}
-    return {name: {(): float(value)} for name, value in values.items()} | dead
+    readings: dict[str, dict[tuple[str, ...], float]] = {
+        name: {(): float(value)} for name, value in values.items()
+    }
+    readings["farm_dead_letters_total"] = {
+        (reason.decode(),): float(count) for reason, count in (refused or {}).items()
+    }
+    return readings
 
 
 class ServerWatch:
