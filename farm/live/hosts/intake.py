@@ -33,6 +33,7 @@ from farm.live.wire.bounds import flaw_of, flaw_of_report, readable
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import HostCommand, Play
+from farm.live.wire.shared_parts import share_parts
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Intake:
         self.beats: list[tuple[HostState, wire.Beat]] = []
         #: ids taken in that the one who knows may not know yet
         self._just_now: set[str] = set()
-        self._platforms: set[Platform] = set()
+        self._platforms: dict[Platform, Platform] = {}
         self._fleet = fleet
         self._roster = roster
         self._strangers = Strangers(roster.patience.grace)
@@ -331,13 +332,14 @@ class Intake:
         """Return the jobs that can be taken in, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
-            flaw = flaw_of(job)
-            if flaw is None and job.platform not in self._platforms:
+            flaw, platform = flaw_of(job), job.platform
+            if flaw is None and platform not in self._platforms:
                 if len(self._platforms) < MAX_PLATFORMS:
-                    self._platforms.add(job.platform)
+                    self._platforms[platform] = platform
                 else:
                     flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
             if flaw is None:
+                share_parts(job, self._platforms[platform])
                 sound.append(job)
             else:
                 self._refuse(entry, "out-of-bounds", flaw, job)

@@ -14,7 +14,7 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
-from farm.core.model import Job
+from farm.core.model import Platform
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
@@ -74,13 +74,13 @@ class Batch:
         changes = vars(self).values()
         return not any(changes) and self.wanted is None and self.requested is None
 
-    def waits(self, job: Job, member: str) -> None:
-        """The job waits, at the place that the member says."""
-        self.waiting[platform_name(job.platform)][member] = 0.0
+    def waits(self, platform: Platform, member: str) -> None:
+        """A job waits for this platform, at the place that the member says."""
+        self.waiting[platform_name(platform)][member] = 0.0
 
-    def waits_no_more(self, job: Job, member: str) -> None:
-        """The job is not at that place any more."""
-        self.not_waiting[platform_name(job.platform)].append(member)
+    def waits_no_more(self, platform: Platform, member: str) -> None:
+        """No job is at that place any more."""
+        self.not_waiting[platform_name(platform)].append(member)
 
 
 class Store:

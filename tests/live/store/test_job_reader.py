@@ -39,14 +39,14 @@ class Farm:
             job = self.jobs[number]
             batch.jobs[job.id] = waiting_record(job, number)
             batch.submitted[job.id] = number + 1
-            batch.waits(job, encode_member((0, 0.0, number), job.id))
+            batch.waits(job.platform, encode_member((0, 0.0, number), job.id))
         self.store.commit(batch, {}, 0.0)
 
     def run(self, *numbers: int) -> None:
         batch = Batch()
         for number in numbers:
             job = self.jobs[number]
-            batch.waits_no_more(job, encode_member((0, 0.0, number), job.id))
+            batch.waits_no_more(job.platform, encode_member((0, 0.0, number), job.id))
             batch.jobs[job.id] = running_record(job, "b-1", 1.0, 1.0)
             batch.running[job.id] = 1.0
         self.store.commit(batch, {}, 1.0)
@@ -56,7 +56,7 @@ class Farm:
         for number in numbers:
             job = self.jobs[number]
             batch.not_running.append(job.id)
-            batch.waits_no_more(job, encode_member((0, 0.0, number), job.id))
+            batch.waits_no_more(job.platform, encode_member((0, 0.0, number), job.id))
             batch.ended[job.id] = EndJob(job, "succeeded", 1, 0.0, 2.0)
         self.store.commit(batch, {}, 2.0)
 
