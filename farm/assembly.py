@@ -66,6 +66,7 @@ def make_rules(
         ends_together=words.simultaneous_ends == "together",
         retries=words.retries,
         platform_grace=words.platform_grace,
+        max_builders_lost=words.max_builders_lost,
         failures=FailureRules(max_resets=words.max_resets)
         if words.failures == "launchpad"
         else None,

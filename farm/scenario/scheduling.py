@@ -92,6 +92,9 @@ class Scheduling(Section):
     """Further attempts of a job whose builder was lost."""
     platform_grace: Duration | None = None
     """Jobs for whose platform no builder is there fail after this time; absent: they wait."""
+    max_builders_lost: Count = 3
+    """A job fails once so many builders were lost while they ran it, whatever `retries` says: it
+    may be what ends them (0: no bound)."""
     failures: Literal["fail", "launchpad"] = "fail"
     """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
     failures, and whoever failed more often is to blame."""

@@ -77,9 +77,10 @@ class VirtualFarm:
 
     def advance(self, time: float | str) -> None:
         """Take in what operators told, and let farm time pass: seconds, or as ``"5m"``."""
-        for envelope in self._inbox.read(0.0):
-            for report in envelope.reports:
-                self._take(report)
+        while entries := self._inbox.read(0.0):
+            for entry in entries:
+                for report in entry.envelope.reports:
+                    self._take(report)
         until = self.at + parse_duration(time)
         self._world.execute(SetAlarm(until))
         while True:
