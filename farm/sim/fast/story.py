@@ -1,0 +1,122 @@
+"""From a fast play to what the reference would have told: records, and every event in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm, StartJob
+from farm.core.events import (
+    ArrivalsEnded,
+    BuilderJoined,
+    Event,
+    FarmOpened,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+    SlotCleaned,
+)
+from farm.core.model import Cause, Outcome
+from farm.results.summary.records import BuilderSpan, RunRecords
+from farm.sim.fast import kernel
+from farm.sim.fast.columns import Played
+
+
+def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
+    """Yield every event with its commands, as the driver tells observers of them."""
+    farm = played.farm
+    kinds, what, at = (
+        column[: farm.counts[kernel.NOTED]].tolist()
+        for column in (farm.note_kind, farm.note_what, farm.note_at)
+    )
+    event: Event = FarmOpened(0.0)
+    commands: list[Command] = [RequestBuilder(builder) for builder in played.builders]
+    events, orders = _events(played), _commands(played)
+    for kind, number, instant in zip(kinds, what, at, strict=True):
+        if kind in orders:
+            commands.append(orders[kind](number, instant))
+        else:
+            yield event, commands
+            event, commands = events[kind](number, instant), []
+    yield event, commands
+
+
+def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
+    """Return, by kind of note, what makes its event from a number and an instant."""
+    jobs, builders = played.jobs, played.builders
+    where = played.farm.builder.tolist()
+    slots = [(b.id, slot) for b in builders for slot in range(b.slots)]
+    return {
+        kernel.ARRIVALS_ENDED: lambda _, at: ArrivalsEnded(at),
+        kernel.SUBMITTED: lambda batch, at: JobsSubmitted(at, played.batches[batch][1]),
+        kernel.JOINED: lambda builder, at: BuilderJoined(at, builders[builder]),
+        kernel.STARTED: lambda job, at: JobStarted(at, jobs[job].id, 1, builders[where[job]].id),
+        kernel.FINISHED: lambda job, at: JobFinished(
+            at, jobs[job].id, 1, builders[where[job]].id, _outcome(jobs[job].fails)
+        ),
+        kernel.CLEANED: lambda slot, at: SlotCleaned(at, *slots[slot]),
+    }
+
+
+def _commands(played: Played) -> dict[int, Callable[[int, float], Command]]:
+    """Return, by kind of note, what makes its command from a number and an instant."""
+    jobs, builders = played.jobs, played.builders
+    where, slots = played.farm.builder.tolist(), played.farm.slot.tolist()
+    ends: dict[int, EndJob] = dict(zip(played.farm.ended.tolist(), _ends(played), strict=False))
+    return {
+        kernel.START: lambda job, _: StartJob(jobs[job], 1, builders[where[job]].id, slots[job]),
+        kernel.END: lambda job, _: ends[job],
+        kernel.ALARM: lambda _, at: SetAlarm(at),
+    }
+
+
+def records(played: Played) -> RunRecords:
+    """Return what a recorder would have kept."""
+    farm = played.farm
+    last_at = float(farm.instants[kernel.LAST_EVENT])
+    joins = zip(farm.joins_at.tolist(), farm.joined.tolist(), strict=True)
+    spans = []
+    for builder, (joined_at, joined) in zip(played.builders, joins, strict=True):
+        span = BuilderSpan(builder.id, builder.pool, requested_at=0.0)
+        if joined:
+            span.slots, span.speed, span.joined_at = builder.slots, builder.speed, joined_at
+        spans.append(span)
+    return RunRecords(
+        ends=list(_ends(played)),
+        submissions=[JobsSubmitted(at, together) for at, together in played.batches],
+        builders=spans,
+        void_attempts=[],
+        estimates={},
+        events=int(farm.counts[kernel.EVENTS]),
+        last_at=last_at,
+    )
+
+
+def _ends(played: Played) -> Iterator[EndJob]:
+    """Yield how each job ended, in the order of ending."""
+    farm, jobs, estimates = played.farm, played.jobs, played.estimates
+    names = [builder.id for builder in played.builders]
+    ended = farm.ended[: farm.counts[kernel.ENDED]]
+    submitted_at = farm.batch_at.repeat(farm.batch_begins[1:] - farm.batch_begins[:-1])
+    columns = (farm.dispatched_at, farm.finished_at, farm.builder, farm.slot, submitted_at)
+    rows = zip(ended.tolist(), *(column[ended].tolist() for column in columns), strict=True)
+    for number, at, finished_at, builder, slot, came_at in rows:
+        job = jobs[number]
+        yield EndJob(
+            job,
+            _outcome(job.fails),
+            1,
+            came_at,
+            finished_at,
+            at,
+            at,
+            names[builder],
+            slot,
+            "",
+            estimates[number],
+            None,
+            Cause.FAILED if job.fails else Cause.FINISHED,
+        )
+
+
+def _outcome(fails: bool) -> Outcome:
+    return "failed" if fails else "succeeded"
