@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -52,17 +51,28 @@ def play(
     estimates = [estimator.estimate(job) for job in jobs]
     builders = list(_builders(pools))
     notes = 3 + NOTES_OF_A_JOB * len(jobs) + NOTES_OF_A_BUILDER * len(builders) if noted else 0
+    slots = _slots(builders)
+    platforms = list(dict.fromkeys(job.platform.normalised() for job in jobs))
+    columns = _job_columns(jobs, platforms, batches)
+    in_order = _order(rules, jobs, estimates, columns["submitted_at"])
+    columns["order"][in_order] = np.arange(len(jobs))
     farm = kernel.Farm(
-        **_job_columns(rules, jobs, estimates, batches),
-        **_builder_columns(pools, builders),
-        **_matching(jobs, builders),
-        **_results(len(jobs)),
+        jobs=columns,
+        in_order=in_order,
+        batches=_batch_columns(batches),
+        builders=_builder_columns(pools, builders),
+        slots=slots,
+        lanes=_lanes(columns["lane"], len(platforms)),
+        queue=np.empty(len(jobs), np.int64),
+        serves=_serves(platforms, builders),
+        slowdown=_slowdowns(_laws(pools), max((b.slots for b in builders), default=0)),
+        free=keyed(len(builders), len(_kinds(builders))),
+        agenda=keyed(len(slots) + len(builders), 1),
         counts=np.zeros(kernel.COUNTS, np.int64),
         instants=np.array([0.0, 0.0, np.inf, np.inf]),
         begun=np.empty(len(jobs), np.int64),
-        note_kind=np.empty(notes, np.int8),
-        note_what=np.empty(notes, np.int64),
-        note_at=np.empty(notes),
+        ended=np.empty(len(jobs), np.int64),
+        notes=np.zeros(notes, kernel.NOTE),
     )
     longest_idle = rules.ranking is RANKINGS["longest-idle"]
     ranking = kernel.LONGEST_IDLE if longest_idle else kernel.JENKINS
@@ -71,37 +81,44 @@ def play(
     return Played(farm, batches, jobs, builders, estimates)
 
 
-def _job_columns(
-    rules: SchedulingRules, jobs: Sequence[Job], estimates: Sequence[float], batches: Batches
-) -> dict[str, Array]:
-    counts = [len(together) for _, together in batches]
-    at = np.array([at for at, _ in batches])
-    places = _order(rules, jobs, estimates, np.repeat(at, counts))
-    order = np.empty(len(jobs), np.int64)
-    order[places] = np.arange(len(jobs))
-    return {
-        "work": np.array([job.service_time for job in jobs]),
-        "order": order,
-        "at_place": places,
-        "heavy": np.array([job.heavy for job in jobs], np.int8),
-        "memory_heavy": np.array([job.memory_heavy for job in jobs], np.int8),
-        "batch_at": at,
-        "batch_begins": np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-    }
+def _job_columns(jobs: Sequence[Job], platforms: Sequence[Platform], batches: Batches) -> Array:
+    made = np.zeros(len(jobs), kernel.JOB)
+    made["work"] = [job.service_time for job in jobs]
+    made["heavy"] = [job.heavy for job in jobs]
+    made["memory_heavy"] = [job.memory_heavy for job in jobs]
+    made["submitted_at"] = np.repeat([at for at, _ in batches], [len(some) for _, some in batches])
+    if len(platforms) > 1:
+        numbers = {platform: number for number, platform in enumerate(platforms)}
+        made["lane"] = [numbers[job.platform.normalised()] for job in jobs]
+    return made
+
+
+def _batch_columns(batches: Batches) -> Array:
+    made = np.zeros(len(batches) + 1, kernel.BATCH)
+    made["at"][:-1] = [at for at, _ in batches]
+    made["begin"][1:] = np.cumsum([len(together) for _, together in batches])
+    return made
+
+
+def _lanes(lane_of: Array, lanes: int) -> Array:
+    """Give each lane room in the queue for all of its jobs."""
+    made = np.zeros(lanes, kernel.LANE)
+    counts = np.bincount(lane_of, minlength=lanes)
+    made["begin"] = np.cumsum(counts) - counts
+    return made
 
 
 def _order(
-    rules: SchedulingRules, jobs: Sequence[Job], estimates: Sequence[float], at: Array
+    rules: SchedulingRules, jobs: Sequence[Job], estimates: Sequence[float], submitted_at: Array
 ) -> Array:
     """Return the jobs in the order of their sort keys: (-level, the policy's key, serial).
 
     A key is constant, and whatever it is made of is known when the job is: so all are sorted now.
     """
-    made = zip(jobs, estimates, at.tolist(), strict=True)
+    made = zip(jobs, estimates, submitted_at.tolist(), strict=True)
     keys = [rules.policy(*one, serial) for serial, one in enumerate(made, 1)]
-    levels = [-job.level for job in jobs]
-    of_columns: Any = np.array(keys, np.float64).reshape(len(jobs), -1)
-    return np.lexsort((*of_columns.T[::-1], np.array(levels)))
+    parts: Array = np.array(keys, np.float64).reshape(len(jobs), -1)
+    return np.lexsort((*parts.T[::-1], np.array([-job.level for job in jobs])))
 
 
 def _builders(pools: Sequence[PoolSpec]) -> Iterator[Builder]:
@@ -113,41 +130,34 @@ def _builders(pools: Sequence[PoolSpec]) -> Iterator[Builder]:
             yield pool.builder(number, index)
 
 
-def _builder_columns(pools: Sequence[PoolSpec], builders: Sequence[Builder]) -> dict[str, Array]:
-    slots = np.array([builder.slots for builder in builders], np.int64)
-    total = int(slots.sum())
-    laws = [pool.law for pool in pools if pool.law is not None]
-    count, zeros = len(builders), np.zeros(len(builders), np.int64)
+def _builder_columns(pools: Sequence[PoolSpec], builders: Sequence[Builder]) -> Array:
+    made = np.zeros(len(builders), kernel.BUILDER)
+    for name in ("index", "slots", "speed", "takes_jobs"):
+        made[name] = [getattr(builder, name) for builder in builders]
+    made["first_slot"][1:] = np.cumsum(made["slots"])[:-1]
+    made["seen_at"] = -np.inf
+    kinds = _kinds(builders)
+    made["group"] = [kinds[builder.processors, builder.virtualized] for builder in builders]
+    counts, laws = [pool.builders for pool in pools], _laws(pools)
+    for name, values in (
+        ("joins_at", [pool.boot_time for pool in pools]),
+        ("inter_job_time", [pool.inter_job_time for pool in pools]),
+        ("law", [-1 if pool.law is None else laws.index(pool.law) for pool in pools]),
+    ):
+        made[name] = np.repeat(values, counts)
+    return made
 
-    def by_builder(values: Sequence[Any]) -> Array:
-        """Spread what is alike in a pool over its builders."""
-        return np.repeat(np.array(values), [pool.builders for pool in pools])
 
-    numbers = [-1 if pool.law is None else laws.index(pool.law) for pool in pools]
-    return {
-        "index": np.array([builder.index for builder in builders], np.int64),
-        "slots": slots,
-        "first_slot": np.concatenate(([0], np.cumsum(slots)[:-1])).astype(np.int64),
-        "speed": np.array([builder.speed for builder in builders]),
-        "takes_jobs": np.array([builder.takes_jobs for builder in builders]),
-        "joins_at": by_builder([float(pool.boot_time) for pool in pools]),
-        "inter_job_time": by_builder([float(pool.inter_job_time) for pool in pools]),
-        "law": by_builder(numbers),
-        "slowdown": _slowdowns(laws, int(slots.max(initial=0))),
-        "agenda": keyed(total + count, 1),
-        "joined": np.zeros(count, np.bool_),
-        "busy": zeros.copy(),
-        "active_at": np.zeros(count),
-        "running": np.full(total, -1, np.int64),
-        "ends_at_work": np.zeros(total),
-        "clock_at": np.zeros(count),
-        "clock_work": np.zeros(count),
-        "clock_rate": np.zeros(count),
-        "seen_at": np.full(count, -np.inf),
-        "jobs_here": zeros.copy(),
-        "heavy_here": zeros.copy(),
-        "memory_heavy_here": zeros.copy(),
-    }
+def _slots(builders: Sequence[Builder]) -> Array:
+    counts = [builder.slots for builder in builders]
+    made = np.zeros(sum(counts), kernel.SLOT)
+    made["builder"] = np.repeat(np.arange(len(builders)), counts)
+    made["job"] = kernel.FREE
+    return made
+
+
+def _laws(pools: Sequence[PoolSpec]) -> list[ContentionLaw]:
+    return [pool.law for pool in pools if pool.law is not None]
 
 
 def _slowdowns(laws: Sequence[ContentionLaw], slots: int) -> Array:
@@ -160,35 +170,16 @@ def _slowdowns(laws: Sequence[ContentionLaw], slots: int) -> Array:
     return np.array(tables).reshape(len(laws), slots + 1, slots + 1)
 
 
-def _matching(jobs: Sequence[Job], builders: Sequence[Builder]) -> dict[str, Any]:
-    """Number the lanes of the jobs and the groups of the builders; say which serve which."""
-    lanes: dict[Platform, int] = {}
-    lane = [lanes.setdefault(job.platform.normalised(), len(lanes)) for job in jobs]
-    groups: dict[tuple[Any, ...], int] = {}
-    kinds = [(builder.processors, builder.virtualized) for builder in builders]
-    group = [groups.setdefault(kind, len(groups)) for kind in kinds]
-    serves = [
-        [platform.runs_on(processors, virtualized=virtualized) for platform in lanes]
-        for processors, virtualized in groups
-    ]
-    of_lane = np.array(lane, np.int64)
-    waiting_at_most = np.bincount(of_lane, minlength=len(lanes))
-    return {
-        "lane": of_lane,
-        "group": np.array(group, np.int64),
-        "serves": np.array(serves, np.bool_).reshape(len(groups), len(lanes)),
-        "queue": np.empty(len(jobs), np.int64),
-        "queue_begins": np.cumsum(waiting_at_most) - waiting_at_most,
-        "waiting": np.zeros(len(lanes), np.int64),
-        "free": keyed(len(builders), max(1, len(groups))),
-    }
+def _kinds(builders: Sequence[Builder]) -> dict[tuple[tuple[str, ...], bool], int]:
+    """Number the groups of builders, in the order in which they appear."""
+    kinds = dict.fromkeys((builder.processors, builder.virtualized) for builder in builders)
+    return {kind: number for number, kind in enumerate(kinds)}
 
 
-def _results(jobs: int) -> dict[str, Array]:
-    return {
-        "dispatched_at": np.full(jobs, np.nan),
-        "finished_at": np.full(jobs, np.nan),
-        "builder": np.full(jobs, -1, np.int64),
-        "slot": np.zeros(jobs, np.int64),
-        "ended": np.empty(jobs, np.int64),
-    }
+def _serves(platforms: Sequence[Platform], builders: Sequence[Builder]) -> Array:
+    """Say, by group of builders and by platform, which may run the jobs of which."""
+    kinds = list(_kinds(builders))
+    made = np.zeros((len(kinds), len(platforms)), np.bool_)
+    for group, (processors, virtualized) in enumerate(kinds):
+        made[group] = [one.runs_on(processors, virtualized=virtualized) for one in platforms]
+    return made

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
@@ -12,9 +14,21 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
+from farm.forecasts.runtime.declared import Declared
+from farm.forecasts.runtime.oracle import Oracle
+from farm.plugins.guards import GuardedPolicy
 
-WORTH_COMPILED = 50_000
-"""Jobs from which loading the compiled loop (about half a second) is made good."""
+WORTH_LOADING = 50_000
+"""Jobs from which loading the compiled loop (half a second) is made good."""
+WORTH_COMPILING = 2_000_000
+"""Jobs from which compiling it (once on a machine, a quarter of a minute) is."""
+
+
+def is_worth_it(jobs: int) -> bool:
+    """Whether so many jobs are sooner done by the compiled loop than by the reference."""
+    if jobs < WORTH_LOADING or not _compiles():
+        return False
+    return jobs >= WORTH_COMPILING or _is_compiled()
 
 
 def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSpec]) -> str:
@@ -23,7 +37,8 @@ def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSp
         ("numba is not installed (pip install 'build-farm-emulator[fast]')", not _compiles()),
         ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
         ("a balancer other than jenkins and longest-idle", not _known_balancer(rules)),
-        ("run-time estimates that learn", estimator.learns),
+        ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),
+        ("run-time estimates that learn, or of the user's own", not _known_estimator(estimator)),
         ("decisions that are kept to be explained", rules.explain_last > 0),
         ("judged failures", rules.failures is not None),
     ):
@@ -62,3 +77,14 @@ def _known_balancer(rules: SchedulingRules) -> bool:
 
 def _compiles() -> bool:
     return find_spec("numba") is not None
+
+
+def _known_estimator(estimator: Estimator) -> bool:
+    return type(estimator) in (Declared, Oracle)
+
+
+def _is_compiled() -> bool:
+    from farm.sim.fast import kernel  # noqa: PLC0415 - Numba takes half a second to load
+
+    found: Any = kernel.play
+    return any(Path(found.stats.cache_path).glob("kernel.play-*.nbc"))

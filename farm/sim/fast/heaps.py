@@ -10,6 +10,11 @@ from numba import njit
 Array = Any
 """A NumPy array; compiled code has no use for more."""
 
+_jit: Any = njit
+compiled = _jit(cache=True, nogil=True, _nrt=False)
+"""Compiled when first called, and kept on disk. No array is made in there, so none is counted:
+counting references would take ten times as long as the work."""
+
 
 class Keyed(NamedTuple):
     """Several heaps of numbered things; a thing stands in one heap at most, at a known place.
@@ -17,37 +22,36 @@ class Keyed(NamedTuple):
     It is ordered by ``(first, second)``, smallest on top, and can be moved or taken out.
     """
 
-    #: the things of heap ``h`` stand from ``begins[h]`` on, ``sizes[h]`` of them
+    #: the things of each heap, heap after heap
     things: Array
-    begins: Array
-    sizes: Array
-    #: by thing: where it stands in its heap; -1: in none
-    places: Array
-    first: Array
-    second: Array
+    #: by heap: where its things begin, and how many there are
+    heaps: Array
+    #: by thing: its key, and its place in its heap (-1: it is in none)
+    keys: Array
+
+
+HEAP = np.dtype([("begin", np.int64), ("size", np.int64)])
+KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)])
 
 
 def keyed(things: int, heaps: int) -> Keyed:
     """Return empty heaps, each with room for all things."""
-    return Keyed(
-        np.empty(things * heaps, np.int64),
-        np.arange(heaps, dtype=np.int64) * things,
-        np.zeros(heaps, np.int64),
-        np.full(things, -1, np.int64),
-        np.zeros(things, np.float64),
-        np.zeros(things, np.int64),
-    )
+    made = Keyed(np.empty(things * heaps, np.int64), np.zeros(heaps, HEAP), np.zeros(things, KEY))
+    made.heaps["begin"] = np.arange(heaps) * things
+    made.keys["place"] = -1
+    return made
 
 
-@njit(cache=True)
+@compiled
 def before(heap, one, other):
     """Whether a thing goes before another one."""
-    if heap.first[one] != heap.first[other]:
-        return heap.first[one] < heap.first[other]
-    return heap.second[one] < heap.second[other]
+    mine, its = heap.keys[one], heap.keys[other]
+    if mine.first != its.first:
+        return mine.first < its.first
+    return mine.second < its.second
 
 
-@njit(cache=True)
+@compiled
 def up(heap, begin, place):
     """Move the thing at a place up to where it belongs."""
     thing = heap.things[begin + place]
@@ -57,13 +61,13 @@ def up(heap, begin, place):
         if not before(heap, thing, above):
             break
         heap.things[begin + place] = above
-        heap.places[above] = place
+        heap.keys[above].place = place
         place = parent
     heap.things[begin + place] = thing
-    heap.places[thing] = place
+    heap.keys[thing].place = place
 
 
-@njit(cache=True)
+@compiled
 def down(heap, begin, size, place):
     """Move the thing at a place down to where it belongs."""
     thing = heap.things[begin + place]
@@ -79,50 +83,50 @@ def down(heap, begin, size, place):
         if not before(heap, below, thing):
             break
         heap.things[begin + place] = below
-        heap.places[below] = place
+        heap.keys[below].place = place
         place = child
     heap.things[begin + place] = thing
-    heap.places[thing] = place
+    heap.keys[thing].place = place
 
 
-@njit(cache=True)
+@compiled
 def put(heap, which, thing, first, second):
     """Let a thing stand in a heap with this key, wherever in it it stood before."""
-    begin = heap.begins[which]
-    heap.first[thing] = first
-    heap.second[thing] = second
-    place = heap.places[thing]
+    begin = heap.heaps[which].begin
+    heap.keys[thing].first = first
+    heap.keys[thing].second = second
+    place = heap.keys[thing].place
     if place < 0:
-        place = heap.sizes[which]
-        heap.sizes[which] = place + 1
+        place = heap.heaps[which].size
+        heap.heaps[which].size = place + 1
         heap.things[begin + place] = thing
-        heap.places[thing] = place
+        heap.keys[thing].place = place
         up(heap, begin, place)
         return
     up(heap, begin, place)
-    down(heap, begin, heap.sizes[which], heap.places[thing])
+    down(heap, begin, heap.heaps[which].size, heap.keys[thing].place)
 
 
-@njit(cache=True)
+@compiled
 def take_out(heap, which, thing):
     """Take a thing out of a heap, if it stands there."""
-    place = heap.places[thing]
+    place = heap.keys[thing].place
     if place < 0:
         return
-    begin = heap.begins[which]
-    size = heap.sizes[which] - 1
-    heap.sizes[which] = size
-    heap.places[thing] = -1
+    begin = heap.heaps[which].begin
+    size = heap.heaps[which].size - 1
+    heap.heaps[which].size = size
+    heap.keys[thing].place = -1
     if place == size:
         return
     last = heap.things[begin + size]
     heap.things[begin + place] = last
-    heap.places[last] = place
+    heap.keys[last].place = place
     up(heap, begin, place)
-    down(heap, begin, size, heap.places[last])
+    down(heap, begin, size, heap.keys[last].place)
 
 
-@njit(cache=True)
+@compiled
 def push(numbers, begin, size, number):
     """Put a number into the heap of ``size`` numbers from ``begin`` on."""
     place = size
@@ -136,7 +140,7 @@ def push(numbers, begin, size, number):
     numbers[begin + place] = number
 
 
-@njit(cache=True)
+@compiled
 def pop(numbers, begin, size):
     """Take the smallest number out of the heap of ``size`` numbers from ``begin`` on."""
     last = numbers[begin + size - 1]

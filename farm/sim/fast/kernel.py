@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from farm.core.pools.hopeless import PATIENCE
 from farm.emulation.agenda import FINISH, LIFE
-from farm.sim.fast.heaps import Array, Keyed, pop, push, put, take_out
+from farm.sim.fast.heaps import Array, Keyed, before, compiled, pop, push, put, take_out
 
 # --- what is noted for the story: events, and behind each the commands that it led to ------------
 
@@ -34,91 +33,111 @@ COUNTS = 9
 
 NOW, LAST_EVENT, STILL_SINCE, ALARM_AT = range(4)
 
+FREE, CLEANING = -1, -2
+"""What a slot is that runs no job."""
+
 PLAYED, HOPELESS = 0, 1
 """How a play ended: to its end, or where jobs were to be given up, which is not played here."""
+
+
+JOB = np.dtype(
+    [
+        ("work", np.float64),
+        #: its place in the order of all jobs' keys
+        ("order", np.int64),
+        ("lane", np.int64),
+        ("heavy", np.int64),
+        ("memory_heavy", np.int64),
+        ("submitted_at", np.float64),
+        ("dispatched_at", np.float64),
+        ("finished_at", np.float64),
+        ("builder", np.int64),
+        ("slot", np.int64),
+    ]
+)
+#: jobs submitted together, up to where the next batch begins; one more batch stands at the end
+BATCH = np.dtype([("at", np.float64), ("begin", np.int64)])
+BUILDER = np.dtype(
+    [
+        ("index", np.int64),
+        ("group", np.int64),
+        ("slots", np.int64),
+        ("first_slot", np.int64),
+        ("speed", np.float64),
+        ("takes_jobs", np.bool_),
+        ("joins_at", np.float64),
+        ("inter_job_time", np.float64),
+        #: its law of contention; -1: none
+        ("law", np.int64),
+        ("joined", np.bool_),
+        ("busy", np.int64),
+        ("active_at", np.float64),
+        # contention: the clock of work done, and what runs
+        ("clock_at", np.float64),
+        ("clock_work", np.float64),
+        ("clock_rate", np.float64),
+        ("seen_at", np.float64),
+        ("jobs", np.int64),
+        ("heavy", np.int64),
+        ("memory_heavy", np.int64),
+    ]
+)
+#: ``job`` runs there (-1: none, -2: the slot is being cleaned)
+SLOT = np.dtype([("builder", np.int64), ("job", np.int64), ("ends_at_work", np.float64)])
+#: its jobs wait in ``Farm.queue`` from ``begin`` on
+LANE = np.dtype([("begin", np.int64), ("waiting", np.int64)])
+NOTE = np.dtype([("kind", np.int64), ("what", np.int64), ("at", np.float64)])
 
 
 class Farm(NamedTuple):
     """Everything that one play needs; ``columns.py`` fills it in."""
 
-    # jobs, in order of submission
-    work: Array
-    #: place in the order of all jobs' keys, and which job has a place
-    order: Array
-    at_place: Array
-    lane: Array
-    heavy: Array
-    memory_heavy: Array
-    # jobs submitted together: those of batch b are from begins[b] to begins[b + 1]
-    batch_at: Array
-    batch_begins: Array
-    # builders, in order of request
-    index: Array
-    group: Array
+    #: in order of submission
+    jobs: Array
+    #: the jobs in the order of their keys
+    in_order: Array
+    batches: Array
+    #: in order of request
+    builders: Array
+    #: builder after builder
     slots: Array
-    first_slot: Array
-    speed: Array
-    takes_jobs: Array
-    joins_at: Array
-    inter_job_time: Array
-    #: which law of contention; -1: none
-    law: Array
-    #: slowdown by law, heavy jobs and memory-heavy jobs
-    slowdown: Array
+    lanes: Array
+    #: the places, in the order of keys, of the jobs that wait: a heap for each lane
+    queue: Array
     #: whether the builders of a group may run the jobs of a lane
     serves: Array
-    # what goes on: jobs waiting by lane (heaps of places), builders with room by group, the agenda
-    queue: Array
-    queue_begins: Array
-    waiting: Array
+    #: slowdown by law, heavy jobs and memory-heavy jobs
+    slowdown: Array
+    #: builders with room, by group
     free: Keyed
+    #: what comes next of slots, and behind them of builders
     agenda: Keyed
-    joined: Array
-    busy: Array
-    active_at: Array
-    #: by slot: the job that runs there; -1: none, -2: it is being cleaned
-    running: Array
-    ends_at_work: Array
-    # contention, by builder: the clock of work done, and what runs
-    clock_at: Array
-    clock_work: Array
-    clock_rate: Array
-    seen_at: Array
-    jobs_here: Array
-    heavy_here: Array
-    memory_heavy_here: Array
-    # the farm as a whole
     counts: Array
     instants: Array
     #: jobs dispatched by the event being handled: they start next
     begun: Array
-    # results, by job; ``ended`` is in order of ending
-    dispatched_at: Array
-    finished_at: Array
-    builder: Array
-    slot: Array
+    #: jobs in order of ending
     ended: Array
-    # notes (none are taken where there is no room for any)
-    note_kind: Array
-    note_what: Array
-    note_at: Array
+    #: none are taken where there is no room for any
+    notes: Array
 
 
-@njit(cache=True)
+@compiled
 def play(farm, ranking, ends_at):
     """Play to the end; return how it ended."""
     counts, instants, agenda = farm.counts, farm.instants, farm.agenda
-    batch, batches = 0, len(farm.batch_at)
-    slots = len(farm.running)
+    batch, batches = 0, len(farm.batches) - 1
+    slots = len(farm.slots)
     counts[EVENTS] = 1  # the farm opened
-    for builder in range(len(farm.slots)):
+    for builder in range(len(farm.builders)):
         counts[BOOTING] += 1
-        put(agenda, 0, slots + builder, farm.joins_at[builder], code(farm, LIFE, builder, 0))
+        joins_at = farm.builders[builder].joins_at
+        put(agenda, 0, slots + builder, joins_at, code(farm, LIFE, builder, 0))
     while True:
-        thing = agenda.things[0] if agenda.sizes[0] else -1
-        at = agenda.first[thing] if thing >= 0 else np.inf
-        if batch < batches and farm.batch_at[batch] < at:
-            instants[NOW] = farm.batch_at[batch]
+        thing = agenda.things[0] if agenda.heaps[0].size else -1
+        at = agenda.keys[thing].first if thing >= 0 else np.inf
+        if batch < batches and farm.batches[batch].at < at:
+            instants[NOW] = farm.batches[batch].at
             submitted(farm, ranking, batch)
             batch += 1
             if batch == batches:
@@ -140,15 +159,15 @@ def play(farm, ranking, ends_at):
         take_out(agenda, 0, thing)
         if thing >= slots:
             builder = thing - slots
-            if agenda.second[thing] >> 48 == LIFE:
+            if agenda.keys[thing].second >> 48 == LIFE:
                 joined(farm, ranking, builder)
             else:
                 finished(farm, ranking, builder, next_due(farm, builder))
-        elif farm.running[thing] == -2:
+        elif farm.slots[thing].job == CLEANING:
             cleaned(farm, ranking, thing)
         else:
-            job = farm.running[thing]
-            finished(farm, ranking, farm.builder[job], farm.slot[job])
+            job = farm.jobs[farm.slots[thing].job]
+            finished(farm, ranking, job.builder, job.slot)
         if not hope(farm):
             return HOPELESS
         started(farm)
@@ -157,21 +176,21 @@ def play(farm, ranking, ends_at):
 # --- events --------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled
 def submitted(farm, ranking, batch):
     """Jobs arrive: all of them wait, then the best one that has a builder goes, again and again."""
     happened(farm, SUBMITTED, batch)
-    begin, end = farm.batch_begins[batch], farm.batch_begins[batch + 1]
+    begin, end = farm.batches[batch].begin, farm.batches[batch + 1].begin
     farm.counts[OPEN] += end - begin
     for job in range(begin, end):
-        lane = farm.lane[job]
-        push(farm.queue, farm.queue_begins[lane], farm.waiting[lane], farm.order[job])
-        farm.waiting[lane] += 1
+        lane = farm.lanes[farm.jobs[job].lane]
+        push(farm.queue, lane.begin, lane.waiting, farm.jobs[job].order)
+        lane.waiting += 1
     farm.counts[WAITING] += end - begin
     while farm.counts[WAITING]:
         chosen, to = -1, -1
-        for lane in range(len(farm.waiting)):
-            if not farm.waiting[lane]:
+        for lane in range(len(farm.lanes)):
+            if not farm.lanes[lane].waiting:
                 continue
             builder = best_builder(farm, lane)
             if builder >= 0 and (chosen < 0 or head(farm, lane) < head(farm, chosen)):
@@ -181,49 +200,49 @@ def submitted(farm, ranking, batch):
         dispatch(farm, ranking, chosen, to, free_slot(farm, to))
 
 
-@njit(cache=True)
+@compiled
 def joined(farm, ranking, builder):
     """A builder is there: each of its slots is offered."""
     happened(farm, JOINED, builder)
-    farm.joined[builder] = True
     farm.counts[BOOTING] -= 1
-    farm.active_at[builder] = farm.instants[NOW]
-    if farm.law[builder] >= 0:
-        farm.clock_rate[builder] = rate_here(farm, builder)
-    if farm.takes_jobs[builder]:
-        for slot in range(farm.slots[builder]):
+    state = farm.builders[builder]
+    state.joined = True
+    state.active_at = farm.instants[NOW]
+    if state.law >= 0:
+        state.clock_rate = rate_here(farm, builder)
+    if state.takes_jobs:
+        for slot in range(state.slots):
             open_slot(farm, ranking, builder, slot)
 
 
-@njit(cache=True)
+@compiled
 def finished(farm, ranking, builder, slot):
     """A job ends; its slot is cleaned, or takes the next one."""
-    at, counts = farm.instants[NOW], farm.counts
-    thing = farm.first_slot[builder] + slot
-    job = farm.running[thing]
+    at, counts, state = farm.instants[NOW], farm.counts, farm.builders[builder]
+    thing = state.first_slot + slot
+    job = farm.slots[thing].job
     happened(farm, FINISHED, job)
-    farm.finished_at[job] = at
+    farm.jobs[job].finished_at = at
     farm.ended[counts[ENDED]] = job
     counts[ENDED] += 1
     counts[OPEN] -= 1
     note(farm, END, job, at)
-    if farm.inter_job_time[builder] > 0:
-        farm.running[thing] = -2
-        cleaned_at = at + farm.inter_job_time[builder]
-        put(farm.agenda, 0, thing, cleaned_at, code(farm, LIFE, builder, slot))
+    if state.inter_job_time > 0:
+        farm.slots[thing].job = CLEANING
+        put(farm.agenda, 0, thing, at + state.inter_job_time, code(farm, LIFE, builder, slot))
     else:
         slot_ready(farm, ranking, builder, slot)
 
 
-@njit(cache=True)
+@compiled
 def cleaned(farm, ranking, thing):
     """A slot is clean again."""
-    builder = np.searchsorted(farm.first_slot, thing, side="right") - 1
+    builder = farm.slots[thing].builder
     happened(farm, CLEANED, thing)
-    slot_ready(farm, ranking, builder, thing - farm.first_slot[builder])
+    slot_ready(farm, ranking, builder, thing - farm.builders[builder].first_slot)
 
 
-@njit(cache=True)
+@compiled
 def started(farm):
     """The jobs just dispatched start: events of their own, which change nothing more."""
     for number in range(farm.counts[BEGUN]):
@@ -234,59 +253,55 @@ def started(farm):
 # --- dispatching ---------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled
 def head(farm, lane):
     """Return the place, in the order of all keys, of the first job that waits in a lane."""
-    return farm.queue[farm.queue_begins[lane]]
+    return farm.queue[farm.lanes[lane].begin]
 
 
-@njit(cache=True)
+@compiled
 def best_builder(farm, lane):
     """Return the builder with room that the balancer prefers; the lowest index on a tie."""
     best = -1
-    for group in range(len(farm.free.sizes)):
-        if farm.serves[group, lane] and farm.free.sizes[group]:
-            builder = farm.free.things[farm.free.begins[group]]
-            if (
-                best < 0
-                or farm.free.first[builder] < farm.free.first[best]
-                or (
-                    farm.free.first[builder] == farm.free.first[best]
-                    and farm.index[builder] < farm.index[best]
-                )
-            ):
+    for group in range(len(farm.free.heaps)):
+        heap = farm.free.heaps[group]
+        if farm.serves[group, lane] and heap.size:
+            builder = farm.free.things[heap.begin]
+            if best < 0 or before(farm.free, builder, best):
                 best = builder
     return best
 
 
-@njit(cache=True)
+@compiled
 def free_slot(farm, builder):
     """Return the lowest free slot of a builder that has room."""
-    for slot in range(farm.slots[builder]):
-        if farm.running[farm.first_slot[builder] + slot] == -1:
+    state = farm.builders[builder]
+    for slot in range(state.slots):
+        if farm.slots[state.first_slot + slot].job == FREE:
             return slot
     return -1
 
 
-@njit(cache=True)
+@compiled
 def slot_ready(farm, ranking, builder, slot):
     """A busy slot is free again."""
-    farm.running[farm.first_slot[builder] + slot] = -1
-    farm.busy[builder] -= 1
+    state = farm.builders[builder]
+    farm.slots[state.first_slot + slot].job = FREE
+    state.busy -= 1
     farm.counts[BUSY] -= 1
-    farm.active_at[builder] = farm.instants[NOW]
+    state.active_at = farm.instants[NOW]
     open_slot(farm, ranking, builder, slot)
 
 
-@njit(cache=True)
+@compiled
 def open_slot(farm, ranking, builder, slot):
     """Offer a free slot: it takes the best waiting job at once, or stands ready for the next."""
     best = -1
     if farm.counts[WAITING]:
-        for lane in range(len(farm.waiting)):
+        for lane in range(len(farm.lanes)):
             if (
-                farm.waiting[lane]
-                and farm.serves[farm.group[builder], lane]
+                farm.lanes[lane].waiting
+                and farm.serves[farm.builders[builder].group, lane]
                 and (best < 0 or head(farm, lane) < head(farm, best))
             ):
                 best = lane
@@ -296,137 +311,139 @@ def open_slot(farm, ranking, builder, slot):
         offer(farm, ranking, builder)
 
 
-@njit(cache=True)
+@compiled
 def offer(farm, ranking, builder):
     """Rank a builder that has room among the free ones of its group."""
-    if ranking == JENKINS:
-        rank = -(farm.slots[builder] / (0.5 + farm.busy[builder]))
-    else:
-        rank = farm.active_at[builder]
-    put(farm.free, farm.group[builder], builder, rank, farm.index[builder])
+    state = farm.builders[builder]
+    rank = -(state.slots / (0.5 + state.busy)) if ranking == JENKINS else state.active_at
+    put(farm.free, state.group, builder, rank, state.index)
 
 
-@njit(cache=True)
+@compiled
 def dispatch(farm, ranking, lane, builder, slot):
     """Bind the first job of a lane to a slot; it starts there at this instant."""
     at = farm.instants[NOW]
-    job = farm.at_place[head(farm, lane)]
-    pop(farm.queue, farm.queue_begins[lane], farm.waiting[lane])
-    farm.waiting[lane] -= 1
+    number = farm.in_order[head(farm, lane)]
+    job, state = farm.jobs[number], farm.builders[builder]
+    pop(farm.queue, farm.lanes[lane].begin, farm.lanes[lane].waiting)
+    farm.lanes[lane].waiting -= 1
     farm.counts[WAITING] -= 1
-    farm.dispatched_at[job] = at
-    farm.builder[job] = builder
-    farm.slot[job] = slot
-    thing = farm.first_slot[builder] + slot
-    farm.running[thing] = job
-    farm.busy[builder] += 1
+    job.dispatched_at = at
+    job.builder = builder
+    job.slot = slot
+    thing = state.first_slot + slot
+    farm.slots[thing].job = number
+    state.busy += 1
     farm.counts[BUSY] += 1
-    farm.active_at[builder] = at
-    if farm.busy[builder] < farm.slots[builder]:
+    state.active_at = at
+    if state.busy < state.slots:
         offer(farm, ranking, builder)
     else:
-        take_out(farm.free, farm.group[builder], builder)
-    note(farm, START, job, at)
-    farm.begun[farm.counts[BEGUN]] = job
+        take_out(farm.free, state.group, builder)
+    note(farm, START, number, at)
+    farm.begun[farm.counts[BEGUN]] = number
     farm.counts[BEGUN] += 1
-    if farm.law[builder] >= 0:
-        share(farm, builder, slot, job)
+    if state.law >= 0:
+        share(farm, builder, slot, number)
     else:
-        ends_at = at + farm.work[job] / farm.speed[builder]
+        ends_at = at + job.work / state.speed
         put(farm.agenda, 0, thing, ends_at, code(farm, FINISH, builder, slot))
 
 
 # --- jobs that slow each other down (``farm.core.contention.progress``) --------------------------
 
 
-@njit(cache=True)
+@compiled
 def rate_here(farm, builder):
     """Return how fast every job on a builder advances under what runs there now."""
-    heavy, memory_heavy = farm.heavy_here[builder], farm.memory_heavy_here[builder]
-    return farm.speed[builder] / farm.slowdown[farm.law[builder], heavy, memory_heavy]
+    state = farm.builders[builder]
+    return state.speed / farm.slowdown[state.law, state.heavy, state.memory_heavy]
 
 
-@njit(cache=True)
+@compiled
 def read_clock(farm, builder, at):
     """Return the work that each job on the builder has done since its clock began."""
-    return farm.clock_work[builder] + (at - farm.clock_at[builder]) * farm.clock_rate[builder]
+    state = farm.builders[builder]
+    return state.clock_work + (at - state.clock_at) * state.clock_rate
 
 
-@njit(cache=True)
-def weigh(farm, builder, job, sign, at):
+@compiled
+def weigh(farm, builder, number, sign, at):
     """Add a job's weight to the load, or take it away, and let the clock follow."""
-    farm.jobs_here[builder] += sign
-    farm.heavy_here[builder] += sign * farm.heavy[job]
-    farm.memory_heavy_here[builder] += sign * farm.memory_heavy[job]
+    job, state = farm.jobs[number], farm.builders[builder]
+    state.jobs += sign
+    state.heavy += sign * job.heavy
+    state.memory_heavy += sign * job.memory_heavy
     rate = rate_here(farm, builder)
-    if rate != farm.clock_rate[builder]:
-        farm.clock_work[builder] = read_clock(farm, builder, at)
-        farm.clock_at[builder] = at
-        farm.clock_rate[builder] = rate
+    if rate != state.clock_rate:
+        state.clock_work = read_clock(farm, builder, at)
+        state.clock_at = at
+        state.clock_rate = rate
 
 
-@njit(cache=True)
-def share(farm, builder, slot, job):
+@compiled
+def share(farm, builder, slot, number):
     """Begin a job whose end depends on its neighbours."""
-    at = max(farm.instants[NOW], farm.seen_at[builder])
-    farm.seen_at[builder] = at
-    if not farm.jobs_here[builder]:
-        farm.clock_at[builder] = at
-        farm.clock_work[builder] = 0.0
-    thing = farm.first_slot[builder] + slot
-    farm.ends_at_work[thing] = read_clock(farm, builder, at) + farm.work[job]
-    weigh(farm, builder, job, 1, at)
+    state = farm.builders[builder]
+    at = max(farm.instants[NOW], state.seen_at)
+    state.seen_at = at
+    if not state.jobs:
+        state.clock_at = at
+        state.clock_work = 0.0
+    work = read_clock(farm, builder, at) + farm.jobs[number].work
+    farm.slots[state.first_slot + slot].ends_at_work = work
+    weigh(farm, builder, number, 1, at)
     expect_next(farm, builder)
 
 
-@njit(cache=True)
+@compiled
 def next_slot(farm, builder):
     """Return the slot of the job that ends next; -1: nothing runs."""
-    first, found = farm.first_slot[builder], -1
-    for slot in range(farm.slots[builder]):
-        if farm.running[first + slot] >= 0 and (
-            found < 0 or farm.ends_at_work[first + slot] < farm.ends_at_work[first + found]
-        ):
-            found = slot
+    first, found, soonest = farm.builders[builder].first_slot, -1, np.inf
+    for place in range(farm.builders[builder].slots):
+        slot = farm.slots[first + place]
+        if slot.job >= 0 and (found < 0 or slot.ends_at_work < soonest):
+            found, soonest = place, slot.ends_at_work
     return found
 
 
-@njit(cache=True)
+@compiled
 def expect_next(farm, builder):
     """Put down who ends next, in the place of what was expected before."""
     slot = next_slot(farm, builder)
     if slot < 0:
         return
-    work = farm.ends_at_work[farm.first_slot[builder] + slot] - farm.clock_work[builder]
-    at = farm.clock_at[builder] + work / farm.clock_rate[builder]
-    at = max(farm.seen_at[builder], at)
-    put(farm.agenda, 0, len(farm.running) + builder, at, code(farm, FINISH, builder, slot))
+    state = farm.builders[builder]
+    left = farm.slots[state.first_slot + slot].ends_at_work - state.clock_work
+    at = max(state.seen_at, state.clock_at + left / state.clock_rate)
+    put(farm.agenda, 0, len(farm.slots) + builder, at, code(farm, FINISH, builder, slot))
 
 
-@njit(cache=True)
+@compiled
 def next_due(farm, builder):
-    """Stop the job that is due now; return its slot."""
-    slot = next_slot(farm, builder)
-    thing = farm.first_slot[builder] + slot
-    job = farm.running[thing]
-    farm.seen_at[builder] = farm.instants[NOW]
+    """Take the job that is due now off the builder's load; return its slot."""
+    place = next_slot(farm, builder)
+    state = farm.builders[builder]
+    slot = farm.slots[state.first_slot + place]
+    job = slot.job
+    state.seen_at = farm.instants[NOW]
     weigh(farm, builder, job, -1, farm.instants[NOW])
-    farm.running[thing] = -1
+    slot.job = FREE
     expect_next(farm, builder)
-    farm.running[thing] = job
-    return slot
+    slot.job = job
+    return place
 
 
 # --- the farm as a whole -------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled
 def code(farm, rank, builder, slot):
     """Return the order of entries of one instant: by rank, then builder, then slot."""
-    return (rank << 48) + (farm.index[builder] << 16) + slot
+    return (rank << 48) + (farm.builders[builder].index << 16) + slot
 
 
-@njit(cache=True)
+@compiled
 def hope(farm):
     """Look, once nothing more arrives, whether jobs wait for nobody; False: they are given up."""
     counts, instants = farm.counts, farm.instants
@@ -445,7 +462,7 @@ def hope(farm):
     return True
 
 
-@njit(cache=True)
+@compiled
 def happened(farm, kind, what):
     """Count an event, and note it."""
     farm.counts[EVENTS] += 1
@@ -453,12 +470,13 @@ def happened(farm, kind, what):
     note(farm, kind, what, farm.instants[NOW])
 
 
-@njit(cache=True)
+@compiled
 def note(farm, kind, what, at):
     """Write down an event or a command, if anybody wants to know."""
     place = farm.counts[NOTED]
-    if place < len(farm.note_kind):
-        farm.note_kind[place] = kind
-        farm.note_what[place] = what
-        farm.note_at[place] = at
+    if place < len(farm.notes):
+        noted = farm.notes[place]
+        noted.kind = kind
+        noted.what = what
+        noted.at = at
         farm.counts[NOTED] = place + 1

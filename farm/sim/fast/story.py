@@ -24,14 +24,11 @@ from farm.sim.fast.columns import Played
 def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
     """Yield every event with its commands, as the driver tells observers of them."""
     farm = played.farm
-    kinds, what, at = (
-        column[: farm.counts[kernel.NOTED]].tolist()
-        for column in (farm.note_kind, farm.note_what, farm.note_at)
-    )
+    notes = farm.notes[: farm.counts[kernel.NOTED]]
     event: Event = FarmOpened(0.0)
     commands: list[Command] = [RequestBuilder(builder) for builder in played.builders]
     events, orders = _events(played), _commands(played)
-    for kind, number, instant in zip(kinds, what, at, strict=True):
+    for kind, number, instant in notes.tolist():
         if kind in orders:
             commands.append(orders[kind](number, instant))
         else:
@@ -43,7 +40,7 @@ def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
 def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
     """Return, by kind of note, what makes its event from a number and an instant."""
     jobs, builders = played.jobs, played.builders
-    where = played.farm.builder.tolist()
+    where = played.farm.jobs["builder"].tolist()
     slots = [(b.id, slot) for b in builders for slot in range(b.slots)]
     return {
         kernel.ARRIVALS_ENDED: lambda _, at: ArrivalsEnded(at),
@@ -60,7 +57,7 @@ def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
 def _commands(played: Played) -> dict[int, Callable[[int, float], Command]]:
     """Return, by kind of note, what makes its command from a number and an instant."""
     jobs, builders = played.jobs, played.builders
-    where, slots = played.farm.builder.tolist(), played.farm.slot.tolist()
+    where, slots = (played.farm.jobs[name].tolist() for name in ("builder", "slot"))
     ends: dict[int, EndJob] = dict(zip(played.farm.ended.tolist(), _ends(played), strict=False))
     return {
         kernel.START: lambda job, _: StartJob(jobs[job], 1, builders[where[job]].id, slots[job]),
@@ -73,7 +70,7 @@ def records(played: Played) -> RunRecords:
     """Return what a recorder would have kept."""
     farm = played.farm
     last_at = float(farm.instants[kernel.LAST_EVENT])
-    joins = zip(farm.joins_at.tolist(), farm.joined.tolist(), strict=True)
+    joins = farm.builders[["joins_at", "joined"]].tolist()
     spans = []
     for builder, (joined_at, joined) in zip(played.builders, joins, strict=True):
         span = BuilderSpan(builder.id, builder.pool, requested_at=0.0)
@@ -96,16 +93,15 @@ def _ends(played: Played) -> Iterator[EndJob]:
     farm, jobs, estimates = played.farm, played.jobs, played.estimates
     names = [builder.id for builder in played.builders]
     ended = farm.ended[: farm.counts[kernel.ENDED]]
-    submitted_at = farm.batch_at.repeat(farm.batch_begins[1:] - farm.batch_begins[:-1])
-    columns = (farm.dispatched_at, farm.finished_at, farm.builder, farm.slot, submitted_at)
-    rows = zip(ended.tolist(), *(column[ended].tolist() for column in columns), strict=True)
-    for number, at, finished_at, builder, slot, came_at in rows:
+    told = farm.jobs[["submitted_at", "finished_at", "dispatched_at", "builder", "slot"]][ended]
+    for number, row in zip(ended.tolist(), told.tolist(), strict=True):
+        submitted_at, finished_at, at, builder, slot = row
         job = jobs[number]
         yield EndJob(
             job,
             _outcome(job.fails),
             1,
-            came_at,
+            submitted_at,
             finished_at,
             at,
             at,

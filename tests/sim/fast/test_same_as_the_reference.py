@@ -1,4 +1,4 @@
-"""The fast lane tells the reference's story: every event, command and instant, to the last digit."""
+"""The fast lane tells the reference's story, event by event and to the last digit."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ def rules(draw: st.DrawFn) -> SchedulingRules:
     )
 
 
-def compare(rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float) -> bool:
+def compare(
+    rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float
+) -> bool:
     """Play in both lanes and compare; return whether the fast one played it."""
     told: list[Any] = []
     recorder = Recorder()
