@@ -132,13 +132,17 @@ def simulate(
         jobs = list(jobs)
     wanted, own = _set_up(scenario, policy, balancer, estimator, algorithms, jobs, overrides)
 
-    def played(seed: SupportsIndex | None) -> Result:
-        seeded = wanted if seed is None else load_from(wanted, changes={"seed": _whole(seed)})
+    def played(seed: SupportsIndex | None, runs: int = 1) -> Result:
+        said = {} if seed is None else {"seed": _whole(seed)}
+        seeded = wanted.model_copy(update=said)  # any whole number is a seed: nothing to check
         keep = single if keep_events is None else keep_events
-        return simulated_run(seeded, own=own, out=_path(out), keep_events=keep, engine=engine)
+        return simulated_run(
+            seeded, own=own, out=_path(out), keep_events=keep, engine=engine, runs=runs
+        )
 
     if isinstance(seeds, Iterable):
-        return Results([played(seed) for seed in seeds])
+        wished = list(seeds)
+        return Results([played(seed, len(wished)) for seed in wished])
     return played(seeds)
 
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from farm.app.estimates import Estimating
 from farm.app.own_parts import OwnParts
 from farm.app.result import Result
 from farm.app.run_recorder import RunRecorder
-from farm.assembly import complaints, make_scheduler, pool_specs
+from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError
-from farm.core.scheduler import Scheduler
 from farm.scenario import Scenario
-from farm.sim.fast.coverage import is_worth_it, why_not, why_not_these
-from farm.sim.simulation import Load, Simulation
+from farm.sim.fast.choice import Try, try_fast
+from farm.sim.simulation import Simulation
 from provisioner.from_scenario import algorithms_of
+
+if TYPE_CHECKING:
+    from farm.sim.fast.columns import Played
 
 Engine = Literal["auto", "reference", "fast"]
 """Who plays: the scheduler itself, the compiled loop over columns, or whoever is sooner done."""
@@ -33,6 +34,7 @@ def simulated_run(
     keep_events: bool = False,
     observers: Sequence[Observer] = (),
     engine: Engine = "auto",
+    runs: int = 1,
 ) -> Result:
     """Simulate a scenario and return what it came to.
 
@@ -43,6 +45,7 @@ def simulated_run(
         keep_events: in memory, the events are kept too.
         observers: told of every event and its commands (a display).
         engine: who plays it; the results are the same.
+        runs: how many runs like this one are to be made.
 
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
     is made then.
@@ -54,17 +57,17 @@ def simulated_run(
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
     load = own.load(scenario)
     if engine != "reference":
-        why = why_not(scheduler.rules, scheduler.estimator, pool_specs(scenario))
-        if estimating.gives:
-            why = "dispatch estimates"
-        if not why:
-            fast, load, why = _fast_run(
-                scenario, scheduler, load, out, keep_events=keep_events, forced=engine == "fast"
-            )
-            if fast is not None:
-                return fast
+        began, batches = time.monotonic(), list(load)
+        noted, load = out is not None or keep_events, iter(batches)
+        found = Try(why="dispatch estimates")
+        if not estimating.gives:
+            forced = engine == "fast"
+            found = try_fast(scenario, scheduler, batches, forced=forced, noted=noted, runs=runs)
+        if found.played is not None:
+            recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
+            return _told(found.played, recorder, noted=noted)
         if engine == "fast":
-            raise InputError(f"--engine fast: does not cover {why}; allowed: auto, reference")
+            raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
     simulation = Simulation(
         scenario,
         scheduler=scheduler,
@@ -77,40 +80,13 @@ def simulated_run(
     return recorder.finish("reference", warnings=complaints(simulation.scheduler))
 
 
-def _fast_run(
-    scenario: Scenario,
-    scheduler: Scheduler,
-    load: Load,
-    out: Path | None,
-    *,
-    keep_events: bool,
-    forced: bool,
-) -> tuple[Result | None, Load, str]:
-    """Play it by the compiled loop if that is ``forced`` or worth it; else None, and why.
+def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:
+    """Return the result of a fast play; its story is told only where somebody keeps it."""
+    from farm.sim.fast.story import records, story  # noqa: PLC0415 - Numba, where it was used
 
-    The load is returned too: it has been looked at.
-    """
-    began, batches = time.monotonic(), list(load)
-    jobs = list(chain.from_iterable(together for _, together in batches))
-    if not (forced or is_worth_it(len(jobs))):
-        return None, iter(batches), ""
-    if why := why_not_these(scheduler.rules, jobs):
-        return None, iter(batches), why
-
-    from farm.sim.fast.columns import play  # noqa: PLC0415 - Numba, for those who need it
-    from farm.sim.fast.story import records, story  # noqa: PLC0415 - likewise
-
-    noted = out is not None or keep_events
-    specs = pool_specs(scenario)
-    ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
-    played = play(
-        scheduler.rules, scheduler.estimator, specs, batches, ends_at=ends_at, noted=noted
-    )
-    if played is None:
-        return None, iter(batches), "jobs that have to be given up"
-    with RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began) as recorder:
+    with recorder:
         if noted:
             for event, commands in story(played):
                 for observe in recorder.observers:
                     observe(event, commands)
-    return recorder.finish("fast", records=None if noted else records(played)), load, ""
+    return recorder.finish("fast", records=None if noted else records(played))
