@@ -20,7 +20,7 @@ from farm.sim.simulation import Simulation
 from provisioner.from_scenario import algorithms_of
 
 if TYPE_CHECKING:
-    from farm.sim.fast.columns import Played
+    from farm.sim.fast.play import Played
 
 Engine = Literal["auto", "reference", "fast"]
 """Who plays: the scheduler itself, the compiled loop over columns, or whoever is sooner done."""

@@ -15,7 +15,7 @@ from farm.scenario import Scenario
 from farm.sim.fast.coverage import is_worth_it, why_not, why_not_these
 
 if TYPE_CHECKING:
-    from farm.sim.fast.columns import Played
+    from farm.sim.fast.play import Played
 
 
 class Try(msgspec.Struct):
@@ -54,9 +54,11 @@ def try_fast(
     if why := why_not_these(scheduler.rules, jobs):
         return Try(why=why)
 
-    from farm.sim.fast.columns import play  # noqa: PLC0415 - Numba, for those who need it
+    from farm.sim.fast.load import load_of  # noqa: PLC0415 - Numba, for those who need it
+    from farm.sim.fast.play import play  # noqa: PLC0415 - likewise
 
+    rules = scheduler.rules
+    load = load_of(rules.policy, scheduler.estimator, batches)
     ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
-    estimator = scheduler.estimator
-    played = play(scheduler.rules, estimator, specs, batches, ends_at=ends_at, noted=noted)
+    played = play(load, specs, rules.ranking, ends_at=ends_at, noted=noted)
     return Try(played, "" if played else "jobs that have to be given up")

@@ -90,7 +90,7 @@ NOTE = np.dtype([("kind", np.int64), ("what", np.int64), ("at", np.float64)])
 
 
 class Farm(NamedTuple):
-    """Everything that one play needs; ``columns.py`` fills it in."""
+    """Everything that one play needs; ``play.py`` fills it in."""
 
     #: in order of submission
     jobs: Array

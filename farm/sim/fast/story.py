@@ -18,7 +18,7 @@ from farm.core.events import (
 from farm.core.model import Cause, Outcome
 from farm.results.summary.records import BuilderSpan, RunRecords
 from farm.sim.fast import kernel
-from farm.sim.fast.columns import Played
+from farm.sim.fast.play import Played
 
 
 def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
@@ -39,12 +39,12 @@ def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
 
 def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
     """Return, by kind of note, what makes its event from a number and an instant."""
-    jobs, builders = played.jobs, played.builders
+    jobs, builders = played.load.jobs, played.builders
     where = played.farm.jobs["builder"].tolist()
     slots = [(b.id, slot) for b in builders for slot in range(b.slots)]
     return {
         kernel.ARRIVALS_ENDED: lambda _, at: ArrivalsEnded(at),
-        kernel.SUBMITTED: lambda batch, at: JobsSubmitted(at, played.batches[batch][1]),
+        kernel.SUBMITTED: lambda batch, at: JobsSubmitted(at, played.load.batches[batch][1]),
         kernel.JOINED: lambda builder, at: BuilderJoined(at, builders[builder]),
         kernel.STARTED: lambda job, at: JobStarted(at, jobs[job].id, 1, builders[where[job]].id),
         kernel.FINISHED: lambda job, at: JobFinished(
@@ -56,7 +56,7 @@ def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
 
 def _commands(played: Played) -> dict[int, Callable[[int, float], Command]]:
     """Return, by kind of note, what makes its command from a number and an instant."""
-    jobs, builders = played.jobs, played.builders
+    jobs, builders = played.load.jobs, played.builders
     where, slots = (played.farm.jobs[name].tolist() for name in ("builder", "slot"))
     ends: dict[int, EndJob] = dict(zip(played.farm.ended.tolist(), _ends(played), strict=False))
     return {
@@ -79,7 +79,7 @@ def records(played: Played) -> RunRecords:
         spans.append(span)
     return RunRecords(
         ends=list(_ends(played)),
-        submissions=[JobsSubmitted(at, together) for at, together in played.batches],
+        submissions=[JobsSubmitted(at, together) for at, together in played.load.batches],
         builders=spans,
         void_attempts=[],
         estimates={},
@@ -90,7 +90,7 @@ def records(played: Played) -> RunRecords:
 
 def _ends(played: Played) -> Iterator[EndJob]:
     """Yield how each job ended, in the order of ending."""
-    farm, jobs, estimates = played.farm, played.jobs, played.estimates
+    farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates
     names = [builder.id for builder in played.builders]
     ended = farm.ended[: farm.counts[kernel.ENDED]]
     told = farm.jobs[["submitted_at", "finished_at", "dispatched_at", "builder", "slot"]][ended]

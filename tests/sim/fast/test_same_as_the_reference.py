@@ -20,8 +20,9 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.results.summary.records import Recorder
-from farm.sim.fast.columns import play as play_fast
 from farm.sim.fast.coverage import why_not, why_not_these
+from farm.sim.fast.load import load_of
+from farm.sim.fast.play import play as play_fast
 from farm.sim.fast.story import records, story
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
@@ -115,8 +116,8 @@ def compare(
     world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
     play(scheduler, world, [recorder, lambda event, commands: told.append((event, list(commands)))])
     assert not why_not(rules, make_estimator(estimator), specs) + why_not_these(rules, jobs)
-    load = list(batches(jobs))
-    played = play_fast(rules, make_estimator(estimator), specs, load, ends_at=ends, noted=True)
+    load = load_of(rules.policy, make_estimator(estimator), list(batches(jobs)))
+    played = play_fast(load, specs, rules.ranking, ends_at=ends, noted=True)
     if played is None:
         return False
     for fast, reference in zip(
