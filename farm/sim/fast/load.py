@@ -11,7 +11,7 @@ import numpy as np
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction
-from farm.sim.fast import kernel
+from farm.sim.fast import layout
 from farm.sim.fast.heaps import Array
 
 Batches = Sequence[tuple[float, tuple[Job, ...]]]
@@ -44,7 +44,7 @@ def load_of(policy: KeyFunction, estimator: Estimator, batches: Batches) -> Load
 
 
 def _job_columns(jobs: Sequence[Job], platforms: Sequence[Platform], batches: Batches) -> Array:
-    made = np.zeros(len(jobs), kernel.JOB)
+    made = np.zeros(len(jobs), layout.JOB)
     made["work"] = [job.service_time for job in jobs]
     made["heavy"] = [job.heavy for job in jobs]
     made["memory_heavy"] = [job.memory_heavy for job in jobs]
@@ -56,7 +56,7 @@ def _job_columns(jobs: Sequence[Job], platforms: Sequence[Platform], batches: Ba
 
 
 def _batch_columns(batches: Batches) -> Array:
-    made = np.zeros(len(batches) + 1, kernel.BATCH)
+    made = np.zeros(len(batches) + 1, layout.BATCH)
     made["at"][:-1] = [at for at, _ in batches]
     made["begin"][1:] = np.cumsum([len(together) for _, together in batches])
     return made

@@ -13,7 +13,7 @@ from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.sim.fast import kernel
+from farm.sim.fast import kernel, layout
 from farm.sim.fast.heaps import Array, keyed
 from farm.sim.fast.load import Load
 
@@ -27,7 +27,7 @@ NOTES_OF_A_JOB, NOTES_OF_A_BUILDER = 6, 1
 class Played(msgspec.Struct):
     """A play that is over: its values, and the jobs and builders that they are of."""
 
-    farm: kernel.Farm
+    farm: layout.Farm
     load: Load
     builders: Sequence[Builder]
 
@@ -47,7 +47,7 @@ def play(
     jobs, builders = len(load.jobs), list(_builders(pools))
     notes = 3 + NOTES_OF_A_JOB * jobs + NOTES_OF_A_BUILDER * len(builders) if noted else 0
     slots, kinds = _slots(builders), _kinds(builders)
-    farm = kernel.Farm(
+    farm = layout.Farm(
         jobs=load.columns.copy(),
         in_order=load.in_order,
         batches=load.batch_columns,
@@ -59,14 +59,14 @@ def play(
         slowdown=_slowdowns(_laws(pools), max((b.slots for b in builders), default=0)),
         free=keyed(len(builders), len(kinds)),
         agenda=keyed(len(slots) + len(builders), 1),
-        counts=np.zeros(kernel.COUNTS, np.int64),
+        counts=np.zeros(layout.COUNTS, np.int64),
         instants=np.array([0.0, 0.0, np.inf, np.inf]),
         begun=np.empty(jobs, np.int64),
         ended=np.empty(jobs, np.int64),
-        notes=np.zeros(notes, kernel.NOTE),
+        notes=np.zeros(notes, layout.NOTE),
     )
-    number = kernel.LONGEST_IDLE if ranking is RANKINGS["longest-idle"] else kernel.JENKINS
-    if kernel.play(farm, number, ends_at) == kernel.HOPELESS:
+    number = layout.LONGEST_IDLE if ranking is RANKINGS["longest-idle"] else layout.JENKINS
+    if kernel.play(farm, number, ends_at) == layout.HOPELESS:
         return None
     return Played(farm, load, builders)
 
@@ -81,7 +81,7 @@ def _builders(pools: Sequence[PoolSpec]) -> Iterator[Builder]:
 
 
 def _builder_columns(pools: Sequence[PoolSpec], builders: Sequence[Builder], kinds: Kinds) -> Array:
-    made = np.zeros(len(builders), kernel.BUILDER)
+    made = np.zeros(len(builders), layout.BUILDER)
     for name in ("index", "slots", "speed", "takes_jobs"):
         made[name] = [getattr(builder, name) for builder in builders]
     made["first_slot"][1:] = np.cumsum(made["slots"])[:-1]
@@ -99,9 +99,9 @@ def _builder_columns(pools: Sequence[PoolSpec], builders: Sequence[Builder], kin
 
 def _slots(builders: Sequence[Builder]) -> Array:
     counts = [builder.slots for builder in builders]
-    made = np.zeros(sum(counts), kernel.SLOT)
+    made = np.zeros(sum(counts), layout.SLOT)
     made["builder"] = np.repeat(np.arange(len(builders)), counts)
-    made["job"] = kernel.FREE
+    made["job"] = layout.FREE
     return made
 
 
@@ -136,7 +136,7 @@ def _serves(platforms: Sequence[Platform], kinds: Kinds) -> Array:
 
 def _lanes(lane_of: Array, lanes: int) -> Array:
     """Give each lane room in the queue for all of its jobs."""
-    made = np.zeros(lanes, kernel.LANE)
+    made = np.zeros(lanes, layout.LANE)
     counts = np.bincount(lane_of, minlength=lanes)
     made["begin"] = np.cumsum(counts) - counts
     return made

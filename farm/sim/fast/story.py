@@ -17,14 +17,14 @@ from farm.core.events import (
 )
 from farm.core.model import Cause, Outcome
 from farm.results.summary.records import BuilderSpan, RunRecords
-from farm.sim.fast import kernel
+from farm.sim.fast import layout
 from farm.sim.fast.play import Played
 
 
 def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
     """Yield every event with its commands, as the driver tells observers of them."""
     farm = played.farm
-    notes = farm.notes[: farm.counts[kernel.NOTED]]
+    notes = farm.notes[: farm.counts[layout.NOTED]]
     event: Event = FarmOpened(0.0)
     commands: list[Command] = [RequestBuilder(builder) for builder in played.builders]
     events, orders = _events(played), _commands(played)
@@ -43,14 +43,14 @@ def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
     where = played.farm.jobs["builder"].tolist()
     slots = [(b.id, slot) for b in builders for slot in range(b.slots)]
     return {
-        kernel.ARRIVALS_ENDED: lambda _, at: ArrivalsEnded(at),
-        kernel.SUBMITTED: lambda batch, at: JobsSubmitted(at, played.load.batches[batch][1]),
-        kernel.JOINED: lambda builder, at: BuilderJoined(at, builders[builder]),
-        kernel.STARTED: lambda job, at: JobStarted(at, jobs[job].id, 1, builders[where[job]].id),
-        kernel.FINISHED: lambda job, at: JobFinished(
+        layout.ARRIVALS_ENDED: lambda _, at: ArrivalsEnded(at),
+        layout.SUBMITTED: lambda batch, at: JobsSubmitted(at, played.load.batches[batch][1]),
+        layout.JOINED: lambda builder, at: BuilderJoined(at, builders[builder]),
+        layout.STARTED: lambda job, at: JobStarted(at, jobs[job].id, 1, builders[where[job]].id),
+        layout.FINISHED: lambda job, at: JobFinished(
             at, jobs[job].id, 1, builders[where[job]].id, _outcome(jobs[job].fails)
         ),
-        kernel.CLEANED: lambda slot, at: SlotCleaned(at, *slots[slot]),
+        layout.CLEANED: lambda slot, at: SlotCleaned(at, *slots[slot]),
     }
 
 
@@ -60,16 +60,16 @@ def _commands(played: Played) -> dict[int, Callable[[int, float], Command]]:
     where, slots = (played.farm.jobs[name].tolist() for name in ("builder", "slot"))
     ends: dict[int, EndJob] = dict(zip(played.farm.ended.tolist(), _ends(played), strict=False))
     return {
-        kernel.START: lambda job, _: StartJob(jobs[job], 1, builders[where[job]].id, slots[job]),
-        kernel.END: lambda job, _: ends[job],
-        kernel.ALARM: lambda _, at: SetAlarm(at),
+        layout.START: lambda job, _: StartJob(jobs[job], 1, builders[where[job]].id, slots[job]),
+        layout.END: lambda job, _: ends[job],
+        layout.ALARM: lambda _, at: SetAlarm(at),
     }
 
 
 def records(played: Played) -> RunRecords:
     """Return what a recorder would have kept."""
     farm = played.farm
-    last_at = float(farm.instants[kernel.LAST_EVENT])
+    last_at = float(farm.instants[layout.LAST_EVENT])
     joins = farm.builders[["joins_at", "joined"]].tolist()
     spans = []
     for builder, (joined_at, joined) in zip(played.builders, joins, strict=True):
@@ -83,7 +83,7 @@ def records(played: Played) -> RunRecords:
         builders=spans,
         void_attempts=[],
         estimates={},
-        events=int(farm.counts[kernel.EVENTS]),
+        events=int(farm.counts[layout.EVENTS]),
         last_at=last_at,
     )
 
@@ -92,7 +92,7 @@ def _ends(played: Played) -> Iterator[EndJob]:
     """Yield how each job ended, in the order of ending."""
     farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates
     names = [builder.id for builder in played.builders]
-    ended = farm.ended[: farm.counts[kernel.ENDED]]
+    ended = farm.ended[: farm.counts[layout.ENDED]]
     told = farm.jobs[["submitted_at", "finished_at", "dispatched_at", "builder", "slot"]][ended]
     for number, row in zip(ended.tolist(), told.tolist(), strict=True):
         submitted_at, finished_at, at, builder, slot = row
