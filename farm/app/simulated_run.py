@@ -57,16 +57,16 @@ def simulated_run(
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
     load = own.load(scenario)
     if engine != "reference":
-        began, batches = time.monotonic(), list(load)
-        noted, load = out is not None or keep_events, iter(batches)
-        found = Try(why="dispatch estimates")
+        began, noted = time.monotonic(), out is not None or keep_events
+        forced = engine == "fast"
+        found = Try(load, why="dispatch estimates")
         if not estimating.gives:
-            forced = engine == "fast"
-            found = try_fast(scenario, scheduler, batches, forced=forced, noted=noted, runs=runs)
+            found = try_fast(scenario, scheduler, load, forced=forced, noted=noted, runs=runs)
+        load = found.load
         if found.played is not None:
             recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
             return _told(found.played, recorder, noted=noted)
-        if engine == "fast":
+        if forced:
             raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
     simulation = Simulation(
         scenario,

@@ -22,13 +22,13 @@ def recorded(
     ``runs``: how many runs like this one are to be made, in this process or another.
     """
     scheduler = make_scheduler(scenario)
-    load = list(batches(build_jobs(scenario)))
-    played = try_fast(scenario, scheduler, load, runs=runs).played
-    if played is not None:
+    load = batches(build_jobs(scenario))
+    found = try_fast(scenario, scheduler, load, runs=runs)
+    if (played := found.played) is not None:
         from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
 
         return records(played)
     recorder = Recorder()
-    simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=iter(load))
+    simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=found.load)
     simulation.play([recorder])
     return recorder.records()

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import farm
+from farm.app.own_parts import OwnParts
+from farm.app.simulated_run import simulated_run
 from farm.core.errors import InputError
-from farm.sim.fast import coverage
+from farm.sim.fast import choice, coverage
 
 BUSY: dict[str, Any] = {
     "name": "busy",
@@ -112,3 +114,30 @@ def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
     broken = {**BUSY, "pools": [{**BUSY["pools"][0], "failure_rate": 1}]}
     with pytest.raises(InputError, match="jobs that have to be given up"):
         farm.simulate(broken, engine="fast")
+
+
+def test_an_endless_load_is_not_awaited(monkeypatch):
+    """Protects the memory from a load that only the run's own end cuts off."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(choice, "MOST_JOBS", 50)
+    monkeypatch.setattr(coverage, "WORTH_LOADING", 10)
+    monkeypatch.setattr(coverage, "WORTH_COMPILING", 10)
+    taken: list[float] = []
+
+    def endless(rng):
+        while True:
+            taken.append(rng.expovariate(0.1) + (taken[-1] if taken else 0.0))
+            yield farm.Job(id=f"j{len(taken)}", service_time=1.0, arrived_at=taken[-1])
+
+    class LongEnoughError(Exception):
+        pass
+
+    def watch(event, _commands):
+        if event.at > 3600.0:
+            raise LongEnoughError
+
+    unlimited = {key: value for key, value in BUSY.items() if key != "phases"}
+    scenario = farm.load_scenario(unlimited, workload__0__count=1)
+    with pytest.raises(LongEnoughError):
+        simulated_run(scenario, own=OwnParts(jobs=endless), observers=[watch])
+    assert taken[-2] < 4000.0
