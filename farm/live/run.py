@@ -373,7 +373,7 @@ def _tell(stays: Stays, *, in_charge: bool) -> None:
 
 def _clear_quietly(store: Store) -> None:
     with contextlib.suppress(redis.RedisError):
-        store.clear()
+        store.vanish()
 
 
 def _engine(client: Connection) -> str:

@@ -41,6 +41,10 @@ class GuardedAlgorithm(Guard):
             self.failed(f"at {snapshot.at:g} s", error)
             return self._as_it_is(snapshot), memory
 
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+        """Return that any plan may differ: nothing is known of the user's own."""
+        return snapshot.at
+
     def _checked(self, plan: Any) -> ScalingPlan:
         if not isinstance(plan, ScalingPlan):
             raise UnusableError(f"returned {plan!r:.60}; a plan is a ScalingPlan")

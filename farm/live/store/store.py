@@ -229,6 +229,11 @@ class Store:
         for names in _portions(name for name in ours if name not in kept):
             self._client.unlink(*names)
 
+    def vanish(self) -> None:
+        """Leave a server as it was before this farm came."""
+        self.clear()
+        self._client.unlink(self._keys.fence)
+
     # --- reading: all ------------------------------------------------------------------------
 
     def jobs(self) -> dict[str, JobRecord]:
