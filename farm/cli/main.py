@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("jobs", "List the jobs of a live farm."),
         ("job", "Tell a job's story: where it is, why it waits, what became of it."),
         ("cancel", "Cancel jobs of a live farm."),
+        ("priority", "Let waiting jobs go sooner or later: another level, score or priority."),
         ("retry", "Run ended jobs again, each as a new job."),
         (
             "builders",

@@ -98,6 +98,20 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     assert [rival["name"] for rival in team["rivals"]] == ["bee"]
     assert "waits, by share and priority" in up.farm("explain", "a3")
 
+    # another level, and the order changes
+    up.farm("priority", "a4", "--level", "1")
+    up.until(
+        lambda: up.rows("jobs", "--state", "waiting", "--limit", "1")[0]["job_id"] == "a4",
+        "another order",
+    )
+    up.farm("priority", "a4", "--level", "0")
+    up.until(
+        lambda: up.rows("jobs", "--state", "waiting", "--limit", "1")[0]["job_id"] == "b2",
+        "the old order",
+    )
+    assert "is not known" in up.farm("priority", "nobody", "--level", "1", code=2)
+    assert "found nothing to change" in up.farm("priority", "a4", code=2)
+
     up.farm("cancel", "a1")
     up.until(lambda: up.state_of("b2") in ("dispatched", "running"), "dispatching")
     said = up.farm("explain", "b2")
