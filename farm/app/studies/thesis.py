@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from statistics import fmean, median, pstdev
 
 import msgspec
 
-from farm.app.studies.thesis_model import METRICS, POLICY_OF, Numbers, Plan, job_sets, play
+from farm.app.studies.thesis_model import METRICS, POLICY_OF, Numbers, Plan, job_sets, plays
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.model import Job
@@ -29,6 +30,8 @@ THESIS_SAYS = {
     "LJF-aging": ("Bad", "Medium", "Good"),
     "SJF-aging": ("Bad", "Bad", "Medium"),
 }
+#: job sets from which the compiled loop is worth its loading
+WORTH_COMPILING = 50
 Plays = Mapping[tuple[str, int], Sequence[Numbers]]
 """By policy and slots: the numbers of each job set, in one order."""
 Tell = Callable[[str], None]
@@ -66,13 +69,13 @@ def study(runs: int, tell: Tell = lambda _: None) -> Study:
     for number, law in enumerate((None, ContentionLaw(THESIS_TABLE))):
         said = "with slowdown" if law else "without slowdown"
         tell(f"the model, {said}")
-        plays = _played(job_sets(runs), MODEL_SLOTS, partial(_model, law))
+        found = _played(job_sets(runs), MODEL_SLOTS, partial(_model, law))
         first = 7 + 3 * number
         places = {f"5.{first + place}": place for place in range(3)}
-        figures += _figures(plays, MODEL_SLOTS, places, said)
-        tables.append(_spread(f"Table 5.{number + 1}: standard deviation, {said}", plays))
-        tables += [_ratios(f"{METRICS[place]}, {said}", plays, place) for place in range(3)]
-        kept.append(plays)
+        figures += _figures(found, MODEL_SLOTS, places, said)
+        tables.append(_spread(f"Table 5.{number + 1}: standard deviation, {said}", found))
+        tables += [_ratios(f"{METRICS[place]}, {said}", found, place) for place in range(3)]
+        kept.append(found)
     return Study(runs, tuple(figures), (*tables, _result_table(kept)))
 
 
@@ -88,11 +91,14 @@ def _model(law: ContentionLaw | None, slots: int) -> Plan:
 def _played(
     sets: Sequence[Sequence[Job]], slots: Sequence[int], plan: Callable[[int], Plan]
 ) -> Plays:
-    return {
-        (name, count): [play(jobs, name, plan(count)) for jobs in sets]
-        for count in slots
-        for name in POLICY_OF
-    }
+    fast = len(sets) >= WORTH_COMPILING and find_spec("numba") is not None
+    plans = [plan(count) for count in slots]
+    found: dict[tuple[str, int], list[Numbers]] = {}
+    for name in POLICY_OF:
+        each = [plays(jobs, name, plans, fast=fast) for jobs in sets]
+        for place, count in enumerate(slots):
+            found[name, count] = [one[place] for one in each]
+    return found
 
 
 def _figures(

@@ -14,9 +14,10 @@ import numpy as np
 
 from farm.core.commands import Command, EndJob
 from farm.core.contention.laws import ContentionLaw
+from farm.core.dispatching.balancers import RANKINGS
 from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -86,9 +87,30 @@ def job_sets(
     return sets[:runs]
 
 
+def plays(
+    jobs: Sequence[Job], name: str, plans: Sequence[Plan], *, fast: bool = False
+) -> list[Numbers]:
+    """Play one job set under the policy of that name, on farms of several sizes.
+
+    ``fast``: by the compiled loop, which loads the jobs once (Numba must be installed).
+    """
+    if not fast:
+        return [play(jobs, name, plan) for plan in plans]
+    from farm.sim.fast.load import load_of  # noqa: PLC0415 - Numba, where it is installed
+    from farm.sim.fast.play import play as play_fast  # noqa: PLC0415 - likewise
+
+    load = load_of(_policy(name, plans[0]), Oracle(), list(batches(iter(jobs))))
+    found = []
+    for plan in plans:
+        played = play_fast(load, [_pool(plan)], RANKINGS["jenkins"])
+        if played is None:
+            return plays(jobs, name, plans)
+        found.append(_numbers(jobs, played.farm.jobs["finished_at"].tolist()))
+    return found
+
+
 def play(jobs: Sequence[Job], name: str, plan: Plan) -> Numbers:
-    """Play one job set under the policy of that name."""
-    key = POLICIES[POLICY_OF[name]](PolicyOptions(aging=plan.aging))
+    """Play one job set by the scheduler itself."""
     ended: dict[str, float] = {}
 
     def observe(_: Event, commands: Sequence[Command]) -> None:
@@ -96,12 +118,24 @@ def play(jobs: Sequence[Job], name: str, plan: Plan) -> Numbers:
             if type(command) is EndJob:
                 ended[command.job.id] = command.finished_at
 
-    pool = PoolSpec(name="node", slots=plan.slots, builders=plan.builders, law=plan.law)
+    pool = _pool(plan)
     world = SimulatedWorld([pool], batches(iter(jobs)))
-    play_world(Scheduler(SchedulingRules(policy=key), Oracle(), [pool]), world, [observe])
+    rules = SchedulingRules(policy=_policy(name, plan))
+    play_world(Scheduler(rules, Oracle(), [pool]), world, [observe])
+    return _numbers(jobs, [ended[job.id] for job in jobs])
+
+
+def _policy(name: str, plan: Plan) -> KeyFunction:
+    return POLICIES[POLICY_OF[name]](PolicyOptions(aging=plan.aging))
+
+
+def _pool(plan: Plan) -> PoolSpec:
+    return PoolSpec(name="node", slots=plan.slots, builders=plan.builders, law=plan.law)
+
+
+def _numbers(jobs: Sequence[Job], ends: Sequence[float]) -> Numbers:
+    responses = [at - (job.arrived_at or 0.0) for job, at in zip(jobs, ends, strict=True)]
     last: dict[str | None, float] = {}
-    for job in jobs:
-        response = ended[job.id] - (job.arrived_at or 0.0)
+    for job, response in zip(jobs, responses, strict=True):
         last[job.matrix] = max(response, last.get(job.matrix, 0.0))
-    responses = [ended[job.id] - (job.arrived_at or 0.0) for job in jobs]
-    return Numbers(max(ended.values()), fmean(responses), fmean(last.values()))
+    return Numbers(max(ends), fmean(responses), fmean(last.values()))

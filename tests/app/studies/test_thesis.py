@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from farm.app.studies.thesis import Study, study
-from farm.app.studies.thesis_model import POLICY_OF, Plan, job_sets, play
+from farm.app.studies.thesis_model import POLICY_OF, Plan, job_sets, play, plays
 from farm.cli.main import app
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
 from farm.core.errors import InputError
 
 
@@ -56,6 +57,17 @@ def test_job_sets_do_not_depend_on_their_number():
     assert len(one) == 500
     assert sum(job.heavy for job in one) == 100
     assert {job.arrived_at for job in one} == {0.0, 30.0, 60.0, 90.0, 120.0}
+
+
+@pytest.mark.parametrize("law", [None, ContentionLaw(THESIS_TABLE)], ids=["none", "slowdown"])
+def test_the_compiled_loop_says_the_same(law: ContentionLaw | None):
+    """Numbers are the scheduler's own, at whatever speed they are played."""
+    pytest.importorskip("numba")
+    plans = [Plan(2, slots, law) for slots in (1, 6)]
+    (late,) = job_sets(1, 5, 20, 30.0)
+    for jobs in (*job_sets(2), late):
+        for name in POLICY_OF:
+            assert plays(jobs, name, plans, fast=True) == plays(jobs, name, plans)
 
 
 def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Study):
