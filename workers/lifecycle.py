@@ -24,9 +24,6 @@ from workers.host import BuilderHost
 
 log = get_task_logger(__name__)
 
-#: real seconds between the parent's death and the host's hard end
-LAST_CHANCE = 5.0
-
 
 def bind(settings: LiveSettings) -> BuilderHost:
     """Return the host that starts and ends with this process's worker."""
@@ -43,8 +40,6 @@ def bind(settings: LiveSettings) -> BuilderHost:
         _prepare_server(settings)
 
     def up(**_: object) -> None:
-        if settings.watch_stdin:
-            threading.Thread(target=_watch_parent, name="farm-parent", daemon=True).start()
         try:
             host.start()
         except Exception:
@@ -97,13 +92,3 @@ def _wake_the_loop() -> None:
 
 def _nothing() -> None:
     """Be something to call."""
-
-
-def _watch_parent() -> None:
-    """Leave when standard input closes: the pipe's other end was our parent."""
-    # not sys.stdin, whose lock a thread that waits in it would hold at the interpreter's end
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    threading.Event().wait(LAST_CHANCE)
-    os._exit(1)

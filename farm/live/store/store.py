@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -209,11 +209,18 @@ class Store:
         self.fence.write(fill)
         self._meta["rules"] = rules
 
-    def open(self, speed: float) -> None:
-        """Begin a fresh farm: forget what an earlier one of this prefix left."""
+    def open(self, speed: float, *, stays: bool = False) -> None:
+        """Begin a fresh farm: forget what an earlier one of this prefix left.
+
+        ``stays``: from here on a successor goes on with it, also with what was handed in before
+        the first commit.
+        """
         self.clear()
         self._meta = {"version": VERSION, "speed": repr(speed)}
-        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
+        meta: dict[str, Any] = dict(self._meta)
+        if stays:
+            meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
+        self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""

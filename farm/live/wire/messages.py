@@ -71,6 +71,8 @@ class HostUp(_Report, frozen=True, tag="host-up"):
     room: int = 0
     #: it plays builders of this pool only; empty: of any
     pool: str = ""
+    #: the life of the farm that it was started for, and ends with; empty: it stands alone
+    incarnation: str = ""
 
 
 class Beat(_Report, frozen=True, tag="beat"):
