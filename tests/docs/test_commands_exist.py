@@ -47,7 +47,8 @@ def test_commands_and_options_exist(document: Path):
 
 def test_commands_named_in_the_readme_exist():
     """Its table of commands lists what there is, and all of it."""
-    named = set(re.findall(r"`farm ([a-z][a-z-]*)\b", (ROOT / "README.md").read_text(encoding="utf-8")))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`farm ([a-z][a-z-]*)\b", readme))
     assert sorted(named ^ set(COMMANDS.commands)) == []
 
 
