@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -26,6 +26,7 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
+from farm.live.meter import Meter
 from farm.live.mirror import FarmBook, Mirror
 from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError
@@ -51,28 +52,6 @@ STATUS_INTERVAL = 0.25
 #: jobs that may wait before no more are taken in
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
-
-
-class Meter(Protocol):
-    """Hears how long things take, real seconds (``farm.metrics.farm_metrics``)."""
-
-    def cycle(self, seconds: float) -> None:
-        """A batch of reports was taken in, decided on and committed."""
-
-    def commit(self, seconds: float) -> None:
-        """One transaction was carried out."""
-
-    def lag(self, seconds: float) -> None:
-        """The oldest report not booked yet is so old; 0: none is."""
-
-    def aside(self, seconds: float) -> None:
-        """Something else than reports was seen to for so long."""
-
-    def lost_writes(self) -> None:
-        """The server was found to have lost what it had acknowledged."""
-
-    def step(self) -> bool:
-        """Work for a millisecond or two on the metrics; return whether there is more to do."""
 
 
 class LiveWorld:
