@@ -15,6 +15,7 @@ from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.scenario import Scenario
+from farm.sim.bounds import refuse_too_large
 from farm.sim.fast.choice import Try, try_fast
 from farm.sim.simulation import Simulation
 from provisioner.from_scenario import algorithms_of
@@ -54,6 +55,8 @@ def simulated_run(
     estimating = Estimating(
         scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
     )
+    refuse_too_large(scenario)
+    algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
     load = own.load(scenario)
     if engine != "reference":
@@ -71,13 +74,14 @@ def simulated_run(
     simulation = Simulation(
         scenario,
         scheduler=scheduler,
-        algorithms=algorithms_of(scenario, own.algorithms),
+        algorithms=algorithms,
         around=estimating.around,
         load=load,
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
         simulation.play([*recorder.observers, *observers])
-    return recorder.finish("reference", warnings=complaints(simulation.scheduler))
+    warnings = complaints(simulation.scheduler, algorithms.values())
+    return recorder.finish("reference", warnings=warnings)
 
 
 def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:

@@ -18,6 +18,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
+from farm.sim.bounds import refuse_too_large
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import EndOf, SimulatedWorld
 from farm.workload import batches, build_jobs
@@ -49,6 +50,8 @@ class Simulation:
         start: FarmSnapshot | None = None,
         end_of: EndOf = lambda _: 0.0,
     ) -> None:
+        if start is None:
+            refuse_too_large(scenario)
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
