@@ -10,21 +10,23 @@ from contextlib import ExitStack, closing
 import typer
 
 from farm.core.errors import RunError
-from farm.live.redis.connection import LOST_CONNECTION, connect
+from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
+from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.settings import LiveSettings
 from provisioner.service import LOOK_INTERVAL, Provisioner
 
 log = logging.getLogger("farm.provisioner")
 
 #: real seconds between two tries while another provisioner is in charge, or the server is away
-STANDBY_INTERVAL = 1.0
+STANDBY_INTERVAL = 0.5
 
 
 def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
-    """Look until asked to stop; a server that is away is waited for."""
-    restored = away = False
+    """Look until asked to stop; whatever trouble there is with the server is waited out."""
+    restored = False
+    trouble: Trouble | None = None
     while not stop.wait(LOOK_INTERVAL):
         if lease.lost:
             raise RunError("another provisioner took this farm over: this one stops")
@@ -33,13 +35,16 @@ def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
                 service.restore()
                 restored = True
             service.look()
-            if away:
-                away = False
-                log.info("the Redis server is back")
-        except LOST_CONNECTION as error:
-            if not away:
-                log.error("the Redis server is away: %s", error)  # noqa: TRY400 - it may come back
-            away = True
+            if trouble is not None:
+                trouble = None
+                log.info("the Redis server is well again")
+        except RedisError as error:
+            found = trouble_of(error)
+            if found is None:
+                raise
+            if trouble is None or trouble.kind != found.kind:
+                log.error("trouble with the Redis server: %s", found.words)  # noqa: TRY400
+            trouble = found
             stop.wait(STANDBY_INTERVAL)
     log.info("stopped")
 
@@ -49,7 +54,7 @@ def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: thread
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
     lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
     logged = False
-    while not lease.try_to_take():
+    while lease.try_to_take(client) is None:
         if not logged:
             log.info("another provisioner is in charge, or was killed just now: standing by")
             logged = True

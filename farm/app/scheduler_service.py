@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from typing import Any
 
 from farm.app.live_farm import LiveFarm
+from farm.app.recorded_run import now
 from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot
 from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.hosts.processes import HostProcesses
-from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted
 from farm.live.run import Stays
 from farm.live.settings import from_environment
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
+from farm.results.log.writer import EventLogLines
+from farm.results.run_directory import RunDirectory
 from farm.scenario import Scenario
 
 log = logging.getLogger("farm.scheduler")
@@ -28,6 +32,7 @@ def serve(
     hosts: int,
     keep_ended: int,
     fresh: bool,
+    log_folder: Path | None,
     metrics: MetricsPlace,
 ) -> None:
     """Schedule until SIGTERM or SIGINT; stand by first while another scheduler is in charge.
@@ -38,37 +43,57 @@ def serve(
         hosts: builder hosts to start here.
         keep_ended: how many ended jobs are remembered.
         fresh: forget the farm that is in Redis, and begin anew.
+        log_folder: where the farm's event log goes, a run directory; None: none is kept.
         metrics: where metrics are served.
 
     Raises InputError, ServerError without a usable server, RunError if it cannot go on.
     """
     farm = LiveFarm(scenario, metrics, long_lived=True, keep_ended=keep_ended)
-    prefix = from_environment().prefix
+    settings = from_environment()
+    prefix = settings.prefix
 
     def on_charge(in_charge: bool) -> None:
         farm.metering.lead(in_charge=in_charge)
         if not in_charge:
             log.info("another scheduler is in charge, or was killed just now: standing by")
 
-    def go_on(snapshot: FarmSnapshot, rekey: bool) -> None:
-        _learn_again(farm.scheduler.estimator, redis, prefix)
+    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, Any] | None) -> None:
+        _learn_again(farm.scheduler.estimator, learned)
         restore(farm.scheduler, snapshot, rekey=rekey)
 
     def up(_: LiveWorld, __: HostProcesses) -> None:
         farm.metering.adopt()
         log.info("in charge of %s at %s", scenario.name, redacted(redis))
 
-    rules = scenario.scheduling.model_dump_json()
-    stays = Stays(restore=go_on, rules=rules, fresh=fresh, on_charge=on_charge)
-    options = farm.options(redis_url=redis, prefix=prefix, hosts=hosts, stays=stays)
-    status = farm.play(None, options, on_up=up, on_tick=farm.desk.tick).status
+    def folder(anew: bool) -> Path:
+        path = log_folder or Path()
+        RunDirectory.reopen(path, scenario=scenario.to_yaml(), started=now(), anew=anew)
+        return path
+
+    lines = None if log_folder is None else EventLogLines()
+    stays = Stays(
+        restore=go_on,
+        rules=scenario.scheduling.model_dump_json(),
+        fresh=fresh,
+        log=None if lines is None else lines.take,
+        log_folder=folder,
+        on_charge=on_charge,
+    )
+    options = farm.options(
+        redis_url=redis,
+        prefix=prefix,
+        hosts=hosts,
+        stays=stays,
+        incarnation=settings.incarnation,
+    )
+    observers = () if lines is None else (lines,)
+    ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.desk.tick)
+    status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 
 
-def _learn_again(estimator: object, redis: str, prefix: str) -> None:
+def _learn_again(estimator: object, statistics: dict[str, Any] | None) -> None:
     """Take back what the farm's last scheduler had learned about run times."""
-    with Operator(redis, prefix) as operator:
-        statistics = operator.statistics()
     if statistics is None or not isinstance(estimator, RuntimeDistribution):
         return
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,10 @@ def scheduler(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget the farm that is in Redis, and begin anew.")
     ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Where the farm's event log is kept: a directory that is a run's."),
+    ] = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
@@ -62,5 +67,6 @@ def scheduler(
         hosts=hosts,
         keep_ended=keep_ended,
         fresh=fresh,
+        log_folder=log,
         metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
     )

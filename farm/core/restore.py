@@ -12,7 +12,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord, plain_key
-from farm.core.state import BuilderLife, JobState, JobStatus, builder_life, job_life
+from farm.core.state import BuilderLife, JobState, JobStatus, Slot, builder_life, job_life
 
 
 def restored(
@@ -109,10 +109,20 @@ def _fill_lanes(scheduler: Scheduler, snapshot: FarmSnapshot, waiting: list[JobS
             slots = [slot for group in lane.groups for slot in group.all_slots()]
             running = [s.running for s in slots if s.running and s.running.lane is lane]
             queue.restore(memory, slots, states, running)
+            if snapshot.trees_are_older:
+                _offer_as_it_is_now(queue, slots, snapshot.at)
         else:
             _fill_afresh(lane, leaders, snapshot.at)
     for builder in scheduler.builders.values():
         scheduler.dispatcher.reoffer(builder, snapshot.at)
+
+
+def _offer_as_it_is_now(queue: FairShareQueue, slots: list[Slot], at: float) -> None:
+    for slot in slots:
+        if slot.builder.accepts and not slot.cleaning and slot.running is None:
+            queue.slot_free(slot, at)
+        else:
+            queue.slot_unavailable(slot, at, gone=False)
 
 
 def _fill_afresh(lane: Lane, waiting: list[JobState], at: float) -> None:

@@ -75,6 +75,17 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     #: what each platform's fair-share tree remembers
     #: (heavy-light has one for the light jobs and one for the heavy)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
+    #: that is of an earlier instant: jobs and slots have moved on since
+    trees_are_older: bool = False
+
+
+def trees_of(scheduler: Scheduler) -> tuple[tuple[Platform, bool, TreeMemory], ...]:
+    """Return what each platform's fair-share tree remembers."""
+    return tuple(
+        (lane.platform, lane.heavy, lane.queue.memory())
+        for lane in scheduler.dispatcher.matching.lanes
+        if isinstance(lane.queue, FairShareQueue)
+    )
 
 
 def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
@@ -104,11 +115,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         ),
         serial=scheduler.book.serial,
         made=scheduler.keeper.made,
-        trees=tuple(
-            (lane.platform, lane.heavy, lane.queue.memory())
-            for lane in lanes
-            if isinstance(lane.queue, FairShareQueue)
-        ),
+        trees=trees_of(scheduler),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from farm.processes.identity import boot_id
+
 
 class FarmClock:
     """Farm seconds since ``start()``; 0 until then. Clock steps (NTP) do not move it."""
@@ -29,3 +31,21 @@ class FarmClock:
     def real_until(self, farm_at: float) -> float:
         """Return the real seconds until that farm time; not positive if it is past."""
         return (farm_at - self.now()) / self.speed
+
+
+class MachineClock:
+    """This machine's clock since it booted, as text for other processes: no wall clock moves it."""
+
+    def __init__(self) -> None:
+        self._boot = boot_id()
+
+    def now(self) -> str:
+        """Return the present moment."""
+        return f"{self._boot} {time.monotonic()!r}"
+
+    def since(self, mark: str) -> float | None:
+        """Return the real seconds since a moment; None: another machine's, or before a boot."""
+        boot, _, instant = mark.partition(" ")
+        if not boot or boot != self._boot:
+            return None
+        return max(0.0, time.monotonic() - float(instant))

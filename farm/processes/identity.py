@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 from pathlib import Path
+
+
+def boot_id() -> str:
+    """Return a name for this machine since it booted; empty if the system has none."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def process_space() -> str:
+    """Return a name for the processes whose ids can be seen from here.
+
+    Two machines, and two containers of one machine, have different ones.
+    """
+    with contextlib.suppress(OSError):
+        return f"{boot_id()}/{Path('/proc/self/ns/pid').readlink()}"
+    return socket.gethostname()
 
 
 def began_at(pid: int) -> str:

@@ -93,6 +93,26 @@ class RunDirectory:
         run._write_meta()
         return run
 
+    @classmethod
+    def reopen(cls, path: Path, *, scenario: str, started: str, anew: bool) -> None:
+        """Make the directory of a farm that stays up, or go on with the one that is there.
+
+        ``anew``: an earlier farm's is put aside as NAME.1, in the place of the one before it.
+        Raises InputError if it cannot be written.
+        """
+        try:
+            if anew and path.exists():
+                older = path.with_name(f"{path.name}.1")
+                if older.exists():
+                    shutil.rmtree(older)
+                path.rename(older)
+            if path.exists():
+                (path / SCENARIO).write_text(scenario, encoding="utf-8")
+            else:
+                cls.create(path, scenario=scenario, world="live", started=started)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
     @property
     def events_path(self) -> Path:
         """Where the event log goes."""

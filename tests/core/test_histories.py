@@ -14,7 +14,7 @@ from farm.core import policies
 from farm.core.commands import IGNORED, SetAlarm
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.restore import restored
-from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.core.snapshot import FarmSnapshot, snapshot_of, trees_of
 from farm.forecasts.runtime import make_estimator
 from tests.fixtures.player import (
     PHASES,
@@ -84,6 +84,24 @@ def test_a_restored_scheduler_goes_on_as_the_first_would(ledger, before, after, 
     for event, orders in farm.story[so_far:]:
         answer = fork.scheduler.handle(event)
         assert without_alarms(answer) == without_alarms(orders)
+
+
+@settings(max_examples=120, deadline=None, phases=PHASES)
+@given(before=histories, after=histories, rules=rules_of_a_farm, stickiness=trees)
+def test_a_farm_restored_with_an_older_memory_is_sound(ledger, before, after, rules, stickiness):
+    """What a tree remembers is saved now and then: every count holds, and every job ends."""
+    farm = ledger("b0", pools=POOLS, **made(rules, stickiness))
+    player = Player(farm)
+    for kind, number in before:
+        player.play(kind, number)
+    older = trees_of(farm.scheduler)
+    for kind, number in after:
+        player.play(kind, number)
+    snapshot = msgspec.structs.replace(
+        snapshot_of(farm.scheduler, farm.at), trees=older, trees_are_older=True
+    )
+    farm.scheduler = restored(snapshot, farm.rules, make_estimator("oracle"), pools=POOLS)
+    player.run_out()
 
 
 def without_alarms(orders):

@@ -13,11 +13,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from farm.app.run_audit import audit_run
+from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
+from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.reporter import Reporter
+from farm.results.run_directory import load_run
 from tests.fixtures.job_records import on_builders
 from tests.fixtures.ports import own_port
 from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
@@ -70,6 +75,67 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert service.metric("farm_scheduler_leader") == 1.0
     assert service.end(signal.SIGTERM) == 0
     assert service.client.hlen(service.keys.jobs) == 0
+    assert_sound(service.folder / "events", jobs=41)
+
+
+def test_a_killed_scheduler_remembers_what_builders_stuck_to(service: Service):
+    """Stickiness survives; the event log tells one story, which a fresh scheduler repeats."""
+    sticky = ", fair_share: [team], stickiness: [10m]"
+    service.scenario(policy="buildbarn", scheduling=sticky)
+    service.start()
+    service.until(lambda: len(service.store.builders()) == 3, "joining")
+    first = [
+        Job(id=f"{team}{n}", service_time=0.1, platform=AMD64, attributes={"team": team})
+        for n in range(3)
+        for team in "ab"
+    ]
+    service.submit(first)
+    service.until(lambda: service.store.count_results() == 6, "the first ends")
+    slots = {name: (end.builder, end.slot) for name, end in results_of(service, first).items()}
+    assert {slots[f"a{n}"] for n in range(3)}.isdisjoint(slots[f"b{n}"] for n in range(3))
+    service.until(lambda: knows_both_teams(service), "saving what was learned")
+    service.kill()
+    service.start()
+    # one team after the other: only where a slot was before can tell where a job goes now
+    for team in "ba":
+        again = [
+            msgspec.structs.replace(job, id=f"{job.id}-again")
+            for job in first
+            if job.id.startswith(team)
+        ]
+        done = service.store.count_results()
+        service.submit(again)
+        service.until(lambda n=done: service.store.count_results() == n + 3, "the end of all")
+        now = {(end.builder, end.slot) for end in results_of(service, again).values()}
+        assert now == {slots[f"{team}{n}"] for n in range(3)}
+    assert service.end(signal.SIGTERM) == 0
+    assert_sound(service.folder / "events", jobs=12)
+
+
+def results_of(service: Service, jobs: list[Job]) -> dict[str, EndJob]:
+    """Return the ends of these jobs, by id."""
+    return {job.id: service.store.result(job.id) for job in jobs}
+
+
+def knows_both_teams(service: Service) -> bool:
+    """Whether the last that was saved has slots that served each team."""
+    learned = service.store.learned()
+    lasts = [slot.last for _, _, tree in learned.trees for slot in tree.slots]
+    return sorted(last for last in lasts if last) == [("a",)] * 3 + [("b",)] * 3
+
+
+def assert_sound(folder: Path, jobs: int) -> None:
+    """The farm's event log audits clean, replays the same, and tells one end of each job."""
+    audit = audit_run(folder)
+    assert (audit.wrong, audit.not_replayed) == ("", "")
+    assert audit.jobs == jobs
+    ends = [
+        command.job.id
+        for entry in load_run(folder, unfinished=True).entries()
+        for command in entry.commands
+        if isinstance(command, EndJob)
+    ]
+    assert len(ends) == len(set(ends)) == jobs
 
 
 @pytest.mark.slow
@@ -88,6 +154,7 @@ def test_killed_again_and_again_with_every_stage_under_way(service: Service):
     results = {name: service.store.result(name) for name in names}
     assert {end.outcome for end in results.values()} == {"succeeded"}
     assert service.end(signal.SIGTERM) == 0
+    assert_sound(service.folder / "events", jobs=60)
 
 
 def test_other_rules_order_anew_what_waits(service: Service):
@@ -122,8 +189,53 @@ def test_farm_time_goes_on_while_nobody_is_in_charge(service: Service):
     assert second.submitted_at - first.finished_at > 1.5
 
 
+def test_a_paused_scheduler_that_wakes_up_changes_nothing(service: Service):
+    """SIGSTOP past its lease, in mid-work: its successor decides, and it commits nothing more."""
+    service.start()
+    service.until(lambda: len(service.store.builders()) == 3, "joining")
+    service.submit(jobs_of(40, 0.4))
+    service.until(lambda: service.store.count_results() >= 5, "some ends")
+    paused = service.process
+    assert paused is not None
+    paused.send_signal(signal.SIGSTOP)
+    service.port = own_port()
+    service.start()
+    service.until(lambda: service.store.count_results() == 40, "the end of all")
+    ends = service.client.hgetall(service.keys.results)
+    paused.send_signal(signal.SIGCONT)
+    assert paused.wait(30) == 1
+    assert "another scheduler took this farm over" in service.log()
+    ended = service.client.lrange(service.keys.ended, 0, -1)
+    assert sorted(ended) == sorted(ends), "a job ended twice"
+    assert service.client.hgetall(service.keys.results) == ends
+    assert service.end(signal.SIGTERM) == 0
+
+
+def test_a_paused_provisioner_that_wakes_up_decides_nothing(service: Service):
+    """Its plan was made before another one took the pool over: only the other one's holds."""
+    service.scenario(policy="fifo")
+    yaml = service.folder / "service.yaml"
+    sized = "provisioner: {algorithm: simple, max: 9}"
+    yaml.write_text(yaml.read_text().replace("builders: 3", sized))
+    service.start()
+    service.until(lambda: service.client.exists(service.keys.pools) == 1, "taking charge")
+    reporter = Reporter(service.url, service.keys, "test", "plans")
+    reporter.start()
+    for report in (
+        Watch("linux", "paused"),
+        Watch("linux", "present"),
+        Plan("linux", 1, 5, start=5, token="paused"),
+        Plan("linux", 1, 2, start=2, token="present"),
+    ):
+        reporter.put(report)
+    assert reporter.close(60)
+    service.until(lambda: len(service.store.builders()) >= 2, "booting")
+    assert service.end(signal.SIGTERM) == 0
+    assert sorted(service.store.builders()) == ["linux-1", "linux-2"]
+
+
 def test_a_second_scheduler_stands_by(service: Service):
-    """It takes over when the first is killed, as soon as the lease has run out."""
+    """It takes over as soon as the first one is killed."""
     service.start()
     service.until(lambda: service.metric("farm_scheduler_leader") == 1.0, "taking charge")
     first, first_port = service.process, service.port

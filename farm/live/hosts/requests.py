@@ -52,6 +52,8 @@ class Fleet:
 
     def go_on(self, saved: SavedFarm) -> None:
         """Know which builders an earlier scheduler had requested."""
+        waiting = [play for n, play in saved.wanted.items() if n not in saved.builders]
+        self.wanted = deque(sorted(waiting, key=lambda play: play.builder.index))
         self.outside = {n: play for n, play in saved.requested.items() if n not in saved.builders}
         self.booting = {name: builder.pool for name, builder in saved.booting.items()}
 

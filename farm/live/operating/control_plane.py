@@ -20,9 +20,10 @@ from farm.core.events import Event
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import condition_of, snapshot_of
+from farm.core.snapshot import condition_of, snapshot_of, trees_of
 from farm.live.operating.answers import Questions
 from farm.live.operating.farm_image import FarmImage
+from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
     FarmStatus,
@@ -40,7 +41,7 @@ SHARE = 20
 LOST_SHOWN = 100
 LOST_TIME = 600.0
 MINUTE = 60.0
-STATISTICS_INTERVAL = 5.0
+SAVING_INTERVAL = 2.0
 
 
 class Desk:
@@ -76,7 +77,7 @@ class Desk:
         self._scenario = dict(scenario or {})
         self._image = msgspec.Raw(b"")
         self._image_until = 0.0
-        self._learned = 0.0
+        self._next_saving = 0.0
         self._wall = wall
         self._next_report = 0.0
         self._questions: Questions | None = None
@@ -84,6 +85,8 @@ class Desk:
         #: pools of the builders that were there, or asked for, at the last report
         self._homes: dict[str, str] = {}
         self._most = _limits(self._scenario)
+        live = self._scenario.get("live", {})
+        self._bounds = {name: live[name] for name in ("max_waiting", "max_backlog") if name in live}
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
@@ -104,7 +107,7 @@ class Desk:
             world.intake.known = world.known
         now = time.monotonic()
         if self._long_lived:
-            self._keep_statistics(world, now)
+            self._keep_learned(world, now)
         if now >= self._next_report:
             self._report(world, now)
             cost = time.monotonic() - now
@@ -122,7 +125,8 @@ class Desk:
             self._watches[report.pool] = report
             self._plans.pop(report.pool, None)
             self._observe_pool(report.pool, closely=report.closely)
-        elif isinstance(report, wire.Plan) and report.pool in self._pools:
+        elif isinstance(report, wire.Plan) and self._is_current(report):
+            report = self._bounded(report)
             self._plans[report.pool] = report
             world.tell(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
@@ -131,6 +135,20 @@ class Desk:
             world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
             self._answer_in_steps(report, world)
+
+    def _is_current(self, plan: wire.Plan) -> bool:
+        """Whether no other provisioner has taken the pool over since the plan was made."""
+        watch = self._watches.get(plan.pool)
+        return watch is not None and watch.token == plan.token
+
+    def _bounded(self, plan: wire.Plan) -> wire.Plan:
+        """Return the plan, which starts no more builders than its pool may have."""
+        spec = self._pools[plan.pool]
+        most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
+        requested = self._scheduler.pool(plan.pool).requested
+        there = len(requested) + self._scheduler.pool(plan.pool).builders
+        start = min(plan.start, max(0, most - there))
+        return plan if start == plan.start else msgspec.structs.replace(plan, start=start)
 
     def _planned(self, plan: wire.Plan, at: float) -> Event:
         watch = self._watches.get(plan.pool)
@@ -176,14 +194,13 @@ class Desk:
         estimator: Any = self._scheduler.estimator
         return estimator.dump() if hasattr(estimator, "dump") else None
 
-    def _keep_statistics(self, world: LiveWorld, now: float) -> None:
+    def _keep_learned(self, world: LiveWorld, now: float) -> None:
         """Save what was learned, now and then (at most a 20th of the time), and at the end."""
-        if now < self._learned and not world.stopping:
+        if now < self._next_saving and not world.stopping:
             return
-        statistics = self._statistics()
-        if statistics is not None:
-            world.notices.keep_statistics(statistics)
-        self._learned = now + max(STATISTICS_INTERVAL, SHARE * (time.monotonic() - now))
+        learned = Learned(statistics=self._statistics(), trees=trees_of(self._scheduler))
+        world.notices.keep_learned(learned)
+        self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 
     def _observe_pool(self, name: str, *, closely: bool) -> None:
         spec = self._pools[name]
@@ -210,7 +227,7 @@ class Desk:
             if not host.lost
         }
         status = self._status(world, now, states)
-        world.notices.publish(pools, world.fleet.outside, hosts, status)
+        world.notices.publish(pools, hosts, status)
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
 
@@ -285,6 +302,7 @@ class Desk:
             queues=queues,
             ended_last_minute=len(self._ended_at),
             lost=lost,
+            **self._bounds,
         )
 
 

@@ -6,18 +6,21 @@ import contextlib
 import os
 import socket
 import threading
+import time
 import uuid
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import redis
 
-from farm.core.errors import RunError, ServerError
+from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
+from farm.live.redis.fence import DeposedError, Fence
 from farm.live.redis.keys import Keys
+from farm.processes.identity import began_at, is_alive, process_space
 
-LEASE_TIME = 10.0
+#: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
+#: was only slow loses its charge, and the fence keeps it from writing
+LEASE_TIME = 2.0
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -26,6 +29,23 @@ class Holder(msgspec.Struct, frozen=True):
     token: str
     machine: str
     pid: int
+    #: where its process id means something, and the moment at which the process began
+    space: str = ""
+    began: str = ""
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it is known to be gone: only of a process of this machine can that be said."""
+        return self.space == process_space() and not is_alive(self.pid, self.began)
+
+
+def holder_of(value: bytes | None) -> Holder | None:
+    """Return who holds a lease of this value; None: nobody who is alive, as far as is known."""
+    try:
+        holder = msgspec.json.decode(value or b"", type=Holder)
+    except msgspec.DecodeError:
+        return None
+    return None if holder.has_died else holder
 
 
 class Lease:
@@ -33,35 +53,70 @@ class Lease:
 
     def __init__(self, client: Connection, keys: Keys, lease_time: float = LEASE_TIME) -> None:
         self._client = client
+        self._keys = keys
         self._key = keys.lease
         self._time = lease_time
-        self.holder = Holder(uuid.uuid4().hex, socket.gethostname(), os.getpid())
+        pid = os.getpid()
+        self.holder = Holder(
+            uuid.uuid4().hex, socket.gethostname(), pid, process_space(), began_at(pid)
+        )
         self._value = msgspec.json.encode(self.holder)
+        self._epoch = 0
+        #: the latest epoch that was seen; until when an absent lease is left alone
+        self._seen = 0
+        self._not_before = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        #: somebody else took over, or the key vanished and could not be taken again
+        #: somebody else took over
         self.lost = False
 
-    def take(self, url: str) -> None:
+    def take(self, client: Connection, url: str) -> Fence:
         """Take the farm in charge and keep it; raises ServerError if a live one has it."""
-        if not self.try_to_take():
+        fence = self.try_to_take(client)
+        if fence is None:
             raise ServerError(
                 f"Redis at {redacted(url)} already has a farm with a live scheduler"
                 f"{self._who()}: stop that one, use another server, or another FARM_PREFIX"
             )
+        return fence
 
-    def try_to_take(self) -> bool:
-        """Take the farm in charge if nobody has it; say whether that worked."""
-        if not self._take_again():
-            return False
+    def try_to_take(self, client: Connection) -> Fence | None:
+        """Take the farm in charge if nobody has it; None: somebody has.
+
+        Returns the fence for what the new holder writes through ``client``. When the server has
+        been in trouble, or has lost what it had, its holder could not keep the lease and has the
+        farm in memory: it is given time to take it again.
+        """
+        try:
+            return self._try_to_take(client)
+        except redis.WatchError:  # another one was quicker
+            return None
+        except redis.RedisError:
+            self._not_before = time.monotonic() + self._time
+            raise
+
+    def _try_to_take(self, client: Connection) -> Fence | None:
+        with self._client.pipeline() as pipe:
+            pipe.watch(self._key)
+            value, epoch = pipe.get(self._key), int(pipe.hget(self._keys.fence, "epoch") or 0)
+            if epoch < self._seen:
+                self._not_before = time.monotonic() + self._time
+            self._seen = epoch
+            if holder_of(value) or (value is None and time.monotonic() < self._not_before):
+                return None
+            pipe.multi()
+            self._set(pipe)
+            pipe.hincrby(self._keys.fence, "epoch", 1)
+            pipe.hget(self._keys.fence, "commits")
+            _, self._epoch, commits = pipe.execute()
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
-        return True
+        return Fence(client, self._keys, self._epoch, int(commits or 0))
 
     def check(self) -> None:
-        """Raise RunError if the farm is not ours any more."""
+        """Raise DeposedError if the farm is not ours any more."""
         if self.lost:
-            raise RunError("another scheduler took this farm over: this one stops")
+            raise DeposedError
 
     def release(self) -> None:
         """Stop refreshing and give the farm free if it is still ours."""
@@ -70,39 +125,36 @@ class Lease:
             return
         self._thread.join()
         self._thread = None
-        with contextlib.suppress(redis.RedisError):
-            self._if_ours(lambda pipe: pipe.delete(self._key))
+        with contextlib.suppress(redis.RedisError), self._client.pipeline() as pipe:
+            pipe.watch(self._key)
+            if pipe.get(self._key) == self._value:
+                pipe.multi()
+                pipe.delete(self._key)
+                pipe.execute()
 
     def _keep(self) -> None:
         while not self._stop.wait(self._time / 4):
             # a server that is away, or still reads what it had: the next time will tell
             with contextlib.suppress(redis.RedisError):
-                self.lost = not (self._refresh() or self._take_again())
+                self.lost = not self._refresh()
                 if self.lost:
                     return
 
     def _refresh(self) -> bool:
-        return self._if_ours(lambda pipe: pipe.pexpire(self._key, int(self._time * 1000)))
-
-    def _take_again(self) -> bool:
-        # it expired while the server or we were away, and nobody else wanted it
-        return bool(self._client.set(self._key, self._value, nx=True, px=int(self._time * 1000)))
-
-    def _if_ours(self, action: Callable[[Any], object]) -> bool:
+        """Hold it for longer; also when it ran out (or was wiped away) and nobody else took it."""
         with self._client.pipeline() as pipe:
             pipe.watch(self._key)
-            if pipe.get(self._key) != self._value:
+            epoch = int(pipe.hget(self._keys.fence, "epoch") or 0)
+            if epoch > self._epoch or pipe.get(self._key) not in (self._value, None):
                 return False
             pipe.multi()
-            action(pipe)
-            # raises WatchError if it was changed just now, or the connection broke just now
-            pipe.execute()
+            self._set(pipe)
+            pipe.execute()  # raises WatchError if it was taken just now: the next time will tell
         return True
 
+    def _set(self, pipe: Connection) -> None:
+        pipe.set(self._key, self._value, px=int(self._time * 1000))
+
     def _who(self) -> str:
-        value = self._client.get(self._key)
-        try:
-            holder = msgspec.json.decode(value or b"", type=Holder)
-        except msgspec.DecodeError:
-            return ""
-        return f" (process {holder.pid} on {holder.machine})"
+        holder = holder_of(self._client.get(self._key))
+        return "" if holder is None else f" (process {holder.pid} on {holder.machine})"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 import redis
 
 from farm.live.redis.connection import Connection
+from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
-from farm.live.wire.messages import Play
+from farm.live.store.saved import Learned
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
 #: real seconds that an answer waits to be fetched
@@ -22,7 +23,8 @@ FORGET_AT_ONCE = 1000
 class Notices:
     """Each notice is written once; a server that is away misses it (the next one comes soon)."""
 
-    def __init__(self, client: Connection, keys: Keys) -> None:
+    def __init__(self, fence: Fence, client: Connection, keys: Keys) -> None:
+        self._fence = fence
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
@@ -30,38 +32,34 @@ class Notices:
     def publish(
         self,
         pools: Mapping[str, PoolReport],
-        requested: Mapping[str, Play],
         hosts: Mapping[str, HostRecord],
         status: FarmStatus,
     ) -> None:
         """Replace what was said before, all in one transaction."""
         keys, json = self._keys, self._json
-        pipe = self._client.pipeline(transaction=True)
-        for key, values in (
-            (keys.pools, pools),
-            (keys.requested, requested),
-            (keys.hosts, hosts),
-        ):
-            pipe.delete(key)
-            if values:
-                pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
-        pipe.set(keys.status, json(status))
-        with contextlib.suppress(redis.RedisError):
-            pipe.execute()
+
+        def fill(pipe: Connection) -> None:
+            for key, values in ((keys.pools, pools), (keys.hosts, hosts)):
+                pipe.delete(key)
+                if values:
+                    pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
+            pipe.set(keys.status, json(status))
+
+        self._write(fill)
 
     def reply(self, reply_to: str, answer: object) -> None:
         """Push the answer to a question where the asker waits for it."""
         key = self._keys.reply(reply_to)
-        pipe = self._client.pipeline(transaction=True)
-        pipe.rpush(key, self._json(answer))
-        pipe.expire(key, REPLY_TIME)
-        with contextlib.suppress(redis.RedisError):
-            pipe.execute()
 
-    def keep_statistics(self, statistics: object) -> None:
-        """Save what the runtime estimator has learned, for the farm's next scheduler."""
-        with contextlib.suppress(redis.RedisError):
-            self._client.set(self._keys.statistics, self._json(statistics))
+        def fill(pipe: Connection) -> None:
+            pipe.rpush(key, self._json(answer))
+            pipe.expire(key, REPLY_TIME)
+
+        self._write(fill)
+
+    def keep_learned(self, learned: Learned) -> None:
+        """Save what the scheduler knows of the past, for the farm's next scheduler."""
+        self._write(lambda pipe: pipe.set(self._keys.learned, self._json(learned)))
 
     def forget_ended(self, keep: int) -> None:
         """Forget the stories of the jobs that ended longest ago, beyond so many."""
@@ -71,9 +69,16 @@ class Notices:
             if surplus > 0:
                 count = min(surplus, FORGET_AT_ONCE)
                 oldest = self._client.lrange(keys.ended, 0, count - 1)
-                pipe = self._client.pipeline(transaction=True)
-                pipe.ltrim(keys.ended, count, -1)
-                pipe.hdel(keys.results, *oldest)
-                pipe.zrem(keys.submitted, *oldest)
-                pipe.unlink(*(keys.tries(name.decode()) for name in oldest))
-                pipe.execute()
+
+                def fill(pipe: Connection) -> None:
+                    pipe.ltrim(keys.ended, count, -1)
+                    pipe.hdel(keys.results, *oldest)
+                    pipe.zrem(keys.submitted, *oldest)
+                    pipe.unlink(*(keys.tries(name.decode()) for name in oldest))
+
+                self._write(fill)
+
+    def _write(self, fill: Callable[[Connection], object]) -> None:
+        # a server that lost what it had is found out by the next commit
+        with contextlib.suppress(redis.RedisError, LostWritesError):
+            self._fence.write(fill)

@@ -8,12 +8,15 @@ whenever a scheduler dies, what lies in Redis is one instant.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
-from farm.core.model import Builder
+from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
+from farm.live.redis.keys import Cursor
 from farm.live.wire.messages import Play
 
 
@@ -27,6 +30,8 @@ class HostLife(msgspec.Struct, omit_defaults=True):
     #: builders that it plays at most (0: any number), and of which pool only (empty: any)
     room: int = 0
     pool: str = ""
+    #: see ``farm.live.wire.messages.HostUp``
+    incarnation: str = ""
     #: it was told to go, and takes nothing more
     leaving: bool = False
     #: builders that it ought to play, that have joined, and that were told to retire
@@ -61,23 +66,35 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a scheduler knows of the past, saved now and then: older than the rest."""
+
+    #: what the runtime estimator dumped; None: it has nothing to dump
+    statistics: dict[str, Any] | None = None
+    #: what each platform's fair-share tree remembers (see FarmSnapshot)
+    trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
+
+
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """A whole farm as it lies in Redis."""
 
     #: farm time of the last commit, and the speed
     at: float
     speed: float
-    #: up to where the inbox was taken in
-    cursor: str
-    #: real seconds since that report came, by the server's clock
+    #: the last entry taken in of each stream
+    cursor: Cursor
+    #: real seconds since then
     age: float
     rules: str
     counts: Counts
     jobs: dict[str, JobRecord]
     builders: dict[str, BuilderRecord]
     lives: dict[str, HostLife]
-    #: requested builders that hosts of their own are to play
+    #: requested builders that await a host with room
+    wanted: dict[str, Play]
+    #: requested builders that come with hosts of their own
     requested: dict[str, Play]
+    learned: Learned = Learned()
 
     @property
     def now(self) -> float:
@@ -88,7 +105,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     def booting(self) -> dict[str, Builder]:
         """Builders that were asked for and are not there, by id."""
         plays = [play for life in self.lives.values() for play in life.plays.values()]
-        plays.extend(self.requested.values())
+        plays += [*self.wanted.values(), *self.requested.values()]
         return {p.builder.id: p.builder for p in plays if p.builder.id not in self.builders}
 
 
@@ -105,6 +122,8 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         made=saved.counts.made,
+        trees=saved.learned.trees,
+        trees_are_older=True,
     )
 
 

@@ -43,24 +43,14 @@ EventWriter = Callable[[Any, Sequence[Command]], int]
 CommandWriter = Callable[[float, Any], None]
 
 
-class EventLogWriter:
-    """Observer that writes each event and the commands it led to, as they happened.
+class EventLogLines:
+    """Observer that makes the lines of each event and the commands it led to, as they happened.
 
-    At most about ``buffer_lines`` lines are held in memory; they are written together, whole
-    events at a time, and at :meth:`close`. A live run calls :meth:`flush` between batches of
-    events. The same events and commands give the same bytes. Raises InputError if the file exists.
+    The same events and commands give the same bytes.
     """
 
-    def __init__(self, path: Path | str, buffer_lines: int = 4096) -> None:
-        self._path = path
-        try:
-            self._file = Path(path).open("xb")  # noqa: SIM115 - closed by close()
-        except FileExistsError:
-            raise InputError(f"{path}: exists already; an event log is never overwritten") from None
-        except OSError as error:
-            raise InputError(f"{path}: cannot write the event log: {error.strerror}") from None
+    def __init__(self) -> None:
         self._encode = msgspec.json.Encoder().encode_lines
-        self._limit = buffer_lines
         self._lines: list[msgspec.Struct] = []
         self._batch = 0
         #: the jobs that have not ended, as they were submitted
@@ -87,34 +77,12 @@ class EventLogWriter:
             at, writers = event.at, self._command_writers
             for command in commands[written:] if written else commands:
                 writers[type(command)](at, command)
-        if len(self._lines) >= self._limit:
-            self.flush()
 
-    def flush(self) -> None:
-        """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+    def take(self) -> bytes:
+        """Return the lines made since the last time, whole events; empty if there are none."""
         lines = list(self._lines)
         self._lines.clear()
-        try:
-            if lines:
-                self._file.write(self._encode(lines))
-            self._file.flush()
-        except OSError as error:
-            raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None
-
-    def close(self) -> None:
-        """Write what is left and close the file; closing twice does nothing."""
-        if not self._file.closed:
-            try:
-                self.flush()
-            finally:
-                with suppress(OSError):  # flush() has said what there is to say
-                    self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return self._encode(lines) if lines else b""
 
     # Each event's writer returns how many of the commands its line tells as well (0 or 1).
 
@@ -209,3 +177,52 @@ def _tells_the_end(event: JobFinished, end: EndJob) -> bool:
         and end.attempts == event.attempt
         and end.reason == event.reason
     )
+
+
+class EventLogWriter(EventLogLines):
+    """Observer that writes the event log of a run into a file of its own.
+
+    At most about ``buffer_lines`` lines are held in memory; they are written together, whole
+    events at a time, and at :meth:`close`. A live run calls :meth:`flush` between batches of
+    events. Raises InputError if the file exists.
+    """
+
+    def __init__(self, path: Path | str, buffer_lines: int = 4096) -> None:
+        super().__init__()
+        self._path = path
+        self._limit = buffer_lines
+        try:
+            self._file = Path(path).open("xb")  # noqa: SIM115 - closed by close()
+        except FileExistsError:
+            raise InputError(f"{path}: exists already; an event log is never overwritten") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot write the event log: {error.strerror}") from None
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Take in one event and its commands; ``Ignored`` marks a stale event."""
+        super().__call__(event, commands)
+        if len(self._lines) >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+        try:
+            self._file.write(self.take())
+            self._file.flush()
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Write what is left and close the file; closing twice does nothing."""
+        if not self._file.closed:
+            try:
+                self.flush()
+            finally:
+                with suppress(OSError):  # flush() has said what there is to say
+                    self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from farm.cli.main import app
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.operator import Operator
+from farm.live.redis.fence import Fence
 from farm.live.redis.lease import Lease
 from farm.live.store.published import Notices
 from farm.live.wire.pool_report import FarmStatus, PoolReport
@@ -36,7 +37,9 @@ class Farm:
         report = PoolReport(
             snapshot=PoolSnapshot(pool="p", at=1.0), provisioned=True, watcher=watcher, why="a plan"
         )
-        Notices(self._client, self._keys).publish({"p": report}, {}, {}, status)
+        Notices(Fence(self._client, self._keys), self._client, self._keys).publish(
+            {"p": report}, {}, status
+        )
 
     def remember(self, **keeping: Any) -> None:
         self._operator.remember("p", msgspec.json.encode(Keeping(**keeping)))
@@ -66,7 +69,7 @@ def test_nobody_sizes_the_pool(farm: Farm):
 def test_a_provisioner_tells_its_trouble(farm: Farm, client, keys):
     """First that its Engine is away, then boots that fail, then nothing."""
     lease = Lease(client, type(keys)(f"{keys.prefix}provisioner:"))
-    assert lease.try_to_take()
+    assert lease.try_to_take(client)
     try:
         farm.publish()
         assert farm.trouble() == ""

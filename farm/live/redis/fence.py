@@ -1,0 +1,118 @@
+"""Who may write: the epoch of the scheduler in charge, and how many commits it has made.
+
+A scheduler that takes a farm in charge gets the next epoch. The server carries out a transaction
+only if that epoch is still the farm's: what a scheduler sends that was paused for longer than its
+lease is refused, whatever it believes. Commits are counted beside it. So one whose answer was lost
+is known to have been made, and a server that came back without its last writes is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import redis
+
+from farm.core.errors import RunError
+from farm.live.redis.connection import Connection
+from farm.live.redis.keys import Keys
+
+#: tries when the watched connection breaks between two calls; then the caller hears of it
+TRIES = 3
+
+
+class DeposedError(RunError):
+    """Another scheduler is in charge: nothing more is written by this one."""
+
+    def __init__(self) -> None:
+        super().__init__("another scheduler took this farm over: this one stops")
+
+
+class LostWritesError(RunError):
+    """The server does not have what it acknowledged: it was wiped, or came back as it was before.
+
+    ``commits``: how many commits are gone; None: all, and with them everything else.
+    """
+
+    def __init__(self, commits: int | None) -> None:
+        lost = "every key of this farm" if commits is None else f"the last {commits} commits"
+        super().__init__(f"the Redis server has lost {lost}")
+        self.commits = commits
+
+
+class Fence:
+    """Guards one writer's transactions.
+
+    Args:
+        client: where they are carried out.
+        keys: the farm.
+        epoch, commits: as they stood when this writer took charge (0: nobody ever did).
+    """
+
+    def __init__(self, client: Connection, keys: Keys, epoch: int = 0, commits: int = 0) -> None:
+        self._client = client
+        self._key = keys.fence
+        self.epoch = epoch
+        self.commits = commits
+        #: the last commit may have been made although its answer did not come
+        self._in_doubt = False
+
+    def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> None:
+        """Carry out what ``fill`` puts into the transaction it is given: all of it, or nothing.
+
+        ``commit``: it counts, and repeated after a lost connection it is made only once.
+
+        Raises DeposedError, LostWritesError, redis.RedisError.
+        """
+        for _ in range(TRIES):
+            try:
+                self._try_to_write(fill, commit=commit)
+            except redis.WatchError:  # the epoch has changed, or the connection broke: look again
+                continue
+            else:
+                return
+        raise redis.ConnectionError("the connection breaks again and again")
+
+    def restore(self, fill: Callable[[Connection], object]) -> None:
+        """Write what the server has lost, and the epoch and the count of commits with it.
+
+        Raises DeposedError if somebody else took charge meanwhile.
+        """
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.watch(self._key)
+            epoch, _ = self._stand(pipe)
+            if epoch > self.epoch:
+                raise DeposedError
+            pipe.multi()
+            fill(pipe)
+            pipe.hset(self._key, mapping={"epoch": self.epoch, "commits": self.commits})
+            pipe.execute()
+        self._in_doubt = False
+
+    def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.watch(self._key)
+            epoch, commits = self._stand(pipe)
+            if epoch > self.epoch:
+                raise DeposedError
+            if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
+                self._made()
+                if commit:
+                    return
+            if epoch < self.epoch or commits < self.commits:
+                raise LostWritesError(self.commits - commits if epoch else None)
+            pipe.multi()
+            fill(pipe)
+            if commit:
+                pipe.hset(self._key, "commits", self.commits + 1)
+                self._in_doubt = True
+            pipe.execute()
+        if commit:
+            self._made()
+
+    def _stand(self, pipe: Connection) -> tuple[int, int]:
+        epoch, commits = pipe.hmget(self._key, "epoch", "commits")
+        return int(epoch or 0), int(commits or 0)
+
+    def _made(self) -> None:
+        self.commits += 1
+        self._in_doubt = False

@@ -1,0 +1,155 @@
+"""The event log of a farm that stays up: from the stream that commits fill into a file on disk.
+
+Each commit appends its lines to a Redis stream. A thread moves them on into ``events.jsonl`` and
+trims the stream once the disk has them. The file ``position`` says up to which entry that is; what
+the log holds beyond it is cut off at the next start. So each line is in the log exactly once,
+whatever is killed, and lines that were never committed are not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import msgspec
+import redis
+
+from farm.live.redis.connection import Connection, connect
+from farm.live.redis.keys import Keys
+
+log = logging.getLogger("farm.scheduler")
+
+EVENTS, OLDER, POSITION, LOCK = "events.jsonl", "events.1.jsonl", "position", "lock"
+#: a log that has grown beyond this is put aside, in the place of the one before it
+MAX_BYTES = 512 * 1024 * 1024
+#: entries moved at once
+AT_ONCE = 500
+#: real seconds for which the stream is waited on, and after a failure
+WAIT = 0.5
+#: real seconds between two syncs to the disk
+SYNC_INTERVAL = 1.0
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Up to which entry of the stream the disk has the log, and the bytes of the file then."""
+
+    entry: str = "0-0"
+    size: int = 0
+
+
+class LogDrain:
+    """Moves the log while its ``with`` block lasts; a server or disk that fails is tried again.
+
+    Another one for the same folder waits until this one's process is gone.
+
+    Args:
+        url, keys: the farm.
+        folder: where the log goes.
+        max_bytes: of one file.
+    """
+
+    def __init__(self, url: str, keys: Keys, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        self._client: Connection = connect(url, "farm-log")
+        self._key = keys.log
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._position = Position()
+        self._file: BinaryIO | None = None
+        self._synced_at = 0.0
+        self._trouble = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="farm-log", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Move what is still in the stream, if that can be done soon, and end."""
+        self._stop.set()
+        self._thread.join(5.0)
+        self._client.close()
+
+    def _run(self) -> None:
+        with (self._folder / LOCK).open("w") as lock:
+            while not self._locked(lock):
+                if self._stop.wait(WAIT):
+                    return
+            last = False
+            while not last:
+                last = self._stop.is_set()
+                if not self._try_to_move(wait=not last):
+                    self._stop.wait(WAIT)
+            if self._file is not None:
+                self._file.close()
+
+    def _locked(self, lock: object) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[arg-type]
+            return True
+        return False
+
+    def _try_to_move(self, *, wait: bool) -> bool:
+        try:
+            if self._file is None:
+                self._file = self._open()
+            self._move(self._file, wait=wait)
+        except (OSError, redis.RedisError) as error:
+            self._file = None  # what of it reached the disk is only known by the position
+            self._say(f"the event log in {self._folder} cannot be written: {error}")
+            return False
+        self._say("")
+        return True
+
+    def _open(self) -> BinaryIO:
+        """Open the log and cut off what was written after its position."""
+        with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+            text = (self._folder / POSITION).read_bytes()
+            self._position = msgspec.json.decode(text, type=Position)
+        file = (self._folder / EVENTS).open("ab")
+        file.truncate(min(self._position.size, file.tell()))
+        return file
+
+    def _move(self, file: BinaryIO, *, wait: bool) -> None:
+        entry = self._position.entry
+        block = int(WAIT * 1000) if wait else None
+        size = file.seek(0, os.SEEK_END)
+        while found := self._client.xread({self._key: entry}, count=AT_ONCE, block=block):
+            entries = found[0][1]
+            entry = entries[-1][0].decode()
+            size += file.write(b"".join(fields[b"l"] for _, fields in entries))
+            if time.monotonic() > self._synced_at + SYNC_INTERVAL:
+                break
+        if entry != self._position.entry:
+            self._sync(file, Position(entry, size))
+
+    def _sync(self, file: BinaryIO, position: Position) -> None:
+        file.flush()
+        os.fsync(file.fileno())
+        self._keep(position)
+        if position.size > self._max_bytes:
+            # killed in between, the next one finds no log, and the position's entry still holds
+            (self._folder / EVENTS).replace(self._folder / OLDER)
+            self._keep(Position(position.entry))
+            file.close()
+            self._file = None
+        self._synced_at = time.monotonic()
+        # what came up to here is on disk
+        self._client.xtrim(self._key, minid=position.entry, approximate=False)
+
+    def _keep(self, position: Position) -> None:
+        draft = self._folder / f"{POSITION}.new"
+        draft.write_bytes(msgspec.json.encode(position))
+        draft.replace(self._folder / POSITION)
+        self._position = position
+
+    def _say(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.warning("%s", trouble or f"the event log in {self._folder} is written again")
+            self._trouble = trouble

@@ -1,0 +1,131 @@
+"""Only the scheduler in charge writes, and what it commits is committed once."""
+
+from __future__ import annotations
+
+import fakeredis
+import pytest
+import redis as redis_library
+
+from farm.live.redis.fence import DeposedError, Fence, LostWritesError
+from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
+def redis(request):
+    """A client of the fake, then of the real server."""
+    if request.param == "real":
+        return request.getfixturevalue("client")
+    return fakeredis.FakeRedis(protocol=2)
+
+
+@pytest.fixture
+def count(keys: Keys) -> str:
+    """The key that counts how often a change was made."""
+    return f"{keys.prefix}count"
+
+
+@pytest.fixture
+def counts(count: str):
+    """A change that shows how often it was made."""
+    return lambda pipe: pipe.incr(count)
+
+
+class Cut:
+    """A client whose connection breaks before or after the server carried a transaction out."""
+
+    def __init__(self, client, *, carried_out: bool) -> None:
+        self._client = client
+        self._carried_out = carried_out
+        self.breaks = True
+
+    def pipeline(self, **options):
+        pipe = self._client.pipeline(**options)
+        carry_out = pipe.execute
+
+        def execute():
+            if not self.breaks:
+                return carry_out()
+            self.breaks = False
+            if self._carried_out:
+                carry_out()
+            raise redis_library.ConnectionError("cut")
+
+        pipe.execute = execute
+        return pipe
+
+
+def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
+    """Protects what a successor decided from a scheduler that was paused past its lease."""
+    lease, other = Lease(redis, keys), Lease(redis, keys)
+    old = lease.try_to_take(redis)
+    redis.delete(keys.lease)  # it ran out
+    new = other.try_to_take(redis)
+    assert old is not None
+    assert new is not None
+    for commit in (True, False):
+        with pytest.raises(DeposedError):
+            old.write(counts, commit=commit)
+    with pytest.raises(DeposedError):
+        old.restore(counts)
+    assert redis.get(count) is None
+    new.write(counts, commit=True)
+    assert redis.get(count) == b"1"
+    lease.release()
+    other.release()
+
+
+def test_a_takeover_in_the_middle_of_a_commit_is_noticed(redis, keys: Keys, count, counts):
+    """Between the look at the epoch and the transaction somebody else takes charge."""
+    fence = Fence(redis, keys)
+
+    def fill(pipe) -> None:
+        counts(pipe)
+        redis.hincrby(keys.fence, "epoch", 1)
+
+    with pytest.raises(DeposedError):
+        fence.write(fill, commit=True)
+    assert redis.get(count) is None
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_commit_in_doubt_is_made_once(redis, keys: Keys, count, counts, carried_out: bool):
+    """The connection breaks around a commit: repeated, it counts once, and so does the next."""
+    fence = Fence(Cut(redis, carried_out=carried_out), keys)
+    with pytest.raises(redis_library.ConnectionError):
+        fence.write(counts, commit=True)
+    fence.write(counts, commit=True)
+    assert redis.get(count) == b"1"
+    fence.write(counts, commit=True)
+    assert redis.get(count) == b"2"
+    assert fence.commits == int(redis.hget(keys.fence, "commits")) == 2
+
+
+def test_a_doubtful_commit_is_settled_by_a_notice(redis, keys: Keys, count, counts):
+    """A notice between the two must not make the commit be made twice."""
+    fence = Fence(Cut(redis, carried_out=True), keys)
+    with pytest.raises(redis_library.ConnectionError):
+        fence.write(counts, commit=True)
+    fence.write(lambda pipe: pipe.set(f"{keys.prefix}notice", 1))
+    assert fence.commits == 1
+
+
+def test_writes_that_the_server_lost_are_found_out(redis, keys: Keys, count, counts):
+    """It came back as it was before, or was wiped: that is said, and can be written anew."""
+    lease = Lease(redis, keys)
+    fence = lease.try_to_take(redis)
+    assert fence is not None
+    for _ in range(3):
+        fence.write(counts, commit=True)
+    redis.hset(keys.fence, "commits", 1)
+    with pytest.raises(LostWritesError, match="the last 2 commits"):
+        fence.write(counts, commit=True)
+    redis.delete(keys.fence, keys.lease, count)
+    with pytest.raises(LostWritesError, match="every key") as caught:
+        fence.write(counts)
+    assert caught.value.commits is None
+    fence.restore(counts)
+    fence.write(counts, commit=True)
+    assert redis.get(count) == b"2"
+    assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"4"]
+    lease.release()
