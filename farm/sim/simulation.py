@@ -78,7 +78,7 @@ class Simulation:
 
 def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
     """Drive a simulated world to its end, telling the observers."""
-    with _no_garbage_collection():
+    with no_garbage_collection():
         drive(scheduler, world, together(observers))
 
 
@@ -108,7 +108,7 @@ def together(observers: Sequence[Observer]) -> Observer:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Leave the cycle collector out of the run: a million live jobs would be searched in vain.
 
     What the run lets go of is freed by reference counting; the few cycles wait for its end.
