@@ -1,9 +1,8 @@
 """The compiled loop: what ``driver``, ``Scheduler`` and ``SimulatedWorld`` do, on arrays.
 
-The reader of ``farm.core.scheduler`` and ``farm.core.dispatching`` meets the same steps here in the
-same order, and of ``farm.emulation.agenda`` the same order of simultaneous events. Policies are a
-number for each job (its place in the order of all keys), a law of contention is a table. Nothing
-is decided here that is not decided there: where the two differ, this is wrong.
+The reader of ``farm.core.scheduler`` and ``farm.core.dispatching`` meets the same steps in the same
+order, and the order of simultaneous events of ``farm.emulation.agenda``. A policy is a number for
+each job (its place in the order of all keys), a law a table. Where the two differ, this is wrong.
 """
 
 from __future__ import annotations
@@ -354,9 +353,6 @@ def next_due(farm, builder):
     expect_next(farm, builder)
     slot.job = job
     return place
-
-
-# --- the farm as a whole -------------------------------------------------------------------------
 
 
 @compiled
