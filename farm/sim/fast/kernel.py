@@ -2,7 +2,7 @@
 
 The reader of ``farm.core.scheduler`` and ``farm.core.dispatching`` meets the same steps in the same
 order, and the order of simultaneous events of ``farm.emulation.agenda``. A policy is a number for
-each job (its place in the order of all keys), a law a table. Where the two differ, this is wrong.
+each job (its place in the order of all keys), a law a table. If the two differ, this is wrong.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import numpy as np
 
 from farm.core.pools.hopeless import PATIENCE
 from farm.emulation.agenda import FINISH, LIFE
-from farm.sim.fast.heaps import before, compiled, pop, push, put, take_out
+from farm.sim.fast.compiled import compiled
+from farm.sim.fast.heaps import before, pop, push, put, take_out
 from farm.sim.fast.layout import (
     ALARM,
     ALARM_AT,
@@ -185,9 +186,8 @@ def best_builder(farm, lane):
     """Return the builder with room that the balancer prefers; the lowest index on a tie."""
     best = -1
     for group in range(len(farm.free.heaps)):
-        heap = farm.free.heaps[group]
-        if farm.serves[group, lane] and heap.size:
-            builder = farm.free.things[heap.begin]
+        if farm.serves[group, lane] and farm.free.heaps[group].size:
+            builder = farm.free.things[farm.free.heaps[group].begin]
             if best < 0 or before(farm.free, builder, best):
                 best = builder
     return best
