@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from farm.core.commands import Command
 from farm.core.events import Event
@@ -19,6 +20,7 @@ from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
 from farm.metrics.waiting_jobs import CloseLook
 
+NONE: Mapping[str, int] = MappingProxyType({})
 #: real seconds between two publications, at least
 INTERVAL = 0.5
 #: real seconds between two looks at every waiting job, at least …
@@ -92,12 +94,28 @@ class FarmMetrics:
         """Return what was published last. Safe from any thread."""
         return self._readings
 
-    def publish(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:
-        """Publish if it is time to; ``at`` is farm time, ``delay`` the largest delay of intake."""
+    def publish(
+        self,
+        at: float,
+        *,
+        hosts: int = 0,
+        delay: float = 0.0,
+        unplaced: Mapping[str, int] = NONE,
+    ) -> None:
+        """Publish if it is time to.
+
+        Args:
+            at: farm time.
+            hosts: how many play builders.
+            delay: the largest of intake.
+            unplaced: builders asked for that no host has room for, by pool.
+        """
         now = self._monotonic()
         if now < self._next_publication:
             return
         self._next_publication = now + INTERVAL
+        counts = {(pool,): float(count) for pool, count in unplaced.items()}
+        self._series.set("farm_builders_unplaced", counts)
         self.publish_now(at, hosts=hosts, delay=delay)
 
     def publish_now(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:

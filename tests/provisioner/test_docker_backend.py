@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
@@ -81,8 +84,7 @@ class FakeEngine:
         if name not in self.boxes:
             raise NotFound(f"No such container: {name}")
         return SimpleNamespace(
-            remove=lambda **_: self.boxes.pop(name),
-            kill=lambda signal: self.boxes[name].update(State="exited", told=signal),
+            remove=lambda **_: self.boxes.pop(name), labels=self.boxes[name]["Labels"]
         )
 
 
@@ -110,7 +112,10 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
         "farm.builder": "linux-7",
         # not those of the image: builders are no containers of the service it was built for
         "com.docker.compose.project": "farm-builders",
-        "com.docker.compose.service": "linux",
+        "com.docker.compose.service": "builder",
+        "com.docker.compose.container-number": "7",
+        "com.docker.compose.oneoff": "False",
+        "com.docker.compose.config-hash": "",
     }
     assert (how["nano_cpus"], how["mem_limit"], how["pids_limit"]) == (1_500_000_000, "256m", 256)
     assert (how["cap_drop"], how["security_opt"]) == (["ALL"], ["no-new-privileges"])
@@ -169,25 +174,38 @@ def test_a_container_is_removed_once(engine, backend):
     backend.remove(Remove(instance, "retired"))
 
 
-def test_closing_leaves_nothing_unless_told_to(engine, backend):
-    """docker-compose down leaves no container of ours behind."""
-    backend.launch(PLAY)
-    DockerBackend(engine, SETTINGS, OPTIONS, keep=True).close()
-    assert engine.boxes
-    (box,) = engine.boxes.values()
-    backend.close()
-    assert engine.boxes == {}
-    assert engine.closed
-    assert box["told"] == "SIGTERM", "its jobs are not left to be missed"
-
-
-def test_closing_without_an_engine_is_no_error(engine, backend, caplog):
-    """It stops with the machine, say: what is left is the next start's."""
+def test_closing_leaves_builders_at_work(engine, backend):
+    """A restart of the provisioner costs no attempt; an Engine that is away is no error then."""
     backend.launch(PLAY)
     engine.is_away = True
     backend.close()
-    assert "stay, for our next start: Docker Engine: " in caplog.text
-    assert engine.closed
+    ((_, box),) = engine.boxes.items()
+    assert (box["State"], engine.closed) == ("running", True)
+
+
+def test_who_is_stopped_may_finish_what_it_runs(engine, backend):
+    """`down`, or the Engine's own end: it drains first, and is given the time to."""
+    backend.launch(PLAY)
+    ((_, box),) = engine.boxes.items()
+    drain_time = float(box["how"]["environment"]["FARM_DRAIN_TIME"])
+    assert 0 < drain_time < box["how"]["stop_timeout"]
+
+
+def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine, backend):
+    """So that `docker compose --profile '*' down` leaves none, whoever has died."""
+    labels = {"com.docker.compose.project": "mine", "com.docker.compose.service": "provisioner"}
+    engine.boxes[socket.gethostname()] = {"Labels": labels}
+    backend.check()
+    backend.launch(PLAY)
+    builder = list(engine.boxes.values())[-1]["Labels"]
+    assert builder["com.docker.compose.project"] == "mine"
+    assert builder["com.docker.compose.service"] in compose_services()
+
+
+def compose_services() -> set[str]:
+    """Return the services of docker-compose.yml."""
+    text = (Path(__file__).parents[2] / "docker-compose.yml").read_text(encoding="utf-8")
+    return set(yaml.safe_load(text)["services"])
 
 
 def test_no_engine_is_one_clear_message(engine, backend):

@@ -123,6 +123,7 @@ class Desk:
             self._watches[report.pool] = report
             self._plans.pop(report.pool, None)
             self._observe_pool(report.pool, closely=report.closely)
+            world.fleet.come_outside(report.pool, outside=report.outside)
         elif isinstance(report, wire.Plan) and report.pool in self._pools:
             self._plans[report.pool] = report
             world.tell(partial(self._planned, report))
