@@ -114,11 +114,16 @@ class FarmMetrics:
         if now < self._next_publication:
             return
         self._next_publication = now + INTERVAL
-        counts = {(pool,): float(count) for pool, count in unplaced.items()}
-        self._series.set("farm_builders_unplaced", counts)
-        self.publish_now(at, hosts=hosts, delay=delay)
+        self.publish_now(at, hosts=hosts, delay=delay, unplaced=unplaced)
 
-    def publish_now(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:
+    def publish_now(
+        self,
+        at: float,
+        *,
+        hosts: int = 0,
+        delay: float = 0.0,
+        unplaced: Mapping[str, int] = NONE,
+    ) -> None:
         """Publish the farm as it stands."""
         series, tally = self._series, self._tally
         self._gauges.look()
@@ -131,6 +136,8 @@ class FarmMetrics:
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
         series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})
         series.set("farm_builder_hosts", {(): float(hosts)})
+        counts = {(pool,): float(count) for pool, count in unplaced.items()}
+        series.set("farm_builders_unplaced", counts)
         series.set("farm_scheduler_delay_seconds", {(): delay})
         series.set("farm_clock_seconds", {(): at})
         self._readings = series.readings()

@@ -53,9 +53,73 @@ def test_every_service_is_limited_and_restarted(compose):
     """A runaway one takes no more than its share; a dead one comes back."""
     for name, service in compose["services"].items():
         assert service["mem_limit"], name
-        # the provisioner starts prepared ones again, when they are needed
-        assert service["restart"] == ("no" if name == "prepared" else "unless-stopped"), name
+        # the provisioner starts prepared ones again, when they are needed; setup has an end
+        once = name in ("prepared", "setup")
+        assert service["restart"] == ("no" if once else "unless-stopped"), name
         assert service["logging"]["options"]["max-size"], name
+
+
+def test_one_service_builds_and_all_others_come_after_it(compose):
+    """Two that build one tag are built at once by a current Compose, and the tag is torn apart.
+
+    Without an order, a service whose image is not built yet would be pulled.
+    """
+    services = compose["services"]
+    (builds,) = (name for name, service in services.items() if "build" in service)
+
+    def comes_after(name: str) -> bool:
+        needed = services[name].get("depends_on", ())
+        return builds in needed or any(map(comes_after, needed))
+
+    image = services[builds]["image"]
+    users = [name for name, s in services.items() if s["image"] == image and name != builds]
+    assert len(users) >= 5
+    assert [name for name in users if not comes_after(name)] == []
+
+
+def test_no_file_of_the_checkout_is_mounted(compose):
+    """Modes (umask 077), line ends, SELinux and another machine's Engine then do not matter."""
+    mounts = {
+        mount.split(":")[0]
+        for service in compose["services"].values()
+        for mount in service.get("volumes", ())
+        if "docker.sock" not in mount
+    }
+    assert mounts <= set(compose["volumes"])
+
+
+def test_scripts_are_checked_out_with_the_line_ends_that_linux_reads():
+    """Also by a git that writes CRLF."""
+    names = ["deploy/entrypoint.sh", "deploy/bin/farm", "docker-compose.yml", ".ci/run"]
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("needs a clone, and git")
+    run = subprocess.run(
+        ["git", "-c", "safe.directory=*", "check-attr", "eol", *names],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [line.rpartition(": ")[2] for line in run.stdout.splitlines()] == ["lf"] * len(names)
+
+
+def test_the_password_is_made_once_and_in_no_environment(compose, tmp_path):
+    """Not `farm`: made at the first start, kept at the next; one that is given replaces it."""
+    for name in ("redis", "scheduler", "provisioner", "load", "builder", "prepared"):
+        assert not any("PASSWORD" in key for key in compose["services"][name].get("environment", ())
+                       if key != "FARM_REDIS_PASSWORD_FILE"), name  # fmt: skip
+    text = (ROOT / "deploy/bin/farm-setup").read_text()
+    for place in ("app/services", "services", "secrets"):
+        (tmp_path / place).mkdir(parents=True)
+    text = re.sub(r"(?<= )/(?=(app|services|secrets)/)", f"{tmp_path}/", text)
+
+    def made(**environment: str) -> str:
+        environ = {"PATH": os.environ["PATH"], **environment}
+        subprocess.run(["sh", "-c", text], env=environ, check=True)
+        return (tmp_path / "secrets/redis").read_text().strip()
+
+    first = made()
+    assert len(first) >= 24
+    assert made() == first
+    assert made(FARM_REDIS_PASSWORD="my own") == "my own"
+    assert made() == "my own"
 
 
 def test_only_the_provisioner_or_a_proxy_hold_the_socket(compose):

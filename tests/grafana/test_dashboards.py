@@ -51,8 +51,13 @@ def test_provisioning_brings_the_data_source_that_dashboards_default_to(board):
     assert variable["current"]["value"] == source["uid"] == "farm-prometheus"
     (provider,) = yaml.safe_load((folder / "dashboards/farm.yaml").read_text())["providers"]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    mounts = [mount.split(":") for mount in compose["services"]["grafana"]["volumes"]]
-    assert provider["options"]["path"] in {mount[1] for mount in mounts}
+    grafana = compose["services"]["grafana"]
+    dashboards = provider["options"]["path"]
+    assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == (
+        f"{dashboards}/farm.json"
+    )
+    mounts = {mount.split(":")[1] for mount in grafana["volumes"]}
+    assert Path(dashboards).parents[1].as_posix() in mounts
 
 
 def test_panels_have_numbers_of_their_own(board):

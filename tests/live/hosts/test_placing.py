@@ -10,7 +10,7 @@ import pytest
 from farm.core import events
 from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, BuilderRetired
-from farm.core.model import Job
+from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
