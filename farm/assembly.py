@@ -63,6 +63,7 @@ def make_rules(
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         retries=words.retries,
+        max_builders_lost=words.max_builders_lost,
         failures=FailureRules(max_resets=words.max_resets)
         if words.failures == "launchpad"
         else None,

@@ -79,6 +79,11 @@ class Estimating:
         if source is not None:
             seed_estimator(estimator, Path(source))
 
+    @property
+    def gives(self) -> bool:
+        """Whether any dispatch estimates are given."""
+        return bool(self._givers)
+
     def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
         """Return the world whose submissions are followed by estimates.
 

@@ -47,8 +47,14 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("undrain", "Let drained and failed builders take jobs again.", "drain"),
         ("pools", "List pools: what they need, what is wanted, what is there, and why."),
         ("explain", "Explain a dispatch: who competed, on which key, which builders were free."),
+        (
+            "dead-letters",
+            "List the messages to the scheduler that were refused.",
+            "dead_letters",
+        ),
         ("snapshot", "Write a live farm as it stands, for farm estimate and farm whatif."),
         ("scheduler", "Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C."),
+        ("acl", "Print, or make, the users of a farm's server: who may do what."),
         ("load", "Hand in a scenario's jobs at their farm times, until they end or Ctrl-C."),
     ),
     "Tools": (
@@ -60,6 +66,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("calibrate", "Measure this machine's slowdown under co-scheduled load, for scenarios."),
         ("import", "Read a trace and write it as csv, which scenarios take.", "import_trace"),
         ("export", "Write a finished run as csv, swf, batsim or openmetrics."),
+        ("chaos", "Start a farm of its own, hurt it by a seeded plan, and audit every job."),
         ("schema", "Print the JSON Schema of a scenario file, for editors and checkers."),
     ),
 }

@@ -95,6 +95,12 @@ def submit(
     allow_unrunnable: Annotated[
         bool, typer.Option(help="Also jobs that no pool of the farm could run.")
     ] = False,
+    sync: Annotated[
+        bool,
+        typer.Option(
+            "--sync", help="Return when the jobs are on the server's disk: safe from loss of power."
+        ),
+    ] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -102,8 +108,8 @@ def submit(
 ) -> None:
     """Submit work to a live farm.
 
-    What is acknowledged is in the farm's inbox, as durable as its server. An id is taken once
-    for good: with an id that is known already nothing is submitted.
+    What is acknowledged is with the farm's server, as durable as that is (see --sync). An id is
+    taken once for good: with an id that is known already nothing is submitted.
     """
     if (source is None) == (service_time is None):
         raise InputError(
@@ -116,7 +122,7 @@ def submit(
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
     streamed = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
-    submission = Submission(where, skip_known=skip_known)
+    submission = Submission(where, skip_known=skip_known, sync=sync)
     try:
         with reach(redis, folder) as operator:
             warn_if_unattended(operator)

@@ -42,6 +42,8 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     path: Callable[[Job], tuple[str, ...]] | None = None
     #: how often a job may be tried again after its builder was lost
     retries: int = 2
+    #: a job under which so many builders were lost fails, whatever ``retries`` says; 0: no bound
+    max_builders_lost: int = 3
     #: how failed attempts are judged; None: a failed attempt is a failed job
     failures: FailureRules | None = None
     #: a failed job cancels the rest of its matrix

@@ -279,10 +279,10 @@ class Scheduler:
 
     def _on_builder_lost(self, event: events.BuilderLost) -> Sequence[Command]:
         reason = event.reason or "its builder was lost"
-        return self._gone(event.builder, event.at, reason, excused=event.excused)
+        return self._gone(event.builder, event.at, reason, lost=True, excused=event.excused)
 
     def _gone(
-        self, name: str, at: float, reason: str, *, excused: bool = False
+        self, name: str, at: float, reason: str, *, lost: bool = False, excused: bool = False
     ) -> Sequence[Command]:
         """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
         state = self.builders.pop(name, None)
@@ -300,6 +300,8 @@ class Scheduler:
         commands: list[Command] = []
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
+            if lost and not excused:
+                self.requeuer.note_loss(slot)
             lane = self.requeuer.give_back(slot, at, reason, commands, excused or None)
             slot.running = None
             if lane is not None:

@@ -61,6 +61,8 @@ class JobLife(msgspec.Struct, eq=False):
     resets: int = 0
     #: attempts that were lost and count against it (``retries``)
     losses: int = 0
+    #: the builders that were lost while they ran it, in order (``max_builders_lost``)
+    builders_lost: tuple[str, ...] = ()
 
 
 class JobState(JobLife, eq=False, kw_only=True):

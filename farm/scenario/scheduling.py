@@ -66,6 +66,9 @@ class Scheduling(Section):
     """A failed job cancels the rest of its matrix."""
     retries: Count = 2
     """Further attempts of a job whose builder was lost."""
+    max_builders_lost: Count = 3
+    """A job fails once so many builders were lost while they ran it, whatever `retries` says: it
+    may be what ends them (0: no bound)."""
     failures: Literal["fail", "launchpad"] = "fail"
     """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
     failures, and whoever failed more often is to blame."""

@@ -55,13 +55,15 @@ class Simulation:
         ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
         load = batches(build_jobs(scenario)) if load is None else load
         self.world = SimulatedWorld(specs, load, ends_at=ends_at, start=start, end_of=end_of)
-        for spec in specs:
-            if spec.provisioned:
-                self._provision(spec, (algorithms or {})[spec.name])
+        sized = [(s, (algorithms or {})[s.name]) for s in specs if s.provisioned]
+        # of those that plan at one instant, who planned longer ago comes first
+        sized.sort(key=lambda pair: -pair[1].interval)
+        for place, (spec, algorithm) in enumerate(sized):
+            self._provision(spec, algorithm, place)
 
-    def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any]) -> None:
+    def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any], place: int) -> None:
         observer = PoolObserver(self.scheduler, spec, closely=algorithm.looks_closely)
-        self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer))
+        self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, telling the observers."""

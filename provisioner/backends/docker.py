@@ -103,11 +103,7 @@ class DockerBackend(Backend):
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
-            self._settings,
-            host=name,
-            play=encode_play(play),
-            watch_stdin=False,
-            drain_time=DRAIN_TIME,
+            self._settings, host=name, play=encode_play(play), drain_time=DRAIN_TIME
         )
         # not run(), which would pull a missing image, whoever published it
         container = self._calling(
