@@ -38,9 +38,9 @@ ALIAS = "builder"
 #: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds in which a builder that somebody stops may finish what it runs, and then say good-bye
-DRAIN_TIME = 10.0
-STOP_TIMEOUT = 20
+#: real seconds in which a builder that somebody stops may finish what it runs; the Engine gives it
+#: ten, in which it must say good-bye, too
+DRAIN_TIME = 7.0
 
 
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,6 @@ class DockerBackend(Backend):
                 name=name,
                 detach=True,
                 environment=host_environment(settings),
-                stop_timeout=STOP_TIMEOUT,
                 labels=self._labels(builder),
                 **self._limits(),
                 **self._network(),
