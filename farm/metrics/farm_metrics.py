@@ -133,6 +133,8 @@ class FarmMetrics:
         if self._shares is not None:
             builders = self._scheduler.builders.values()
             series.set("farm_share_slots", self._shares.slots(builders))
+            lanes = self._scheduler.dispatcher.matching.lanes
+            series.set("farm_share_queue_depth", self._shares.waiting(lanes))
         series.set("farm_builder_seconds_total", tally.hours.seconds(at))
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
         series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})

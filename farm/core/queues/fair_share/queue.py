@@ -325,6 +325,12 @@ class FairShareQueue:
         node = self._tree.find(path)
         return 0 if node is None else len(node.executing)
 
+    def waiting_by_outermost(self) -> Iterator[tuple[str, int]]:
+        """Yield the outermost invocations for which something waits, with how much: O(them)."""
+        for name, node in self._tree.root.children.items():
+            if node.waiting:
+                yield name, node.waiting
+
     def in_order(self) -> Iterator[JobState]:
         """Yield the jobs as they would be dispatched, one by one to new slots, none ending.
 
