@@ -67,6 +67,25 @@ def test_panels_have_numbers_of_their_own(board):
     assert len(ids) == len(set(ids))
 
 
+def test_colours_mean_what_the_panel_says(board):
+    """Grafana's own thresholds turn any number from 80 red; colours of ours stand in the text, too."""
+    for panel in panels(board):
+        if panel["type"] not in ("stat", "bargauge"):
+            continue
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        meant = {step["color"] for step in steps} & {"orange", "red"}
+        assert all(colour in panel["description"].lower() for colour in meant), panel["title"]
+        assert meant or len(steps) == 1, panel["title"]
+
+
+def test_counts_of_a_range_are_whole(board):
+    """`increase()` extrapolates: 143.8 jobs is no number of jobs."""
+    for panel in panels(board):
+        for target in panel["targets"]:
+            if "farm_jobs_total" in target["expr"] and "$__range]" in target["expr"]:
+                assert target["expr"].startswith("round("), panel["title"]
+
+
 def test_panels_do_not_overlap(board):
     """Every panel has its place on the grid of 24 columns."""
     taken: set[tuple[int, int]] = set()
