@@ -104,7 +104,7 @@ def panel(wanted: Json, kinds: Json) -> Json:
 
 
 def steps(levels: Json) -> list[Json]:
-    """Return thresholds: without levels, one colour for every value (Grafana's own are red from 80)."""
+    """Return thresholds: without levels one colour for all (Grafana's own are red from 80)."""
     first = levels.get("below", "text")
     rest = sorted((at, colour) for at, colour in levels.items() if at != "below")
     return [{"color": first, "value": None}, *({"color": c, "value": at} for at, c in rest)]

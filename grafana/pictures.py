@@ -1,7 +1,8 @@
 """Draw the dashboards as they look: ``python grafana/pictures.py URL [MINUTES]``.
 
-Asks the Prometheus at URL for every panel of ``dashboards/`` over the last MINUTES (10), as Grafana would,
-and writes ``docs/figures/dashboard-NAME.svg``. Not Grafana's own picture, but its data and places.
+Asks the Prometheus at URL for every panel of ``dashboards/`` over the last MINUTES (10), as Grafana
+would, and writes ``docs/figures/dashboard-NAME.svg``: not Grafana's own picture, but its data and
+places.
 """
 
 from __future__ import annotations
@@ -53,17 +54,30 @@ class Prometheus:
             words = {"query": expr, "start": self.start, "end": self.end, "step": self._step}
         kind = "query_range" if target["range"] else "query"
         url = f"{self._url}/api/v1/{kind}?{urllib.parse.urlencode(words)}"
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the viewer's own
             found = json.load(answer)["data"]["result"]
         return [(legend(target, one["metric"]), points(one)) for one in found]
 
 
+def text(x: float, y: float, words: str, **more: object) -> str:
+    """Return words at a place; ``more``: attributes, with _ for -."""
+    rest = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in more.items())
+    return f'<text x="{x:.0f}" y="{y:.0f}"{rest}>{escape(words)}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, **more: object) -> str:
+    """Return a rectangle."""
+    rest = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in more.items())
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    return f'<rect x="{x:.0f}" y="{y:.0f}" {size}{rest}/>'
+
+
 def legend(target: Json, labels: Json) -> str:
     """Return what Grafana writes beside a series."""
-    text = target.get("legendFormat", "")
+    shown: str = target.get("legendFormat", "")
     for name in ("alertname", "platform", "pool", *labels):
-        text = text.replace(f"{{{{{name}}}}}", labels.get(name, ""))
-    return text.strip()
+        shown = shown.replace(f"{{{{{name}}}}}", labels.get(name, ""))
+    return shown.strip()
 
 
 def points(series: Json) -> list[tuple[float, float]]:
@@ -95,12 +109,12 @@ def colour_of(panel: Json, value: float) -> str:
 def drawn(panel: Json, prometheus: Prometheus) -> Iterator[str]:
     """Yield the elements of one panel, from its upper left corner."""
     width, height = size(panel)
-    yield f'<rect width="{width}" height="{height}" rx="3" fill="#fff" stroke="#ccc"/>'
-    yield f'<text x="8" y="16" font-weight="bold">{escape(panel["title"])}</text>'
+    yield box(0, 0, width, height, rx=3, fill="#fff", stroke="#ccc")
+    yield text(8, 16, panel["title"], font_weight="bold")
     series = [one for target in panel["targets"] for one in prometheus.ask(target) if one[1]]
     if not series:
         nothing = panel["fieldConfig"]["defaults"]["noValue"]
-        yield f'<text x="8" y="{height / 2}" fill="#666">{escape(nothing)}</text>'
+        yield text(8, height / 2, nothing, fill="#666")
     elif panel["type"] == "timeseries":
         yield from curves(panel, series, prometheus)
     elif panel["type"] == "heatmap":
@@ -119,22 +133,22 @@ def numbers(panel: Json, series: Named) -> Iterator[str]:
     """Yield numbers side by side (stat), or a bar and a number each (bar gauge)."""
     width, height = size(panel)
     defaults = panel["fieldConfig"]["defaults"]
-    words = {k: v["text"] for one in defaults.get("mappings", ()) for k, v in one["options"].items()}
+    words = {
+        k: v["text"] for one in defaults.get("mappings", ()) for k, v in one["options"].items()
+    }
     most = max(values[-1][1] for _, values in series) or 1
     for place, (name, values) in enumerate(series):
         value = values[-1][1]
-        text = words.get(f"{value:g}") or number(value, defaults["unit"])
+        shown = words.get(f"{value:g}") or number(value, defaults["unit"])
         if panel["type"] == "bargauge":
             y = 34 + place * 22
-            yield f'<rect x="120" y="{y - 11}" width="{(width - 220) * value / most:.0f}" height="14" fill="#8fb8d8"/>'
-            yield f'<text x="8" y="{y}">{escape(name)}</text><text x="{width - 90}" y="{y}">{text}</text>'
-            continue
-        x = 8 + place * width / len(series)
-        shown = f"{name}: {text}" if name else text
-        yield (
-            f'<text x="{x:.0f}" y="{height / 2 + 18:.0f}" font-size="22" '
-            f'fill="{colour_of(panel, value)}">{escape(shown)}</text>'
-        )
+            yield box(120, y - 11, (width - 220) * value / most, 14, fill="#8fb8d8")
+            yield text(8, y, name)
+            yield text(width - 90, y, shown)
+        else:
+            x, colour = 8 + place * width / len(series), colour_of(panel, value)
+            named = f"{name}: {shown}" if name else shown
+            yield text(x, height / 2 + 18, named, font_size=22, fill=colour)
 
 
 def curves(panel: Json, series: Named, prometheus: Prometheus) -> Iterator[str]:
@@ -150,21 +164,22 @@ def curves(panel: Json, series: Named, prometheus: Prometheus) -> Iterator[str]:
         y = low - share * (low - high)
         yield f'<path d="M{left} {y:.0f}H{right}" stroke="#e4e4e4"/>'
         label = number(share * top, defaults["unit"])
-        yield f'<text x="{left - 4}" y="{y + 4:.0f}" text-anchor="end" fill="#666">{label}</text>'
-    x = left
+        yield text(left - 4, y + 4, label, text_anchor="end", fill="#666")
+    beside = left
     for place, (name, values) in enumerate(series):
         colour = COLOURS[place % len(COLOURS)]
-        way = " ".join(
-            f"{left + (at - prometheus.start) * across:.0f},{low - min(v / top, 1.05) * (low - high):.0f}"
+        places = (
+            (left + (at - prometheus.start) * across, low - min(v / top, 1.05) * (low - high))
             for at, v in values
         )
+        way = " ".join(f"{x:.0f},{y:.0f}" for x, y in places)
         yield f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        if name and x < width - 7 * len(name):
-            yield f'<text x="{x}" y="{height - 10}" fill="{colour}">— {escape(name)}</text>'
-            x += 7 * len(name) + 28
+        if name and beside < width - 7 * len(name):
+            yield text(beside, height - 10, f"— {name}", fill=colour)
+            beside += 7 * len(name) + 28
     minutes = (prometheus.end - prometheus.start) / 60
-    yield f'<text x="{left}" y="{low + 14}" fill="#666">−{minutes:.0f} min</text>'
-    yield f'<text x="{right}" y="{low + 14}" text-anchor="end" fill="#666">now</text>'
+    yield text(left, low + 14, f"{minutes:.0f} min ago", fill="#666")
+    yield text(right, low + 14, "now", text_anchor="end", fill="#666")
 
 
 def stacked(series: Named) -> Named:
@@ -188,32 +203,33 @@ def heat(panel: Json, series: Named, prometheus: Prometheus) -> Iterator[str]:
     most = max(v for _, values in rows for _, v in values) or 1.0
     for place, (name, values) in enumerate(rows):
         y = height - 30 - (place + 1) * rise
-        yield f'<text x="56" y="{y + rise:.0f}" text-anchor="end" fill="#666" font-size="9">{escape(name)}</text>'
+        yield text(56, y + rise, name, text_anchor="end", fill="#666", font_size=9)
         for at, total in values:
             count, before[at] = total - before.get(at, 0.0), total
             if count > 0:
                 x, dark = 60 + (at - prometheus.start) * across, math.sqrt(count / most)
-                yield f'<rect x="{x:.0f}" y="{y:.0f}" width="7" height="{rise:.0f}" fill="#d55e00" opacity="{dark:.2f}"/>'
+                yield box(x, y, 7, rise, fill="#d55e00", opacity=round(dark, 2))
 
 
 def picture(board: Json, prometheus: Prometheus) -> str:
     """Return a dashboard as SVG."""
-    parts = [f'<text x="4" y="22" font-size="18">{escape(board["title"])}</text>']
+    parts = [text(4, 22, board["title"], font_size=18)]
     bottom = 0
     for panel in board["panels"]:
         place = panel["gridPos"]
         x, y = place["x"] * CELL + 3, 34 + place["y"] * LINE
         bottom = max(bottom, y + place["h"] * LINE)
         if panel["type"] == "row":
-            parts.append(f'<text x="{x}" y="{y + 20}" font-size="14">{escape(panel["title"])}</text>')
+            parts.append(text(x, y + 20, panel["title"], font_size=14))
         else:
             inside = "\n".join(drawn(panel, prometheus))
             parts.append(f'<g transform="translate({x} {y})">{inside}</g>')
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {24 * CELL} {bottom}" '
-        'font-family="sans-serif" font-size="11">\n<rect width="100%" height="100%" fill="#f4f5f5"/>'
+        'font-family="sans-serif" font-size="11">'
     )
-    return "\n".join([head, *parts, "</svg>\n"])
+    ground = box(0, 0, 24 * CELL, bottom, fill="#f4f5f5")
+    return "\n".join([head, ground, *parts, "</svg>\n"])
 
 
 def main(url: str, minutes: str = "10") -> None:

@@ -9,7 +9,6 @@ from farm.core.model import Builder
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series
 
-
 #: how a builder goes: when empty, because somebody stopped it, without notice
 ENDS = ("retired", "left", "lost")
 
@@ -61,7 +60,9 @@ class BuilderHours:
 
     def on_gone(self, event: BuilderRetired | BuilderLost) -> None:
         """A builder is gone, or never came."""
-        end = "retired" if isinstance(event, BuilderRetired) else "left" if event.excused else "lost"
+        end = (
+            "retired" if isinstance(event, BuilderRetired) else "left" if event.excused else "lost"
+        )
         asked = self._requested.pop(event.builder, None)
         was = self._joined.pop(event.builder, None)
         found = was or asked

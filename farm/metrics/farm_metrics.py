@@ -139,7 +139,7 @@ class FarmMetrics:
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
         series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})
         series.set("farm_builder_hosts", {(): float(hosts)})
-        counts = {(pool,): float(count) for pool, count in unplaced.items()}
+        counts: dict[Labels, float] = {(p,): float(count) for p, count in unplaced.items()}
         series.set("farm_builders_unplaced", counts)
         series.set("farm_scheduler_delay_seconds", {(): delay})
         series.set("farm_clock_seconds", {(): at})

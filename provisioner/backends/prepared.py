@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.docker import FARM, ROLE
-from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
+from provisioner.backends.interface import Backend, Pause, builders_to_host
 from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
 
 log = logging.getLogger("farm.provisioner")

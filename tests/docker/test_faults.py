@@ -186,7 +186,9 @@ def tries_to_start(farm: Composed) -> list[float]:
 def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
     """By Redis (a wrong password), or by a socket that nobody listens at."""
     refused = ("scheduler", "provisioner", "load", "builder")
-    wrong = {name: started(farm, name, "FARM_REDIS_URL=redis://:wrong@redis:6379/0") for name in refused}
+    wrong = {
+        name: started(farm, name, "FARM_REDIS_URL=redis://:wrong@redis:6379/0") for name in refused
+    }
     alone = started(farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:")
     again = farm.engine.docker(
         "run", "--detach", "--restart", "unless-stopped", "--network", farm.name,

@@ -68,7 +68,7 @@ def test_panels_have_numbers_of_their_own(board):
 
 
 def test_colours_mean_what_the_panel_says(board):
-    """Grafana's own thresholds turn any number from 80 red; colours of ours stand in the text, too."""
+    """Grafana's own thresholds turn any number from 80 red; those of ours stand in the text."""
     for panel in panels(board):
         if panel["type"] not in ("stat", "bargauge"):
             continue
