@@ -21,6 +21,7 @@ from farm.live.operating.operator import Operator
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED, plan_of
 from provisioner.keeper import (
@@ -197,6 +198,8 @@ class Provisioner:
         resize = None
         if algorithm is not None:
             keeping, resize = decide(algorithm, keeping, report, now)
+            if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
+                self._troubles[pool] = algorithm.trouble
         self._keepings[pool] = keeping
         self._save(pool, keeping)
         self._measure(pool, keeping, report, instances)

@@ -15,8 +15,9 @@ from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.scenario import Scenario
+from farm.sim.bounds import refuse_too_large
 from farm.sim.fast.choice import Try, try_fast
-from farm.sim.simulation import Simulation
+from farm.sim.simulation import Simulation, no_garbage_collection
 from provisioner.from_scenario import algorithms_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def simulated_run(
     estimating = Estimating(
         scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
     )
+    refuse_too_large(scenario)
+    algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
     load = own.load(scenario)
     if engine != "reference":
@@ -61,7 +64,8 @@ def simulated_run(
         forced = engine == "fast"
         found = Try(load, why="dispatch estimates")
         if not estimating.gives:
-            found = try_fast(scenario, scheduler, load, forced=forced, noted=noted, runs=runs)
+            with no_garbage_collection():
+                found = try_fast(scenario, scheduler, load, forced=forced, noted=noted, runs=runs)
         load = found.load
         if found.played is not None:
             recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
@@ -71,22 +75,24 @@ def simulated_run(
     simulation = Simulation(
         scenario,
         scheduler=scheduler,
-        algorithms=algorithms_of(scenario, own.algorithms),
+        algorithms=algorithms,
         around=estimating.around,
         load=load,
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
         simulation.play([*recorder.observers, *observers])
-    return recorder.finish("reference", warnings=complaints(simulation.scheduler))
+    warnings = complaints(simulation.scheduler, algorithms.values())
+    return recorder.finish("reference", warnings=warnings)
 
 
 def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:
     """Return the result of a fast play; its story is told only where somebody keeps it."""
     from farm.sim.fast.story import records, story  # noqa: PLC0415 - Numba, where it was used
 
-    with recorder:
+    with no_garbage_collection(), recorder:
         if noted:
             for event, commands in story(played):
                 for observe in recorder.observers:
                     observe(event, commands)
-    return recorder.finish("fast", records=None if noted else records(played))
+        kept = None if noted else records(played)
+    return recorder.finish("fast", records=kept)

@@ -46,7 +46,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("drain", "Let builders finish what they run and take no more, until undrained."),
         ("undrain", "Let drained and failed builders take jobs again.", "drain"),
         ("pools", "List pools: what they need, what is wanted, what is there, and why."),
-        ("explain", "Explain a dispatch: who competed, on which key, which builders were free."),
+        ("invocations", "List invocations: who waits, executes and idles, as fair share sees it."),
+        (
+            "explain",
+            "Explain a dispatch: who competed, whose turn it was, which builders were free.",
+        ),
         (
             "dead-letters",
             "List the messages to the scheduler that were refused.",
@@ -59,13 +63,19 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "Tools": (
         ("estimate", "Estimate when waiting jobs will be dispatched."),
+        (
+            "runtime-estimate",
+            "Tell how long a job will run, by which rung, from how many samples.",
+            "runtime_estimate",
+        ),
         ("whatif", "Simulate a farm on from where it stands, with and without a change."),
         ("plan", "Find the smallest pools with which a scenario meets an objective."),
         ("score", "Compare a run's dispatch estimates with the dispatches that followed."),
+        ("study", "Play a published experiment again; its figures and tables in one page."),
         ("risk", "Print the slowdown to expect on a builder that is filled at random."),
         ("calibrate", "Measure this machine's slowdown under co-scheduled load, for scenarios."),
         ("import", "Read a trace and write it as csv, which scenarios take.", "import_trace"),
-        ("export", "Write a finished run as csv, swf, batsim or openmetrics."),
+        ("export", "Write a finished run as csv, swf, batsim, taskcluster or openmetrics."),
         ("chaos", "Start a farm of its own, hurt it by a seeded plan, and audit every job."),
         ("schema", "Print the JSON Schema of a scenario file, for editors and checkers."),
     ),

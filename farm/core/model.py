@@ -67,11 +67,15 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def parse(cls, text: str) -> Platform:
-        """Return the platform that is written so; the ValueError says what is allowed."""
+        """Return the platform that is written so; the ValueError says what is allowed.
+
+        ``/any`` leaves the virtualization unspecified.
+        """
         processor, _, sort = text.rpartition("/")
-        if not processor or sort not in ("virtual", "native"):
+        if not processor or sort not in ("virtual", "native", "any"):
             raise ValueError("processor/virtual or processor/native, with any for no processor")
-        return cls(None if processor == "any" else processor, sort == "virtual")
+        virtualized = None if sort == "any" else sort == "virtual"
+        return cls(None if processor == "any" else processor, virtualized)
 
     def runs_on(self, processors: Collection[str], *, virtualized: bool) -> bool:
         """Whether builders that are such can run its jobs."""

@@ -23,6 +23,7 @@ from farm.live.gc_tuning import seldom_everything
 from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
+from farm.live.meter import Meter
 from farm.live.mirror import FarmBook
 from farm.live.redis.connection import Connection, connect, redacted
 from farm.live.redis.fence import Fence
@@ -37,7 +38,7 @@ from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import MAX_WAITING, LiveWorld, Meter
+from farm.live.world import MAX_WAITING, LiveWorld
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join

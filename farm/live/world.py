@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -26,7 +26,8 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
-from farm.live.mirror import FarmBook, Mirror, write_hosts
+from farm.live.meter import Meter
+from farm.live.mirror import FarmBook, Mirror
 from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError
 from farm.live.redis.trouble import Trouble
@@ -34,11 +35,11 @@ from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.lost_writes import RecentEnds, told
-from farm.live.store.saved import Counts, SavedFarm
+from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Batch, Store
+from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import LiveStatus
 
 log = logging.getLogger("farm.scheduler")
@@ -51,28 +52,6 @@ STATUS_INTERVAL = 0.25
 #: jobs that may wait before no more are taken in
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
-
-
-class Meter(Protocol):
-    """Hears how long things take, real seconds (``farm.metrics.farm_metrics``)."""
-
-    def cycle(self, seconds: float) -> None:
-        """A batch of reports was taken in, decided on and committed."""
-
-    def commit(self, seconds: float) -> None:
-        """One transaction was carried out."""
-
-    def lag(self, seconds: float) -> None:
-        """The oldest report not booked yet is so old; 0: none is."""
-
-    def aside(self, seconds: float) -> None:
-        """Something else than reports was seen to for so long."""
-
-    def lost_writes(self) -> None:
-        """The server was found to have lost what it had acknowledged."""
-
-    def step(self) -> bool:
-        """Work for a millisecond or two on the metrics; return whether there is more to do."""
 
 
 class LiveWorld:
@@ -130,12 +109,9 @@ class LiveWorld:
         self._inbox = inbox
         self._book = book
         self._mirror = Mirror(book)
-        self._recent = RecentEnds()
         self._stays = stays
-        self._counts = Counts()
-        #: as they were saved last
-        self._wanted: tuple[Play, ...] | None = None
-        self._requested: tuple[Play, ...] | None = None
+        self._succession = Succession(book, self.roster, self.fleet)
+        self._recent = RecentEnds()
         self._meter = meter
         self._max_waiting = max_waiting
         self._log = log
@@ -324,7 +300,7 @@ class LiveWorld:
         if cursor == self._committed and self._batch.is_empty:
             return
         if self._stays:
-            self._save()
+            self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
         try:
@@ -349,32 +325,12 @@ class LiveWorld:
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
         self._mirror.forget()
         self._mirror.write(batch)
-        self.roster.changed.update(self.roster.hosts)
-        write_hosts(self.roster, batch)
         if self._stays:
-            batch.counts = self._counts
-            batch.wanted, batch.requested = self._wanted, self._requested
+            self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
         cursor = self._inbox.cursor
         self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         if self._meter is not None:
             self._meter.lost_writes()
-
-    def _save(self) -> None:
-        """Add what a next scheduler needs."""
-        write_hosts(self.roster, self._batch)
-        counts = Counts(
-            made=self._book.keeper.made,
-            made_by_pool={name: pool.made for name, pool in self._book.keeper.pools.items()},
-            serial=self.intake.jobs_taken_in,
-            ended=dict(self.ended),
-        )
-        if counts != self._counts:
-            self._counts = self._batch.counts = counts
-        wanted, requested = tuple(self.fleet.wanted), tuple(self.fleet.outside.values())
-        if wanted != self._wanted:
-            self._wanted = self._batch.wanted = wanted
-        if requested != self._requested:
-            self._requested = self._batch.requested = requested
 
     def status(self) -> LiveStatus:
         """Say how far the run is."""

@@ -14,7 +14,7 @@ from farm.core import events
 from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot
 from farm.core.pools.observer import PoolObserver
-from farm.emulation.agenda import TICK, Agenda, Entry
+from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Entry
 
 _FOREVER = float("inf")
 
@@ -33,6 +33,7 @@ class SimulatedProvisioner:
         self._observer = observer
         self._place = place
         self._interval = float(algorithm.interval)
+        self._rank = EARLY_TICK if algorithm.before_time_outs else TICK
         #: a class says it for its own plans, not for those of its subclasses; who says nothing
         #: is asked at every tick
         says = "stays_until" in vars(type(algorithm))
@@ -62,12 +63,12 @@ class SimulatedProvisioner:
         if self._next is not None:
             self._next.action = None
         tick = self._first_tick(at)
-        if tick == at and (rank, place) > (TICK, self._place):
+        if tick == at and (rank, place) > (self._rank, self._place):
             tick += self._interval  # at this instant the tick would have come before
         self._expect(tick)
 
     def _expect(self, tick: float) -> None:
-        self._next = self._agenda.put(tick, TICK, self._place, self._tick)
+        self._next = self._agenda.put(tick, self._rank, self._place, self._tick)
 
     def _tick(self, at: float) -> None:
         if self in self._resting:

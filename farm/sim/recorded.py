@@ -10,7 +10,7 @@ from farm.core.pools.algorithm import Algorithm
 from farm.results.summary.records import Recorder, RunRecords
 from farm.scenario.model import Scenario
 from farm.sim.fast.choice import try_fast
-from farm.sim.simulation import Simulation
+from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.workload import batches, build_jobs
 
 
@@ -23,11 +23,12 @@ def recorded(
     """
     scheduler = make_scheduler(scenario)
     load = batches(build_jobs(scenario))
-    found = try_fast(scenario, scheduler, load, runs=runs)
-    if (played := found.played) is not None:
-        from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
+    with no_garbage_collection():
+        found = try_fast(scenario, scheduler, load, runs=runs)
+        if found.played is not None:
+            from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
 
-        return records(played)
+            return records(found.played)
     recorder = Recorder()
     simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=found.load)
     simulation.play([recorder])

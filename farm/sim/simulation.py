@@ -18,6 +18,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
+from farm.sim.bounds import refuse_too_large
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import EndOf, SimulatedWorld
 from farm.workload import batches, build_jobs
@@ -49,6 +50,8 @@ class Simulation:
         start: FarmSnapshot | None = None,
         end_of: EndOf = lambda _: 0.0,
     ) -> None:
+        if start is None:
+            refuse_too_large(scenario)
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
@@ -75,7 +78,7 @@ class Simulation:
 
 def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
     """Drive a simulated world to its end, telling the observers."""
-    with _no_garbage_collection():
+    with no_garbage_collection():
         drive(scheduler, world, together(observers))
 
 
@@ -105,7 +108,7 @@ def together(observers: Sequence[Observer]) -> Observer:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Leave the cycle collector out of the run: a million live jobs would be searched in vain.
 
     What the run lets go of is freed by reference counting; the few cycles wait for its end.

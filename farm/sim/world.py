@@ -37,6 +37,7 @@ from farm.emulation.agenda import ALARM, ARRIVAL, FINISH
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
 from farm.sim.agenda import Agenda
+from farm.sim.bounds import LivesAtOneInstant
 from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
@@ -77,6 +78,7 @@ class SimulatedWorld:
         # a farm that is there already has its provisioners: they size their pools
         self._at_once: deque[Event] = deque([events.FarmOpened(at, provisioned=start is None)])
         self._played: dict[str, EmulatedBuilder] = {}
+        self._lives = LivesAtOneInstant()
         #: provisioners whose next ticks are left out until something happens
         self._resting: list[SimulatedProvisioner] = []
         #: jobs handed in and not ended
@@ -225,6 +227,7 @@ class SimulatedWorld:
         """Take an event from a builder, of this instant."""
         self._at_once.append(event)
         if type(event) is BuilderLost or type(event) is BuilderRetired:
+            self._lives.gone(event.at, len(self._played))
             del self._played[event.builder]
 
     def _ring(self, at: float) -> None:

@@ -35,6 +35,11 @@ class Manual(Memoryless, frozen=True, kw_only=True):
             if not 0 <= hour <= 23:
                 raise ValueError(f"capacity: found hour {hour}; expected 0 to 23")
 
+    @property
+    def before_time_outs(self) -> bool:
+        """The simulator's loop sees a shutdown only after the instant at which it began."""
+        return self.compatibility is not None
+
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan for the hour's number."""
         capacity = self.capacity_at(snapshot.hour)

@@ -46,6 +46,11 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
         if not (self.interval > 0 and math.isfinite(self.interval)):
             raise ValueError(f"interval: found {self.interval:g}; expected a time above 0")
 
+    @property
+    def before_time_outs(self) -> bool:
+        """Whether a plan of the instant of an idle time-out still counts that builder."""
+        return False
+
     def start(self) -> M:
         """Return the memory to begin with."""
         return cast("M", self.remembers())

@@ -7,7 +7,6 @@ late, twice and out of order, and commands get lost.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
 import json
@@ -30,168 +29,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
-from farm.core.pools.spec import PoolSpec
-from farm.core.restore import restore
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
-from farm.live.clock import FarmClock
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
-from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer
-from farm.live.settings import LiveSettings
-from farm.live.store.saved import snapshot_of_saved
-from farm.live.store.store import Store
-from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import TASK_NAMES, Beat, Play, Report, Reset, convert_command
-from farm.live.wire.sender import Sender
-from farm.live.world import LiveWorld
-from workers.host import BuilderHost
+from tests.fixtures.stepwise_farm import Clock, Host, Leader
 
 pytestmark = pytest.mark.live
 
-POOLS = (PoolSpec(name="linux", processors=("amd64",), builders=2, slots=2),)
-RULES = SchedulingRules(retries=99, max_builders_lost=0)
-KINDS = {name: kind for kind, name in TASK_NAMES.items()}
-#: seconds that a job takes, and that are let pass at once: less and more than every patience
-SERVICE_TIME, LEAPS = 3.0, (0.2, 1.0, 2.5, 7.0)
+#: seconds that are let pass at once: less and more than every patience
+LEAPS = (0.2, 1.0, 2.5, 7.0)
 #: jobs of a history, and turns in which all must be over once nothing more goes wrong
 MOST_JOBS, ENOUGH = 30, 200
 _serial = itertools.count()
-
-
-class Clock:
-    """Real time, as the test lets it pass."""
-
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def monotonic(self) -> float:
-        return self.at
-
-
-class HeldReporter:
-    """A host's reporter whose envelopes wait until they are sent."""
-
-    waiting = failures = 0
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._queue: list[Report] = []
-        self.new_life()
-
-    def new_life(self) -> None:
-        self._queue.clear()
-        self._sender = Sender(self._name)
-
-    @property
-    def life(self) -> str:
-        return self._sender.life
-
-    def put(self, report: Report) -> None:
-        if not (isinstance(report, Beat) and any(isinstance(r, Beat) for r in self._queue)):
-            self._queue.append(report)
-
-    def take(self) -> list[bytes]:
-        """Return the envelopes of what was queued."""
-        reports, self._queue = self._queue, []
-        return list(self._sender.envelopes(*reports)) if reports else []
-
-
-class Host:
-    """A real builder host without threads."""
-
-    def __init__(self, url: str, keys: Keys, begun: Counter[tuple[str, int]]) -> None:
-        self.name = f"host-{next(_serial)}"
-        self._begun = begun
-        self.reporter = HeldReporter(self.name)
-        self.sent: list[bytes] = []
-        self.host = BuilderHost(LiveSettings(url, keys.prefix, self.name), os.getpid())
-        self.host._reporter = self.reporter
-        self.host._journal = self
-        with self.host._lock:
-            self.host._up = True
-            self.host._come_up()
-            self.host._beat()
-
-    def began(self, job: str, attempt: int, _: str) -> None:
-        """Stand in for the journal."""
-        self._begun[job, attempt] += 1
-
-    def ended(self, *_: object) -> None:
-        """An attempt has ended: the farm says that itself."""
-
-    def obey(self, message: bytes) -> None:
-        """Do what a Celery message says, as the tasks do."""
-        envelope = json.loads(message)
-        kind: Any = KINDS[envelope["headers"]["task"]]
-        (value, version), _, _ = json.loads(base64.b64decode(envelope["body"]))
-        command = convert_command(value, version, kind)
-        obeying = {StartJob: self.host.start_attempt, Play: self.host.play, Reset: self.host.reset}
-        obeying |= dict.fromkeys((CancelJob, RetireBuilder, LoseBuilder), self.host.obey)
-        obeying[kind](command)
-
-    def catch_up(self) -> None:
-        """Let happen what is due by now."""
-        with self.host._agenda.turn():
-            pass
-
-
-class Leader:
-    """A scheduler that took the farm in charge; each of its steps may be its last one."""
-
-    def __init__(self, url: str, keys: Keys, clock: Clock) -> None:
-        self.client = connect(url, "leader")
-        self.client.delete(keys.lease)
-        lease = Lease(self.client, keys)
-        fence = lease.try_to_take(self.client)
-        assert fence is not None
-        lease._stop.set()  # who leads is up to the test
-        self.scheduler = Scheduler(RULES, make_estimator("oracle"), POOLS)
-        store = Store(self.client, keys, fence)
-        saved = store.saved()
-        if saved is None:
-            store.open(1.0, stays=True)
-        else:
-            restore(self.scheduler, snapshot_of_saved(saved))
-        store.take_over("rules")
-        farm_clock = FarmClock(1.0, clock.monotonic)
-        farm_clock.start(saved.at if saved else 0.0)
-        self.world = LiveWorld(
-            store=store,
-            inbox=Inbox(self.client, keys, saved.cursor if saved else None),
-            book=self.scheduler,
-            pools=POOLS,
-            clock=farm_clock,
-            stays=True,
-        )
-        self.world.intake.known = self.world.known
-        if saved is not None:
-            self.world.go_on(saved)
-        self.world.open()
-
-    def decide(self) -> None:
-        """Handle one event, if there is one."""
-        if self.world.intake.events:
-            for command in self.scheduler.handle(self.world._next()):
-                self.world.execute(command)
-
-    def commit(self) -> None:
-        """Handle the other events, and commit what follows from all of them."""
-        while self.world.intake.events:
-            self.decide()
-        self.world.commit()
-
-    def turn(self) -> None:
-        """Do what a scheduler does again and again."""
-        self.commit()
-        self.world.take_in(0.0)
-        self.commit()
 
 
 class Protocol(RuleBasedStateMachine):
@@ -237,7 +89,7 @@ class Protocol(RuleBasedStateMachine):
         self.operator.submit([self._job(data.draw(st.sampled_from(self.submitted)))])
 
     def _job(self, name: str) -> Job:
-        return Job(id=name, service_time=SERVICE_TIME, platform=Platform("amd64", True))
+        return Job(id=name, service_time=3.0, platform=Platform("amd64", True))
 
     # --- leaders ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
+from farm.app.jobs.told_estimate import ToldEstimate, estimate_of
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.operator import Operator
@@ -50,6 +51,7 @@ class Submission:
         self._first: list[str] = []
         #: jobs of the source have arrival times that were not kept
         self._at_once = False
+        self._last = ""
 
     def begin(self, operator: Operator) -> None:
         """Hand in to this operator's farm from now on; raises ServerError if it cannot sync."""
@@ -94,6 +96,10 @@ class Submission:
         """Return what happened, for machines."""
         return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
 
+    def estimate(self) -> ToldEstimate | None:
+        """Return when the last job that was handed in will be dispatched and done, if known."""
+        return estimate_of(self._operator, self._last) if self._last else None
+
     def told(self) -> str:
         """Return what happened, for people: the id of an only job, else how many there were."""
         if self.submitted == 1 and not self.skipped:
@@ -108,6 +114,7 @@ class Submission:
         self._operator.check_room(len(jobs))
         self._first.extend(job.id for job in jobs[: 1 - len(self._first)])
         self.submitted += self._operator.submit(jobs, sync=sync)
+        self._last = jobs[-1].id if jobs else self._last
 
     def _refuse_twins(self, jobs: list[Job]) -> None:
         places: dict[str, int] = {}

@@ -121,6 +121,10 @@ class Algorithm(Protocol[M]):
     def looks_closely(self) -> bool:
         """Whether it needs the snapshot's estimates of work and time, which cost more to take."""
 
+    @property
+    def before_time_outs(self) -> bool:
+        """Whether a plan of the instant of an idle time-out still counts that builder."""
+
     def start(self) -> M:
         """Return the memory to begin with."""
 

@@ -20,7 +20,7 @@ from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
-from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
+from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import Trouble, diagnose, trouble_of
@@ -60,8 +60,14 @@ class Operator(JobReader):
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
     """
 
-    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX, name: str = "farm-operator") -> None:
-        super().__init__(connect(url, name), Keys(prefix), url)
+    def __init__(
+        self,
+        url: str,
+        prefix: str = DEFAULT_PREFIX,
+        name: str = "farm-operator",
+        client: Connection | None = None,
+    ) -> None:
+        super().__init__(client or connect(url, name), Keys(prefix), url)
         self._sender = Sender(name)
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -227,7 +228,10 @@ class Store:
         ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
         for names in _portions(name for name in ours if name not in kept):
-            self._client.unlink(*names)
+            if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
+                self.fence.write(partial(_unlink, names))
+            else:
+                self._client.unlink(*names)
 
     def vanish(self) -> None:
         """Leave a server as it was before this farm came."""
@@ -327,6 +331,10 @@ def _after(entry: str) -> str:
     """Return the smallest stream id that is greater."""
     time, _, serial = entry.partition("-")
     return f"{time}-{int(serial or 0) + 1}"
+
+
+def _unlink(names: list[bytes], pipe: Connection) -> None:
+    pipe.unlink(*names)
 
 
 def _literal(text: str) -> str:

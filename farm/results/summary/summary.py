@@ -163,7 +163,7 @@ def _parties(ends: Ends, fair_share: tuple[str, ...]) -> list[str]:
     parties = []
     for end in compress(ends.ends, ends.has_stretch().tolist()):
         attributes = end.job.attributes
-        party = found.get(id(attributes))
+        party = found.get(id(attributes)) if attributes else ""
         if party is None:
             party = found[id(attributes)] = invocation_of(end.job, fair_share).partition("/")[0]
         parties.append(party)

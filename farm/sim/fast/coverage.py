@@ -41,6 +41,8 @@ def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSp
         ("run-time estimates that learn, or of the user's own", not _known_estimator(estimator)),
         ("decisions that are kept to be explained", rules.explain_last > 0),
         ("judged failures", rules.failures is not None),
+        ("ends that free all slots first", rules.ends_together),
+        ("a grace of platforms", rules.platform_grace is not None),
     ):
         if found:
             return reason

@@ -14,7 +14,7 @@ from farm.core.errors import TraceError, did_you_mean
 from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.heavy import longest, longest_rules
-from farm.workload.traces import csv_table, firefox_ci, swf
+from farm.workload.traces import csv_table, firefox_ci, swf, taskcluster
 from farm.workload.traces.csv_table import write_csv
 from farm.workload.traces.records import Records, selected
 from farm.workload.traits import Fields, Streams, job_maker, source_streams
@@ -31,6 +31,7 @@ FORMATS: dict[str, Format] = {
     "firefox-ci": Format(firefox_ci.read, (".dat",)),
     "swf": Format(swf.read, (".swf", ".swf.gz")),
     "csv": Format(csv_table.read, (".csv", ".csv.gz")),
+    "taskcluster": Format(taskcluster.read, ("datastore.json",)),
 }
 
 

@@ -18,6 +18,7 @@ from farm.core.events import (
     SlotCleaned,
 )
 from farm.core.model import Builder, Job
+from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.strangers import MOST
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
@@ -135,3 +136,24 @@ def test_a_host_of_its_own_brings_one_builder_of_a_pool_that_there_is(door: Door
     assert [event.builder.id for event in door.events(BuilderJoined)] == ["own-1"]
     assert [event.builder.index for event in door.events(BuilderJoined)] == [-1]
     assert door.refusals.total == {"not-its-own": 2}
+
+
+def test_a_host_of_an_earlier_life_of_the_farm_is_not_taken():
+    """Its keeper has ended, so it ends too; one that names no life stands alone and is taken."""
+    door = Door(incarnation="now")
+    for number, life in enumerate(("before", "now", "")):
+        door.hear(f"host-{number}", HostUp(incarnation=life), life=str(number))
+    assert set(door.roster.hosts) == {"host-1", "host-2"}
+    assert door.refusals.total == {"out-of-bounds": 1}
+    # a scheduler that was started by hand belongs to none
+    alone = Door()
+    alone.hear("host-0", HostUp(incarnation="before"))
+    assert set(alone.roster.hosts) == {"host-0"}
+
+
+def test_a_successor_in_another_life_knows_which_hosts_have_ended():
+    """Those that the last life had started: their builders are lost, not waited for."""
+    roster = Roster(Patience(), "now")
+    for number, life in enumerate(("before", "now", "")):
+        roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))
+    assert [host.name for host in roster.aliens()] == ["host-0"]

@@ -9,10 +9,12 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import BuilderRecord
+from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.saved import Counts, HostLife
-from farm.live.store.store import Batch
+from farm.live.store.store import Batch, Store
 from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
 from tests.fixtures.readable_store import ReadableStore
@@ -181,3 +183,19 @@ def test_a_farm_is_written_anew_in_the_place_of_what_is_left(
     saved = store.saved()
     assert saved is not None
     assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
+
+
+def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
+    """Paused between a look at an empty farm and its opening, while another one began to work."""
+    lease = Lease(redis, keys)
+    old = lease.try_to_take(redis)
+    redis.delete(keys.lease)
+    other = Lease(redis, keys)
+    assert old is not None
+    assert other.try_to_take(redis) is not None
+    redis.hset(keys.jobs, "job", "of the other's farm")
+    with pytest.raises(DeposedError):
+        Store(redis, keys, old).open(1.0)
+    assert redis.hlen(keys.jobs) == 1
+    lease.release()
+    other.release()
