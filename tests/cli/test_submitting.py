@@ -146,11 +146,11 @@ def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
     (still.folder / "a.jsonl").write_text("".join(f"{LINE % n}\n" for n in range(1200)))
     real, calls = Operator.submit, []
 
-    def submit(operator: Operator, jobs: list[Job]) -> int:
+    def submit(operator: Operator, jobs: list[Job], **how: bool) -> int:
         calls.append(len(jobs))
         if len(calls) == 2:
             raise redis.ConnectionError("Connection closed by server.")
-        return real(operator, jobs)
+        return real(operator, jobs, **how)
 
     monkeypatch.setattr(Operator, "submit", submit)
     told = still.says("submit", str(still.folder / "a.jsonl"), code=2)
