@@ -40,7 +40,7 @@ RUN groupadd --gid 10001 farm \
 COPY --from=build /opt/farm /opt/farm
 COPY --from=build /app /app
 # where volumes are mounted that the service setup fills
-RUN mkdir /services /secrets && chown farm:farm /services /secrets
+RUN mkdir /services /secrets /builder-secrets && chown farm:farm /services /secrets /builder-secrets
 ENV PATH=/app/bin:/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001:10001

@@ -189,7 +189,9 @@ def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
     wrong = {
         name: started(farm, name, "FARM_REDIS_URL=redis://:wrong@redis:6379/0") for name in refused
     }
-    alone = started(farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:")
+    alone = started(
+        farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:", *ADMIN
+    )
     again = farm.engine.docker(
         "run", "--detach", "--restart", "unless-stopped", "--network", farm.name,
         "--label", f"com.docker.compose.project={farm.name}", "--env", "FARM_REDIS_HOST=redis",
@@ -204,6 +206,10 @@ def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
         assert int(count) <= 12, "the Engine's pauses grow, as long as it ends at once"
     finally:
         farm.engine.docker("rm", "--force", again)
+
+
+#: may do anything, whatever the farm's prefix
+ADMIN = ("FARM_REDIS_USER=farm-admin", "FARM_REDIS_PASSWORD_FILE=/secrets/farm-admin")
 
 
 def started(farm: Composed, service: str, *settings: str) -> subprocess.Popen[str]:

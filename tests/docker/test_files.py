@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,26 +101,47 @@ def test_scripts_are_checked_out_with_the_line_ends_that_linux_reads():
     assert [line.rpartition(": ")[2] for line in run.stdout.splitlines()] == ["lf"] * len(names)
 
 
-def test_the_password_is_made_once_and_in_no_environment(compose, tmp_path):
-    """Not `farm`: made at the first start, kept at the next; one that is given replaces it."""
-    for name in ("redis", "scheduler", "provisioner", "load", "builder", "prepared"):
-        assert not any("PASSWORD" in key for key in compose["services"][name].get("environment", ())
-                       if key != "FARM_REDIS_PASSWORD_FILE"), name  # fmt: skip
-    text = (ROOT / "deploy/bin/farm-setup").read_text()
-    for place in ("app/services", "services", "secrets"):
-        (tmp_path / place).mkdir(parents=True)
-    text = re.sub(r"(?<= )/(?=(app|services|secrets)/)", f"{tmp_path}/", text)
+def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(compose):
+    """Builders hold theirs alone: neither the operator's, nor the files of the others'."""
+    users = {
+        name: (service["environment"]["FARM_REDIS_USER"], service["environment"])
+        for name, service in compose["services"].items()
+        if "FARM_REDIS_USER" in service.get("environment", {})
+    }
+    assert {name: user for name, (user, _) in users.items()} == {
+        "scheduler": "farm-scheduler", "provisioner": "farm-provisioner", "load": "farm-submitter",
+        "provisioner-prepared": "farm-provisioner", "builder": "farm-builder",
+        "prepared": "farm-builder",
+    }  # fmt: skip
+    assert users["provisioner"][1]["FARM_BUILDER_REDIS_USER"] == "farm-builder"
+    for name, (_, environment) in users.items():
+        assert "FARM_REDIS_PASSWORD" not in environment, name
+        folder = Path(environment["FARM_REDIS_PASSWORD_FILE"]).parent.as_posix()
+        volumes = [volume.split(":")[1] for volume in compose["services"][name]["volumes"]]
+        assert folder in volumes
+        assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
 
-    def made(**environment: str) -> str:
-        environ = {"PATH": os.environ["PATH"], **environment}
-        subprocess.run(["sh", "-c", text], env=environ, check=True)
-        return (tmp_path / "secrets/redis").read_text().strip()
+
+def test_passwords_are_made_once(tmp_path):
+    """At the first start, and kept at the next; the admin's is what somebody gives."""
+    text = (ROOT / "deploy/bin/farm-setup").read_text()
+    for place in ("app/services", "services", "secrets", "builder-secrets"):
+        (tmp_path / place).mkdir(parents=True)
+    places = r"(?<= )/(?=(app|services|secrets|builder-secrets)/)"
+    text = re.sub(places, f"{tmp_path}/", text).replace(" /secrets >", f" {tmp_path}/secrets >")
+
+    def made(**environment: str) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        subprocess.run(["sh", "-c", text], env={"PATH": path, **environment}, check=True)
+        return {file.name: file.read_text().strip() for file in (tmp_path / "secrets").iterdir()}
 
     first = made()
-    assert len(first) >= 24
+    assert min(map(len, first.values())) >= 24
     assert made() == first
-    assert made(FARM_REDIS_PASSWORD="my own") == "my own"
-    assert made() == "my own"
+    assert (tmp_path / "builder-secrets/farm-builder").read_text().strip() == first["farm-builder"]
+    given = made(FARM_REDIS_PASSWORD="my own")
+    assert {name for name in first if given[name] != first[name]} == {"farm-admin", "users.acl"}
+    assert given["farm-admin"] == "my own"
 
 
 def test_only_the_provisioner_or_a_proxy_hold_the_socket(compose):
@@ -199,6 +221,9 @@ def test_the_entrypoint_writes_any_password_into_the_url(tmp_path):
         "redis://:from%20file@r:1/0"
     )
     assert told(FARM_REDIS_HOST="r") == "redis://r:6379/0"
+    assert told(FARM_REDIS_HOST="r", FARM_REDIS_USER="me", FARM_REDIS_PASSWORD="x y") == (
+        "redis://me:x%20y@r:6379/0"
+    )
     assert told(FARM_REDIS_URL="redis://other/1", FARM_REDIS_HOST="r") == "redis://other/1"
 
 
