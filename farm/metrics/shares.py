@@ -73,7 +73,7 @@ class Shares:
         found: dict[Labels, float] = {(label[0],): 0.0 for label in known}
         for lane in lanes:
             if isinstance(lane.queue, FairShareQueue):
-                for name, count in lane.queue.waiting_by_outermost():
+                for name, count in lane.queue.listing.waiting_by_outermost():
                     share = (self.share_of((name,)),)
                     found[share] = found.get(share, 0.0) + count
         return found

@@ -326,12 +326,6 @@ class FairShareQueue:
         node = self._tree.find(path)
         return 0 if node is None else len(node.executing)
 
-    def waiting_by_outermost(self) -> Iterator[tuple[str, int]]:
-        """Yield the outermost invocations for which something waits, with how much: O(them)."""
-        for name, node in self._tree.root.children.items():
-            if node.waiting:
-                yield name, node.waiting
-
     def turns(self, state: JobState, *, taken: bool = False) -> tuple[Turn, ...]:
         """Say level by level whose turn it is where a job waits; ``taken``: its own, now."""
         execution = self._execution_of(state)
