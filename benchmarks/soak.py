@@ -10,6 +10,7 @@ half; what is bounded (the stories of 100,000 ended jobs) has filled up by then.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -35,26 +36,26 @@ ROLES = {
     "farm scheduler": "schedulers",
     "provisioner": "provisioner",
     "workers.app": "builder host",
-    "farm up": "keeper",
-    "farm load": "load",
     "redis-server": "server",
     "valkey": "server",
 }
 
 
-def processes(folder: Path) -> dict[int, str]:
-    """Return the roles of the farm's processes, by id."""
-    found: dict[int, str] = {}
+def processes(keeper: int) -> dict[int, str]:
+    """Return the roles of a farm's processes, by id: the keeper, and all that descends from it."""
+    children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            line = (entry / "cmdline").read_text().replace("\0", " ")
-            environment = (entry / "environ").read_bytes() if "workers.app" in line else b""
-        except OSError:
-            continue
-        if str(folder) in line or str(folder).encode() in environment or "farm-redis" in line:
-            found |= {int(entry.name): role for part, role in ROLES.items() if part in line}
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                children[int(parent)].append(int(entry.name))
+    found, queue = {keeper: "keeper"}, [keeper]
+    while queue:
+        for pid in children[queue.pop()]:
+            with contextlib.suppress(OSError):
+                line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+                found[pid] = next((role for part, role in ROLES.items() if part in line), "other")
+                queue.append(pid)
     return found
 
 
@@ -74,10 +75,10 @@ def slope(samples: list[tuple[float, float]]) -> float:
     return float(np.polyfit(times / 3600, values, 1)[0])
 
 
-def sample(folder: Path, client: redis.Redis) -> dict[str, float]:
+def sample(keeper: int, client: redis.Redis) -> dict[str, float]:
     """Return the memory by role, megabytes, and the number of keys."""
     sizes: dict[str, float] = defaultdict(float)
-    for pid, role in processes(folder).items():
+    for pid, role in processes(keeper).items():
         sizes[f"{role} MB"] += resident(pid) / 1e6
     sizes["keys"] = client.dbsize()
     sizes["Redis used MB"] = client.info("memory")["used_memory"] / 1e6
@@ -99,13 +100,13 @@ def main() -> None:
         place = ["--dir", str(folder / "farm")]
         subprocess.run([*farm, "up", str(scenario), *place, "--quiet"], check=True, timeout=180)
         load = subprocess.Popen([*farm, "load", str(scenario), *place, "--quiet"])
-        url = json.loads((folder / "farm/farm.json").read_bytes())["redis_url"]
-        client = redis.Redis.from_url(url)
+        farm_file = json.loads((folder / "farm/farm.json").read_bytes())
+        client = redis.Redis.from_url(farm_file["redis_url"])
         series: dict[str, list[tuple[float, float]]] = defaultdict(list)
         began = time.monotonic()
         try:
             while (now := time.monotonic() - began) < seconds:
-                for key, value in sample(folder, client).items():
+                for key, value in sample(farm_file["pid"], client).items():
                     series[key].append((now, value))
                 time.sleep(wanted.every)
         finally:

@@ -89,4 +89,5 @@ def _is_compiled() -> bool:
     from farm.sim.fast import kernel  # noqa: PLC0415 - Numba takes half a second to load
 
     found: Any = kernel.play
-    return any(Path(found.stats.cache_path).glob("kernel.play-*.nbc"))
+    kept_at = found.stats.cache_path
+    return kept_at is not None and any(Path(kept_at).glob("kernel.play-*.nbc"))

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from farm.sim.fast.compiled import compiled
 
 Array = Any
 """A NumPy array; compiled code has no use for more."""
-
-_jit: Any = njit
-compiled = _jit(cache=True, nogil=True, _nrt=False)
-"""Compiled when first called, and kept on disk. No array is made in there, so none is counted:
-counting references would take ten times as long as the work."""
 
 
 class Keyed(NamedTuple):

@@ -1,9 +1,8 @@
 """The compiled loop: what ``driver``, ``Scheduler`` and ``SimulatedWorld`` do, on arrays.
 
-The reader of ``farm.core.scheduler`` and ``farm.core.dispatching`` meets the same steps here in the
-same order, and of ``farm.emulation.agenda`` the same order of simultaneous events. Policies are a
-number for each job (its place in the order of all keys), a law of contention is a table. Nothing
-is decided here that is not decided there: where the two differ, this is wrong.
+The reader of ``farm.core.scheduler`` and ``farm.core.dispatching`` meets the same steps in the same
+order, and the order of simultaneous events of ``farm.emulation.agenda``. A policy is a number for
+each job (its place in the order of all keys), a law a table. If the two differ, this is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import numpy as np
 
 from farm.core.pools.hopeless import PATIENCE
 from farm.emulation.agenda import FINISH, LIFE
-from farm.sim.fast.heaps import before, compiled, pop, push, put, take_out
+from farm.sim.fast.compiled import compiled
+from farm.sim.fast.heaps import before, pop, push, put, take_out
 from farm.sim.fast.layout import (
     ALARM,
     ALARM_AT,
@@ -186,9 +186,8 @@ def best_builder(farm, lane):
     """Return the builder with room that the balancer prefers; the lowest index on a tie."""
     best = -1
     for group in range(len(farm.free.heaps)):
-        heap = farm.free.heaps[group]
-        if farm.serves[group, lane] and heap.size:
-            builder = farm.free.things[heap.begin]
+        if farm.serves[group, lane] and farm.free.heaps[group].size:
+            builder = farm.free.things[farm.free.heaps[group].begin]
             if best < 0 or before(farm.free, builder, best):
                 best = builder
     return best
@@ -354,9 +353,6 @@ def next_due(farm, builder):
     expect_next(farm, builder)
     slot.job = job
     return place
-
-
-# --- the farm as a whole -------------------------------------------------------------------------
 
 
 @compiled
