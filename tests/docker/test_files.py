@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from farm.live.settings import from_environment
+from farm.live.wire.messages import decode_play
+from farm.scenario import load_scenario
 from provisioner.backends.docker import ALIAS, FARM, ROLE
 
 ROOT = Path(__file__).parents[2]
@@ -249,3 +251,12 @@ def test_prometheus_finds_builders_whoever_starts_them(compose):
     static = compose["services"]["builder"]["environment"]["FARM_METRICS_PORT"]
     started = compose["services"]["provisioner"]["environment"]["FARM_BUILDER_METRICS_PORT"]
     assert {found["port"], static, started} == {9100}
+
+
+def test_static_builders_are_of_a_pool_and_speed_of_the_default_farm(compose):
+    """The scheduler lets a host play none of a pool that the farm does not have."""
+    text = compose["services"]["builder"]["environment"]["FARM_PLAY"]
+    play = decode_play(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
+    scenario = load_scenario(ROOT / "examples/demo.yaml")
+    (pool,) = (pool for pool in scenario.pools if pool.name == play.builder.pool)
+    assert (play.speed, play.builder.slots) == (scenario.live.speed, pool.slots)
