@@ -22,14 +22,25 @@ COPY examples ./examples
 RUN /opt/farm/bin/pip install --no-deps . \
  && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \
  && find /opt/farm/lib -type d -name tests -path '*numpy*' -prune -exec rm -rf {} +
+# what the services read, as they need it: neither modes nor line ends of the checkout matter
+COPY examples /app/examples
+COPY deploy/entrypoint.sh /app/entrypoint.sh
+COPY deploy/bin /app/bin
+COPY deploy/prometheus /app/services/prometheus
+COPY deploy/docker-proxy /app/services/docker-proxy
+COPY grafana/provisioning /app/services/grafana/provisioning
+COPY grafana/dashboards /app/services/grafana/dashboards
+RUN find /app -type f -exec sed -i 's/\r$//' {} + \
+ && chmod -R u=rwX,go=rX /app /opt/farm \
+ && chmod a+x /app/entrypoint.sh /app/bin/*
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 farm \
  && useradd --uid 10001 --gid farm --create-home --home-dir /home/farm farm
 COPY --from=build /opt/farm /opt/farm
-COPY examples /app/examples
-COPY deploy/entrypoint.sh /app/entrypoint.sh
-COPY deploy/bin /app/bin
+COPY --from=build /app /app
+# where volumes are mounted that the service setup fills
+RUN mkdir /services /secrets /builder-secrets && chown farm:farm /services /secrets /builder-secrets
 ENV PATH=/app/bin:/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001:10001

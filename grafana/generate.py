@@ -44,9 +44,14 @@ def board(schema: Json, wanted: Json) -> Json:
     return {
         **made,
         **{key: wanted[key] for key in ("uid", "title", "description")},
-        "templating": {"list": [schema["source"], *variables]},
+        "templating": {"list": [schema["source"], *variables, *others(schema, wanted)]},
         "panels": laid_out(wanted["rows"], schema["kinds"]),
     }
+
+
+def others(schema: Json, wanted: Json) -> list[Json]:
+    """Return the variables that are no labels' values."""
+    return [schema["price"]] if "price" in wanted.get("choices", ()) else []
 
 
 def laid_out(rows: list[Json], kinds: Json) -> list[Json]:
@@ -76,11 +81,17 @@ def panel(wanted: Json, kinds: Json) -> Json:
     made = copy.deepcopy(kinds[kind])
     defaults = made.pop("defaults")
     defaults |= {"unit": wanted["unit"], "noValue": wanted["empty"] or "nothing yet"}
+    if kind in ("number", "names", "bars"):
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps(wanted.get("levels", {}))}
+        defaults["color"] = {"mode": "thresholds"}
+    if "words" in wanted:
+        words = {str(value): {"text": text} for value, text in wanted["words"].items()}
+        defaults["mappings"] = [{"type": "value", "options": words}]
     if "max" in wanted:
         defaults["max"] = wanted["max"]
     if wanted.get("stacked"):
         defaults["custom"] |= {"fillOpacity": 15, "stacking": {"group": "A", "mode": "normal"}}
-    at_the_end = kind in ("number", "bars")
+    at_the_end = kind in ("number", "names", "bars")
     targets = []
     for letter, (legend, expr) in zip("ABCDEFGH", queries(kind, wanted).items(), strict=False):
         target = {"datasource": made["datasource"], "expr": chosen(expr), "refId": letter}
@@ -90,6 +101,13 @@ def panel(wanted: Json, kinds: Json) -> Json:
     field_config = {"defaults": defaults, "overrides": []}
     texts = {"title": wanted[kind], "description": wanted["about"]}
     return {**made, **texts, "fieldConfig": field_config, "targets": targets}
+
+
+def steps(levels: Json) -> list[Json]:
+    """Return thresholds: without levels one colour for all (Grafana's own are red from 80)."""
+    first = levels.get("below", "text")
+    rest = sorted((at, colour) for at, colour in levels.items() if at != "below")
+    return [{"color": first, "value": None}, *({"color": c, "value": at} for at, c in rest)]
 
 
 def queries(kind: str, wanted: Json) -> dict[str, str]:

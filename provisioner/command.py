@@ -93,14 +93,6 @@ def provision(
     name: Annotated[
         str, _option("FARM_NAME", "docker, prepared: distinguishes the farms of one Engine.")
     ] = "farm",
-    keep: Annotated[
-        bool,
-        typer.Option(
-            "--keep/--remove",
-            envvar="FARM_KEEP_BUILDERS",
-            help="docker, prepared: containers stay when we are asked to stop, for our next start.",
-        ),
-    ] = False,
     docker_host: Annotated[
         str | None,
         _option("FARM_DOCKER_HOST", "docker, prepared: the Engine; absent: what DOCKER_HOST says."),
@@ -163,7 +155,7 @@ def provision(
             check_engine_address(address)
         api = PreparedApi(name, docker_host, docker_write_host)
         # half of it, so that another container is tried before its builder is given up
-        chosen = PreparedBackend(api, come_up=boot_timeout / 2, keep=keep)
+        chosen = PreparedBackend(api, come_up=boot_timeout / 2)
     elif backend is BackendName.KUBERNETES:
         names = deployments_of([pool.name for pool in loaded.pools], deployment)
         scales = ScaleApi(kubernetes_api, kubernetes_account, namespace)
@@ -174,7 +166,7 @@ def provision(
         lease = take_charge(redis, settings, stack, stop)
         if backend is BackendName.DOCKER:
             inside = _settings_of_containers(settings, builder_metrics_port)
-            chosen = DockerBackend(connect_engine(docker_host), inside, options, keep=keep)
+            chosen = DockerBackend(connect_engine(docker_host), inside, options)
             chosen.check()
         elif backend is BackendName.PROCESS:
             folder = hosts_dir or Path(

@@ -47,7 +47,11 @@ ALL = ""
 
 
 class Provisioner:
-    """Sizes the pools that have an algorithm. ``look`` is called again and again, by one thread."""
+    """Sizes the pools that have an algorithm, and has builders started for those of a fixed size.
+
+    The scheduler asks for the builders of a fixed pool by itself; a backend whose builders are
+    instances of their own starts one for each. ``look`` is called again and again, by one thread.
+    """
 
     def __init__(
         self,
@@ -81,11 +85,10 @@ class Provisioner:
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
         for pool, saved in self._operator.remembered().items():
-            if pool in self._algorithms:
-                try:
-                    self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
-                except msgspec.DecodeError:
-                    log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
+            try:
+                self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
+            except msgspec.DecodeError:
+                log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:
         """Look at every pool once and do what follows; raises redis errors, RunError."""
@@ -109,9 +112,10 @@ class Provisioner:
                 self._troubles[ALL] = str(error)
                 return  # nothing is known, so nothing is done
             self._remove_orphans(found, reports)
-        for pool, algorithm in self._algorithms.items():
-            report = reports.get(pool)
-            if report is not None and self._is_ours(pool, algorithm, report):
+        for pool, report in reports.items():
+            algorithm = self._algorithms.get(pool)
+            is_fixed = self._backend.outside and not report.provisioned
+            if (algorithm or is_fixed) and self._is_ours(pool, algorithm, report):
                 mine = None if found is None else [i for i in found if i.pool == pool]
                 self._look_at(pool, algorithm, report, mine, requested)
 
@@ -145,7 +149,7 @@ class Provisioner:
                 self._keepings[pool] = keeping
                 self._save(pool, keeping)
 
-    def _is_ours(self, pool: str, algorithm: Algorithm[Any], report: PoolReport) -> bool:
+    def _is_ours(self, pool: str, algorithm: Algorithm[Any] | None, report: PoolReport) -> bool:
         """Whether the scheduler knows that we look after the pool; tell it if it does not."""
         if report.watcher == EMBEDDED:
             raise RunError(
@@ -160,7 +164,8 @@ class Provisioner:
         if now - self._introduced_at.get(pool, 0.0) > INTRODUCE_AGAIN:
             self._introduced_at[pool] = now
             token = self._tokens[pool] = uuid.uuid4().hex
-            closely, outside = algorithm.looks_closely, self._backend.outside
+            closely = algorithm is not None and algorithm.looks_closely
+            outside = self._backend.outside
             self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
             # decisions are counted anew; builders may have come and gone in the meantime
             keeping = self._keepings.get(pool, Keeping())
@@ -172,7 +177,7 @@ class Provisioner:
     def _look_at(
         self,
         pool: str,
-        algorithm: Algorithm[Any],
+        algorithm: Algorithm[Any] | None,
         report: PoolReport,
         instances: list[Instance] | None,
         requested: Mapping[str, Play],
@@ -190,9 +195,11 @@ class Provisioner:
             elif isinstance(action, GiveUp):
                 log.warning("builder %s is given up: %s", action.builder, action.reason)
                 self._give_up(action)
-        keeping, resize = decide(algorithm, keeping, report, now)
-        if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
-            self._troubles[pool] = algorithm.trouble
+        resize = None
+        if algorithm is not None:
+            keeping, resize = decide(algorithm, keeping, report, now)
+            if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
+                self._troubles[pool] = algorithm.trouble
         self._keepings[pool] = keeping
         self._save(pool, keeping)
         self._measure(pool, keeping, report, instances)

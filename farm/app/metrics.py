@@ -84,7 +84,12 @@ class Metering:
             return show
 
         def told(status: LiveStatus) -> None:
-            metrics.publish(status.at, hosts=status.hosts, delay=status.worst_delay)
+            metrics.publish(
+                status.at,
+                hosts=status.hosts,
+                delay=status.worst_delay,
+                unplaced=status.unplaced,
+            )
             if show is not None:
                 show(status)
 

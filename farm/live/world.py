@@ -347,6 +347,7 @@ class LiveWorld:
             hosts=sum(not host.lost for host in self.roster.hosts.values()),
             stopping=self.stopping,
             worst_delay=self.intake.worst_delay,
+            unplaced=Counter(play.builder.pool for play in self.fleet.wanted),
         )
 
     @property

@@ -9,6 +9,9 @@ from farm.core.model import Builder
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series
 
+#: how a builder goes: when empty, because somebody stopped it, without notice
+ENDS = ("retired", "left", "lost")
+
 
 class BuilderHours:
     """Counts builders by pool. The time of those that are there is n·now - Σ joined_at."""
@@ -27,7 +30,7 @@ class BuilderHours:
         name = self._pool(pool)
         self._series.begin("farm_builders_requested_total", (name,))
         self._series.begin("farm_builders_joined_total", (name,))
-        self._series.begin("farm_builders_ended_total", (name, "retired"), (name, "lost"))
+        self._series.begin("farm_builders_ended_total", *((name, end) for end in ENDS))
         self._series.begin("farm_builder_boot_seconds", (name,))
         self._there[name] += 0
 
@@ -50,14 +53,16 @@ class BuilderHours:
     def adopt(self, builder: Builder, joined_at: float) -> None:
         """A builder is there."""
         pool = self._pool(builder.pool)
-        self._series.begin("farm_builders_ended_total", (pool, "retired"), (pool, "lost"))
+        self._series.begin("farm_builders_ended_total", *((pool, end) for end in ENDS))
         self._joined[builder.id] = (pool, joined_at)
         self._there[pool] += 1
         self._sum_joined_at[pool] += joined_at
 
     def on_gone(self, event: BuilderRetired | BuilderLost) -> None:
         """A builder is gone, or never came."""
-        end = "retired" if isinstance(event, BuilderRetired) else "lost"
+        end = (
+            "retired" if isinstance(event, BuilderRetired) else "left" if event.excused else "lost"
+        )
         asked = self._requested.pop(event.builder, None)
         was = self._joined.pop(event.builder, None)
         found = was or asked

@@ -90,12 +90,17 @@ JOBS = _of(
 
 BUILDERS = _of(
     _gauge("farm_builders", "Builders by what they do.", "pool", "state"),
+    _gauge(
+        "farm_builders_unplaced",
+        "Builders asked for that no host plays yet, or has room for.",
+        "pool",
+    ),
     _gauge("farm_slots", "Slots of joined builders by what they do.", "pool", "state"),
     _counter("farm_builders_requested_total", "Builders asked for.", "pool"),
     _counter("farm_builders_joined_total", "Builders that came up.", "pool"),
     _counter(
         "farm_builders_ended_total",
-        "Builders that are gone: retired on purpose, or lost.",
+        "Builders that are gone: retired when empty, left (somebody stopped them), or lost.",
         "pool",
         "end",
     ),
@@ -115,6 +120,7 @@ FAIRNESS = _of(
     _gauge(
         "farm_share_slots", "Slots that run jobs of a share (the first fair-share key).", "share"
     ),
+    _gauge("farm_share_queue_depth", "Jobs of a share that wait.", "share"),
     _counter("farm_share_jobs_submitted_total", "Jobs handed in by a share.", "share"),
     _counter("farm_share_slot_seconds_total", "Slot time that a share was given.", "share"),
     _counter(

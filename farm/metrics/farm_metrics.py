@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from farm.core.commands import Command
 from farm.core.events import Event
@@ -19,6 +20,7 @@ from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
 from farm.metrics.waiting_jobs import CloseLook
 
+NONE: Mapping[str, int] = MappingProxyType({})
 #: real seconds between two publications, at least
 INTERVAL = 0.5
 #: real seconds between two looks at every waiting job, at least …
@@ -93,15 +95,36 @@ class FarmMetrics:
         """Return what was published last. Safe from any thread."""
         return self._readings
 
-    def publish(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:
-        """Publish if it is time to; ``at`` is farm time, ``delay`` the largest delay of intake."""
+    def publish(
+        self,
+        at: float,
+        *,
+        hosts: int = 0,
+        delay: float = 0.0,
+        unplaced: Mapping[str, int] = NONE,
+    ) -> None:
+        """Publish if it is time to.
+
+        Args:
+            at: farm time.
+            hosts: how many play builders.
+            delay: the largest of intake.
+            unplaced: builders asked for that no host has room for, by pool.
+        """
         now = self._monotonic()
         if now < self._next_publication:
             return
         self._next_publication = now + INTERVAL
-        self.publish_now(at, hosts=hosts, delay=delay)
+        self.publish_now(at, hosts=hosts, delay=delay, unplaced=unplaced)
 
-    def publish_now(self, at: float, *, hosts: int = 0, delay: float = 0.0) -> None:
+    def publish_now(
+        self,
+        at: float,
+        *,
+        hosts: int = 0,
+        delay: float = 0.0,
+        unplaced: Mapping[str, int] = NONE,
+    ) -> None:
         """Publish the farm as it stands."""
         series, tally = self._series, self._tally
         self._gauges.look()
@@ -110,10 +133,14 @@ class FarmMetrics:
         if self._shares is not None:
             builders = self._scheduler.builders.values()
             series.set("farm_share_slots", self._shares.slots(builders))
+            lanes = self._scheduler.dispatcher.matching.lanes
+            series.set("farm_share_queue_depth", self._shares.waiting(lanes))
         series.set("farm_builder_seconds_total", tally.hours.seconds(at))
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
         series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})
         series.set("farm_builder_hosts", {(): float(hosts)})
+        counts: dict[Labels, float] = {(p,): float(count) for p, count in unplaced.items()}
+        series.set("farm_builders_unplaced", counts)
         series.set("farm_scheduler_delay_seconds", {(): delay})
         series.set("farm_clock_seconds", {(): at})
         self._readings = series.readings()

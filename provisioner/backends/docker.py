@@ -1,15 +1,16 @@
 """Containers on a Docker Engine, through its SDK: a container a builder.
 
-Containers carry labels, so that a provisioner that starts again finds its own; they are limited
-in processors, memory and processes, have no privileges, and are removed after use.
+Containers carry labels, so that a provisioner that starts again finds its own: they outlive the one
+that started them. They are limited in processors, memory and processes, have no privileges, and are
+removed after use. Where docker compose started the provisioner they are labelled as its service
+``builder``, so that ``docker compose --profile '*' down`` removes them with everything else.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
-import time
+import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -30,13 +31,16 @@ log = logging.getLogger("farm.provisioner")
 
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMPOSE = "com.docker.compose"
+#: the service of docker-compose.yml whose containers builders are for `down`
+SERVICE = "builder"
 #: the name of every builder on its network, so that one query finds them all (Prometheus)
 ALIAS = "builder"
 #: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds that builders have to sign off when all are removed
-LEAVE_TIME = 5.0
+#: real seconds in which a builder that somebody stops may finish what it runs; the Engine gives it
+#: ten, in which it must say good-bye, too
+DRAIN_TIME = 7.0
 
 
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,19 +65,16 @@ class DockerBackend(Backend):
         client: a ``docker.DockerClient``.
         settings: where the farm is, as seen from a container.
         options: how containers are made.
-        keep: leave the containers when the service ends on purpose (for its next start).
     """
 
     outside = True
 
-    def __init__(
-        self, client: Any, settings: LiveSettings, options: ContainerOptions, *, keep: bool = False
-    ) -> None:
+    def __init__(self, client: Any, settings: LiveSettings, options: ContainerOptions) -> None:
         self._client = client
         self._settings = settings
         self._options = options
-        self._keep = keep
         self._errors = engine_errors()
+        self._project = f"{options.farm}-builders"
 
     def check(self) -> None:
         """Make sure that the Engine answers; raises InputError. An image may come later."""
@@ -81,6 +82,7 @@ class DockerBackend(Backend):
             self._client.ping()
         except self._errors as error:
             raise InputError(no_engine(error)) from None
+        self._project = self._own_project() or self._project
         try:
             self._client.images.get(self._options.image)
         except self._errors as error:
@@ -100,7 +102,9 @@ class DockerBackend(Backend):
         """Start a container that plays this builder."""
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
-        settings = msgspec.structs.replace(self._settings, host=name, play=encode_play(play))
+        settings = msgspec.structs.replace(
+            self._settings, host=name, play=encode_play(play), drain_time=DRAIN_TIME
+        )
         # not run(), which would pull a missing image, whoever published it
         container = self._calling(
             lambda: self._client.containers.create(
@@ -129,28 +133,16 @@ class DockerBackend(Backend):
                 raise
 
     def close(self) -> None:
-        """Remove all containers, unless they are to be kept or no Engine answers."""
-        try:
-            if not self._keep:
-                self._let_go()
-                for instance in self.instances():
-                    self.remove(Remove(instance, "retired"))
-        except BackendError as error:
-            log.warning("builders' containers stay, for our next start: %s", error)
-        finally:
-            self._client.close()
+        """Leave the containers at work: the next provisioner adopts them."""
+        self._client.close()
 
-    def _let_go(self) -> None:
-        """Let builders sign off: their jobs wait again at once, not after a long silence."""
-        leaving = {each.name for each in self.instances() if each.running}
-        for name in leaving:
-            with contextlib.suppress(*self._errors):
-                self._client.containers.get(name).kill(signal="SIGTERM")
-        deadline = time.monotonic() + LEAVE_TIME
-        while leaving.intersection(each.name for each in self.instances() if each.running):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.1)
+    def _own_project(self) -> str:
+        """Return the docker compose project that this process is a container of; empty: of none."""
+        try:
+            labels = self._client.containers.get(socket.gethostname()).labels
+        except self._errors:
+            return ""
+        return str(labels.get(f"{COMPOSE}.project", ""))
 
     def _calling(self, action: Callable[[], T]) -> T:
         try:
@@ -189,8 +181,11 @@ class DockerBackend(Backend):
             BUILDER: builder.id,
             # an image that docker compose built says of which service it is, and containers take
             # that over: a search for that service's containers would find builders
-            f"{COMPOSE}.project": f"{self._options.farm}-builders",
-            f"{COMPOSE}.service": builder.pool,
+            f"{COMPOSE}.project": self._project,
+            f"{COMPOSE}.service": SERVICE,
+            f"{COMPOSE}.container-number": str(builder.index),
+            f"{COMPOSE}.oneoff": "False",
+            f"{COMPOSE}.config-hash": "",
         }
 
     def _limits(self) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.docker import FARM, ROLE
-from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
+from provisioner.backends.interface import Backend, Pause, builders_to_host
 from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
 
 log = logging.getLogger("farm.provisioner")
@@ -24,8 +24,6 @@ log = logging.getLogger("farm.provisioner")
 SPARE_TIME = 10.0
 #: one that ran this long has recovered; one told to stop that still runs is told again
 STEADY_TIME = 60.0
-#: what containers have to stop in when all are to go
-CLOSE_TIME = 50.0
 #: containers that are stopped at a time (each call lasts until its container has ended)
 STOPS_AT_ONCE = 16
 
@@ -81,7 +79,6 @@ class PreparedBackend(Backend):
     Args:
         api: lists, starts and stops them.
         come_up: real seconds in which a started container must announce its host.
-        keep: leave them running when the service ends on purpose (for its next start).
         clock: real seconds.
     """
 
@@ -90,12 +87,10 @@ class PreparedBackend(Backend):
         api: PreparedApi,
         *,
         come_up: float = 60.0,
-        keep: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._come_up = come_up
-        self._keep = keep
         self._clock = clock
         self._known: dict[str, Known] = {}
         self._threads = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="farm-stop")
@@ -126,17 +121,7 @@ class PreparedBackend(Backend):
         return {pool: self._why(pool, count, boxes) for pool, count in short.items()}
 
     def close(self) -> None:
-        """Stop all of them, unless they are to be kept."""
-        try:
-            running = [] if self._keep else [box for box in self._api.list() if box.running]
-            stops = [self._threads.submit(self._api.stop, box) for box in running]
-            done, late = wait(stops, CLOSE_TIME)
-            if late:
-                log.error("%d prepared containers are slow to stop", len(late))
-            for stop in done:
-                stop.result()
-        except BackendError as error:
-            log.error("prepared containers are left running: %s", error)  # noqa: TRY400
+        """Leave them at work: the next provisioner goes on with them."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._api.close()
 

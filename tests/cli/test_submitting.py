@@ -146,15 +146,15 @@ def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
     (still.folder / "a.jsonl").write_text("".join(f"{LINE % n}\n" for n in range(1200)))
     real, calls = Operator.submit, []
 
-    def submit(operator: Operator, jobs: list[Job], **options: bool) -> int:
+    def submit(operator: Operator, jobs: list[Job], **how: bool) -> int:
         calls.append(len(jobs))
         if len(calls) == 2:
             raise redis.ConnectionError("Connection closed by server.")
-        return real(operator, jobs, **options)
+        return real(operator, jobs, **how)
 
     monkeypatch.setattr(Operator, "submit", submit)
     told = still.says("submit", str(still.folder / "a.jsonl"), code=2)
-    assert "cannot be used: Connection closed by server." in told
+    assert "Connection closed by server." in told
     assert "(500 jobs before that: handed in; --skip-known leaves known ones out)" in told
     assert len(still.submitted()) == 500
 
@@ -221,3 +221,15 @@ def test_sync_waits_for_the_disk(tmp_path: Path):
         still.says("submit", "--sync", "-", stdin=LINE % "b")
         assert len(still.submitted()) == 1201
         assert client.info("commandstats")["cmdstat_waitaof"]["calls"] == 4
+
+
+def test_arrival_times_that_are_not_kept_are_told(still: StillFarm):
+    """A trace is handed in all at once unless a speed is named; who expects its times must know."""
+    later = "2 60 0 5 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1"
+    trace = still.folder / "t.swf"
+    trace.write_text(f"; Version: 2\n1 0 0 5 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1\n{later}\n")
+    words = ("submit", str(trace), "--format", "swf", "--platform", "any/virtual")
+    told = "2 jobs submitted, all of them now: --speed keeps their arrival times\n"
+    assert still.says(*words, "--prefix", "a") == told
+    assert still.says(*words, "--prefix", "b", "--speed", "6000") == "2 jobs submitted\n"
+    assert still.says(*words, "--prefix", "c", "--jobs", "1") != told

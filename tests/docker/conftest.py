@@ -91,10 +91,9 @@ def farms(engine: Engine, source: Path) -> Iterator[Farms]:
     made: list[Composed] = []
     numbers = itertools.count(1)
 
-    def make(cli: Compose, **settings: str) -> Composed:
-        made.append(
-            Composed(engine, cli, source, f"farmtest{os.getpid()}-{next(numbers)}", **settings)
-        )
+    def make(cli: Compose, clone: Path = source, **settings: str) -> Composed:
+        name = f"farmtest{os.getpid()}-{next(numbers)}"
+        made.append(Composed(engine, cli, clone, name, **settings))
         return made[-1]
 
     yield make

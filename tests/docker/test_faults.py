@@ -74,13 +74,12 @@ def faulty(
         FARM_SCENARIO="examples/faults.yaml",
         FARM_BUILDER_IMAGE=image,
         FARM_BOOT_TIMEOUT="10",
-        FARM_KEEP_BUILDERS="1",
         FARM_DOCKER_SOCKET=str(wire.folder),
         FARM_DOCKER_HOST="unix:///var/run/docker.sock/engine.sock",
     )  # fmt: skip
     farm.engine_wire, farm.builders_image = wire, image
     try:
-        farm.compose("build", "scheduler", timeout=800)
+        farm.compose("build", timeout=800)
         engine.docker("tag", farm.environment["FARM_IMAGE"], image)
         farm.compose("up", "-d", "redis", "scheduler", "provisioner")
         yield farm
@@ -118,7 +117,7 @@ def test_the_engine_goes_away_and_comes_back(farm: Faulty):
 
 
 def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty):
-    """SIGKILL, then `restart`: the same containers, the same attempts (FARM_KEEP_BUILDERS=1)."""
+    """SIGKILL, then `restart`: the same containers, the same attempts."""
     farm.submit(36)
     farm.until(lambda: farm.status()["builders"].get("building") == 3, "growth")
     builders = sorted(farm.builders())
@@ -187,8 +186,12 @@ def tries_to_start(farm: Composed) -> list[float]:
 def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
     """By Redis (a wrong password), or by a socket that nobody listens at."""
     refused = ("scheduler", "provisioner", "load", "builder")
-    wrong = {name: started(farm, name, "FARM_REDIS_PASSWORD=wrong") for name in refused}
-    alone = started(farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:")
+    wrong = {
+        name: started(farm, name, "FARM_REDIS_URL=redis://:wrong@redis:6379/0") for name in refused
+    }
+    alone = started(
+        farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:", *ADMIN
+    )
     again = farm.engine.docker(
         "run", "--detach", "--restart", "unless-stopped", "--network", farm.name,
         "--label", f"com.docker.compose.project={farm.name}", "--env", "FARM_REDIS_HOST=redis",
@@ -203,6 +206,10 @@ def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
         assert int(count) <= 12, "the Engine's pauses grow, as long as it ends at once"
     finally:
         farm.engine.docker("rm", "--force", again)
+
+
+#: may do anything, whatever the farm's prefix
+ADMIN = ("FARM_REDIS_USER=farm-admin", "FARM_REDIS_PASSWORD_FILE=/secrets/farm-admin")
 
 
 def started(farm: Composed, service: str, *settings: str) -> subprocess.Popen[str]:

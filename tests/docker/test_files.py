@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 import yaml
 
 from farm.live.settings import from_environment
+from farm.live.wire.messages import decode_play
+from farm.scenario import load_scenario
 from provisioner.backends.docker import ALIAS, FARM, ROLE
 
 ROOT = Path(__file__).parents[2]
@@ -53,9 +56,94 @@ def test_every_service_is_limited_and_restarted(compose):
     """A runaway one takes no more than its share; a dead one comes back."""
     for name, service in compose["services"].items():
         assert service["mem_limit"], name
-        # the provisioner starts prepared ones again, when they are needed
-        assert service["restart"] == ("no" if name == "prepared" else "unless-stopped"), name
+        # the provisioner starts prepared ones again, when they are needed; setup has an end
+        once = name in ("prepared", "setup")
+        assert service["restart"] == ("no" if once else "unless-stopped"), name
         assert service["logging"]["options"]["max-size"], name
+
+
+def test_one_service_builds_and_all_others_come_after_it(compose):
+    """Two that build one tag are built at once by a current Compose, and the tag is torn apart.
+
+    Without an order, a service whose image is not built yet would be pulled.
+    """
+    services = compose["services"]
+    (builds,) = (name for name, service in services.items() if "build" in service)
+
+    def comes_after(name: str) -> bool:
+        needed = services[name].get("depends_on", ())
+        return builds in needed or any(map(comes_after, needed))
+
+    image = services[builds]["image"]
+    users = [name for name, s in services.items() if s["image"] == image and name != builds]
+    assert len(users) >= 5
+    assert [name for name in users if not comes_after(name)] == []
+
+
+def test_no_file_of_the_checkout_is_mounted(compose):
+    """Modes (umask 077), line ends, SELinux and another machine's Engine then do not matter."""
+    mounts = {
+        mount.split(":")[0]
+        for service in compose["services"].values()
+        for mount in service.get("volumes", ())
+        if "docker.sock" not in mount
+    }
+    assert mounts <= set(compose["volumes"])
+
+
+def test_scripts_are_checked_out_with_the_line_ends_that_linux_reads():
+    """Also by a git that writes CRLF."""
+    names = ["deploy/entrypoint.sh", "deploy/bin/farm", "docker-compose.yml", ".ci/run"]
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("needs a clone, and git")
+    run = subprocess.run(
+        ["git", "-c", "safe.directory=*", "check-attr", "eol", *names],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [line.rpartition(": ")[2] for line in run.stdout.splitlines()] == ["lf"] * len(names)
+
+
+def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(compose):
+    """Builders hold theirs alone: neither the operator's, nor the files of the others'."""
+    users = {
+        name: (service["environment"]["FARM_REDIS_USER"], service["environment"])
+        for name, service in compose["services"].items()
+        if "FARM_REDIS_USER" in service.get("environment", {})
+    }
+    assert {name: user for name, (user, _) in users.items()} == {
+        "scheduler": "farm-scheduler", "provisioner": "farm-provisioner", "load": "farm-submitter",
+        "provisioner-prepared": "farm-provisioner", "builder": "farm-builder",
+        "prepared": "farm-builder",
+    }  # fmt: skip
+    assert users["provisioner"][1]["FARM_BUILDER_REDIS_USER"] == "farm-builder"
+    for name, (_, environment) in users.items():
+        assert "FARM_REDIS_PASSWORD" not in environment, name
+        folder = Path(environment["FARM_REDIS_PASSWORD_FILE"]).parent.as_posix()
+        volumes = [volume.split(":")[1] for volume in compose["services"][name]["volumes"]]
+        assert folder in volumes
+        assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
+
+
+def test_passwords_are_made_once(tmp_path):
+    """At the first start, and kept at the next; the admin's is what somebody gives."""
+    text = (ROOT / "deploy/bin/farm-setup").read_text()
+    for place in ("app/services", "services", "secrets", "builder-secrets"):
+        (tmp_path / place).mkdir(parents=True)
+    places = r"(?<= )/(?=(app|services|secrets|builder-secrets)/)"
+    text = re.sub(places, f"{tmp_path}/", text).replace(" /secrets >", f" {tmp_path}/secrets >")
+
+    def made(**environment: str) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        subprocess.run(["sh", "-c", text], env={"PATH": path, **environment}, check=True)
+        return {file.name: file.read_text().strip() for file in (tmp_path / "secrets").iterdir()}
+
+    first = made()
+    assert min(map(len, first.values())) >= 24
+    assert made() == first
+    assert (tmp_path / "builder-secrets/farm-builder").read_text().strip() == first["farm-builder"]
+    given = made(FARM_REDIS_PASSWORD="my own")
+    assert {name for name in first if given[name] != first[name]} == {"farm-admin", "users.acl"}
+    assert given["farm-admin"] == "my own"
 
 
 def test_only_the_provisioner_or_a_proxy_hold_the_socket(compose):
@@ -135,6 +223,9 @@ def test_the_entrypoint_writes_any_password_into_the_url(tmp_path):
         "redis://:from%20file@r:1/0"
     )
     assert told(FARM_REDIS_HOST="r") == "redis://r:6379/0"
+    assert told(FARM_REDIS_HOST="r", FARM_REDIS_USER="me", FARM_REDIS_PASSWORD="x y") == (
+        "redis://me:x%20y@r:6379/0"
+    )
     assert told(FARM_REDIS_URL="redis://other/1", FARM_REDIS_HOST="r") == "redis://other/1"
 
 
@@ -160,3 +251,12 @@ def test_prometheus_finds_builders_whoever_starts_them(compose):
     static = compose["services"]["builder"]["environment"]["FARM_METRICS_PORT"]
     started = compose["services"]["provisioner"]["environment"]["FARM_BUILDER_METRICS_PORT"]
     assert {found["port"], static, started} == {9100}
+
+
+def test_static_builders_are_of_a_pool_and_speed_of_the_default_farm(compose):
+    """The scheduler lets a host play none of a pool that the farm does not have."""
+    text = compose["services"]["builder"]["environment"]["FARM_PLAY"]
+    play = decode_play(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
+    scenario = load_scenario(ROOT / "examples/demo.yaml")
+    (pool,) = (pool for pool in scenario.pools if pool.name == play.builder.pool)
+    assert (play.speed, play.builder.slots) == (scenario.live.speed, pool.slots)

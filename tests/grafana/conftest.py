@@ -22,6 +22,7 @@ VALUES = {
     "$instance": ".+",
     "$pool": ".+",
     "$platform": ".+",
+    "$price": "0.10",
 }
 
 

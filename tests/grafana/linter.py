@@ -25,6 +25,8 @@ PROCESS: dict[str, tuple[str, ...]] = {
     "process_resident_memory_bytes": (),
     "process_start_time_seconds": (),
 }
+#: what Prometheus itself tells of alerts: of every farm that it looks at
+ALERTS = ("alertname", "platform", "pool")
 #: labels that scraping and histograms add
 ADDED = {"job", "instance", "le"}
 
@@ -142,10 +144,11 @@ def target_job_and_instance(board: Board) -> Iterator[str]:
         expr = target["expr"]
         chosen = [
             'job=~"$job"' in matchers and 'instance=~"$instance"' in matchers
-            for _, matchers in SELECTOR.findall(expr)
+            for name, matchers in SELECTOR.findall(expr)
+            if name != "ALERTS"
         ]
         bare = re.search(r"\b(?:farm|process)_\w+", SELECTOR.sub("", expr))
-        if not chosen or not all(chosen) or bare:
+        if (not chosen and "ALERTS{" not in expr) or not all(chosen) or bare:
             yield expr
 
 
@@ -183,7 +186,8 @@ def target_histogram(board: Board) -> Iterator[str]:
 def target_labels(board: Board) -> Iterator[str]:
     """Matchers, groupings and legends use labels that the metrics have."""
     for _, target in targets(board):
-        expr, known = target["expr"], set[str]()
+        expr = target["expr"]
+        known = {*ALERTS} if "ALERTS{" in expr else set[str]()
         for name, labels in metrics_in(expr).items():
             base = re.sub(r"_(bucket|count|sum)$", "", name)
             metric = CATALOGUE.get(name) or CATALOGUE.get(base)

@@ -51,8 +51,13 @@ def test_provisioning_brings_the_data_source_that_dashboards_default_to(board):
     assert variable["current"]["value"] == source["uid"] == "farm-prometheus"
     (provider,) = yaml.safe_load((folder / "dashboards/farm.yaml").read_text())["providers"]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    mounts = [mount.split(":") for mount in compose["services"]["grafana"]["volumes"]]
-    assert provider["options"]["path"] in {mount[1] for mount in mounts}
+    grafana = compose["services"]["grafana"]
+    dashboards = provider["options"]["path"]
+    assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == (
+        f"{dashboards}/farm.json"
+    )
+    mounts = {mount.split(":")[1] for mount in grafana["volumes"]}
+    assert Path(dashboards).parents[1].as_posix() in mounts
 
 
 def test_panels_have_numbers_of_their_own(board):
@@ -60,6 +65,25 @@ def test_panels_have_numbers_of_their_own(board):
     ids = [panel["id"] for panel in board["panels"]]
     assert len(panels(board)) >= 4
     assert len(ids) == len(set(ids))
+
+
+def test_colours_mean_what_the_panel_says(board):
+    """Grafana's own thresholds turn any number from 80 red; those of ours stand in the text."""
+    for panel in panels(board):
+        if panel["type"] not in ("stat", "bargauge"):
+            continue
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        meant = {step["color"] for step in steps} & {"orange", "red"}
+        assert all(colour in panel["description"].lower() for colour in meant), panel["title"]
+        assert meant or len(steps) == 1, panel["title"]
+
+
+def test_counts_of_a_range_are_whole(board):
+    """`increase()` extrapolates: 143.8 jobs is no number of jobs."""
+    for panel in panels(board):
+        for target in panel["targets"]:
+            if "farm_jobs_total" in target["expr"] and "$__range]" in target["expr"]:
+                assert target["expr"].startswith("round("), panel["title"]
 
 
 def test_panels_do_not_overlap(board):
@@ -89,12 +113,12 @@ def test_every_dashboard_leads_to_the_others_with_what_was_chosen(board):
 def test_alerts_and_new_schedulers_are_marked(board):
     """What was told, and when a scheduler began, stands in every panel."""
     marks = {mark["name"]: mark for mark in board["annotations"]["list"]}
-    assert set(marks) == {"Alerts", "Scheduler starts"}
+    assert set(marks) == {"Alerts", "Scheduler starts", "Pools sized", "Builders lost"}
     for mark in marks.values():
         assert mark["datasource"]["uid"] == "${datasource}"
         assert mark["titleFormat"]
     assert "ALERTS{" in marks["Alerts"]["expr"]
-    named = set(metrics_in(marks["Scheduler starts"]["expr"]))
+    named = {name for mark in marks.values() for name in metrics_in(mark["expr"])}
     assert named <= {*CATALOGUE, *PROCESS}
 
 

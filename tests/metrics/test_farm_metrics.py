@@ -67,6 +67,18 @@ def test_lost_attempts_and_builders_are_told_from_failed_jobs(play, job):
     assert total(farm.value("farm_job_service_seconds")) == (0, 0.0)
 
 
+def test_who_was_stopped_is_told_from_who_was_lost(play):
+    """What an operator did must not look like builders that fail."""
+    farm = play()
+    farm.join(0.0, "b1")
+    farm.tell(BuilderLost(2.0, "b1", "its host left", excused=True))
+    farm.metrics.publish_now(3.0)
+    assert farm.value("farm_builders_ended_total", "linux", "left") == 1
+    assert farm.value("farm_builders_ended_total", "linux", "lost") == 0
+    farm.metrics.publish_now(3.0, unplaced={"linux": 2})
+    assert farm.value("farm_builders_unplaced", "linux") == 2
+
+
 def test_builders_and_slots_are_counted_by_state(play, job):
     """Booting, idle and building ones; a pool stays at zero when its builders are gone."""
     farm = play()
@@ -203,10 +215,14 @@ def test_shares_and_stickiness(play, job):
     run_job(farm, of("2", "red", "b"), 5.0, "b1", ends_at=6.0)
     farm.tell(JobsSubmitted(7.0, (of("3", "blue", "c"),)))
     farm.metrics.publish_now(8.0)
+    farm.tell(JobsSubmitted(8.0, (of("4", "red", "d"), of("5", "red", "e"))))
+    farm.metrics.publish_now(8.0)
+    assert farm.value("farm_share_queue_depth", "red") == 2
+    assert farm.value("farm_share_queue_depth", "blue") == 0
     assert farm.value("farm_share_slots", "blue") == 1
     assert farm.value("farm_share_slots", "red") == 0
     assert farm.value("farm_share_slot_seconds_total", "red") == 5.0
-    assert farm.value("farm_share_jobs_submitted_total", "red") == 2
+    assert farm.value("farm_share_jobs_submitted_total", "red") == 4
     assert farm.value("farm_sticky_dispatches_total", "0", "retained") == 1
     assert farm.value("farm_sticky_dispatches_total", "0", "switched") == 1
     assert farm.value("farm_sticky_dispatches_total", "1", "switched") == 2

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
@@ -20,6 +23,13 @@ from provisioner.keeper import Instance, Remove
 SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
 OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")
 PLAY = Play(builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
+
+
+#: what the SDK's containers.create takes, of what may be wanted here (a stop_timeout it does not)
+TAKEN = {
+    "name", "detach", "environment", "labels", "nano_cpus", "mem_limit", "pids_limit", "init",
+    "read_only", "tmpfs", "cap_drop", "security_opt", "log_config", "network", "networking_config",
+}  # fmt: skip
 
 
 class NotFound(OSError):  # noqa: N818 - the SDK's name
@@ -72,6 +82,7 @@ class FakeEngine:
 
     def _create(self, image: str, command: list[str], **how: Any) -> Any:
         self._image(image)
+        assert set(how) <= TAKEN
         box = {"Labels": how["labels"], "command": command, "how": how, "State": "created"}
         self.boxes[how["name"]] = box
         return SimpleNamespace(start=lambda: box.update(State="running"))
@@ -81,8 +92,7 @@ class FakeEngine:
         if name not in self.boxes:
             raise NotFound(f"No such container: {name}")
         return SimpleNamespace(
-            remove=lambda **_: self.boxes.pop(name),
-            kill=lambda signal: self.boxes[name].update(State="exited", told=signal),
+            remove=lambda **_: self.boxes.pop(name), labels=self.boxes[name]["Labels"]
         )
 
 
@@ -110,7 +120,10 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
         "farm.builder": "linux-7",
         # not those of the image: builders are no containers of the service it was built for
         "com.docker.compose.project": "farm-builders",
-        "com.docker.compose.service": "linux",
+        "com.docker.compose.service": "builder",
+        "com.docker.compose.container-number": "7",
+        "com.docker.compose.oneoff": "False",
+        "com.docker.compose.config-hash": "",
     }
     assert (how["nano_cpus"], how["mem_limit"], how["pids_limit"]) == (1_500_000_000, "256m", 256)
     assert (how["cap_drop"], how["security_opt"]) == (["ALL"], ["no-new-privileges"])
@@ -169,25 +182,38 @@ def test_a_container_is_removed_once(engine, backend):
     backend.remove(Remove(instance, "retired"))
 
 
-def test_closing_leaves_nothing_unless_told_to(engine, backend):
-    """docker-compose down leaves no container of ours behind."""
-    backend.launch(PLAY)
-    DockerBackend(engine, SETTINGS, OPTIONS, keep=True).close()
-    assert engine.boxes
-    (box,) = engine.boxes.values()
-    backend.close()
-    assert engine.boxes == {}
-    assert engine.closed
-    assert box["told"] == "SIGTERM", "its jobs are not left to be missed"
-
-
-def test_closing_without_an_engine_is_no_error(engine, backend, caplog):
-    """It stops with the machine, say: what is left is the next start's."""
+def test_closing_leaves_builders_at_work(engine, backend):
+    """A restart of the provisioner costs no attempt; an Engine that is away is no error then."""
     backend.launch(PLAY)
     engine.is_away = True
     backend.close()
-    assert "stay, for our next start: Docker Engine: " in caplog.text
-    assert engine.closed
+    ((_, box),) = engine.boxes.items()
+    assert (box["State"], engine.closed) == ("running", True)
+
+
+def test_who_is_stopped_may_finish_what_it_runs(engine, backend):
+    """`down`, or the Engine's own end: it drains first, and is given the time to."""
+    backend.launch(PLAY)
+    ((_, box),) = engine.boxes.items()
+    the_engines_default = 10
+    assert 0 < float(box["how"]["environment"]["FARM_DRAIN_TIME"]) < the_engines_default - 2
+
+
+def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine, backend):
+    """So that `docker compose --profile '*' down` leaves none, whoever has died."""
+    labels = {"com.docker.compose.project": "mine", "com.docker.compose.service": "provisioner"}
+    engine.boxes[socket.gethostname()] = {"Labels": labels}
+    backend.check()
+    backend.launch(PLAY)
+    builder = list(engine.boxes.values())[-1]["Labels"]
+    assert builder["com.docker.compose.project"] == "mine"
+    assert builder["com.docker.compose.service"] in compose_services()
+
+
+def compose_services() -> set[str]:
+    """Return the services of docker-compose.yml."""
+    text = (Path(__file__).parents[2] / "docker-compose.yml").read_text(encoding="utf-8")
+    return set(yaml.safe_load(text)["services"])
 
 
 def test_no_engine_is_one_clear_message(engine, backend):

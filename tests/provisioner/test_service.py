@@ -182,6 +182,33 @@ def test_a_scheduler_that_began_anew_is_introduced_to_it(world):
     assert world.farm.plans[-1] == (2, 0, 0)
 
 
+def test_a_fixed_pool_is_given_the_builders_that_the_scheduler_asks_for(world):
+    """Nobody sizes it, and nobody else would start them where each has an instance of its own."""
+    farm: Any = world.farm
+    service = Provisioner(farm, {}, world.backend, wall=lambda: world.now)
+    world.farm.asked = {"b1": 0.0, "b2": 0.0}
+    world.looks(4, service)
+    assert [report.outside for report in world.farm.told if isinstance(report, Watch)] == [True]
+    assert sorted(world.backend.boxes) == ["b1", "b2"]
+    world.farm.all_join()
+    # one is lost: the scheduler asks for its successor
+    world.farm.there.remove("b1")
+    world.farm.asked["b3"] = world.farm.at
+    world.looks(4, service)
+    assert sorted(world.backend.boxes) == ["b2", "b3"]
+    assert world.farm.plans == []
+
+
+def test_a_fixed_pool_is_the_hosts_where_they_play_many_builders(world):
+    """There the scheduler finds a host with room itself."""
+    world.backend.outside = False
+    farm: Any = world.farm
+    world.farm.asked = {"b1": 0.0}
+    world.looks(4, Provisioner(farm, {}, world.backend, wall=lambda: world.now))
+    assert world.farm.told == []
+    assert world.backend.boxes == {}
+
+
 def test_orphans_are_found_and_removed(world):
     """Left by a farm that is no more, or of a pool that the scenario does not have."""
     world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="p")

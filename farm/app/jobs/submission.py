@@ -49,6 +49,8 @@ class Submission:
         self.submitted = 0
         self.skipped = 0
         self._first: list[str] = []
+        #: jobs of the source have arrival times that were not kept
+        self._at_once = False
         self._last = ""
 
     def begin(self, operator: Operator) -> None:
@@ -68,6 +70,7 @@ class Submission:
         if pace is not None:
             self.paced(jobs, pace)
             return
+        self._at_once = len({job.arrived_at for job in jobs}) > 1
         hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
         with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
             for first in progress.track(range(0, len(jobs), AT_ONCE), description="submitting"):
@@ -102,7 +105,8 @@ class Submission:
         if self.submitted == 1 and not self.skipped:
             return self._first[0]
         known = f", {self.skipped:,} known already" if self.skipped else ""
-        return f"{many(self.submitted, 'job')} submitted{known}"
+        now = ", all of them now: --speed keeps their arrival times" if self._at_once else ""
+        return f"{many(self.submitted, 'job')} submitted{known}{now}"
 
     def _hand_in(self, jobs: list[Job], *, sync: bool) -> None:
         # the farm's clock says when they arrive, not the file's

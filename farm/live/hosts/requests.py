@@ -20,6 +20,8 @@ class Fleet:
     def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
         self.pools = {pool.name: pool for pool in pools}
         self._speed = speed
+        #: pools whose builders come with hosts of their own, whoever requests them
+        self._outside_pools: set[str] = set()
         #: requested builders that no host plays yet
         self.wanted: deque[Play] = deque()
         #: requested builders that hosts of their own are to play, not yet joined
@@ -31,14 +33,29 @@ class Fleet:
         """A builder is requested; a host is found for it when there is one with room."""
         builder = command.builder
         pool = self.pools[builder.pool]
-        if command.outside:  # a container takes the time that it takes
-            pool = msgspec.structs.replace(pool, boot_time=0.0)
         play = Play(speed=self._speed, **msgspec.structs.asdict(spec_of(pool, builder)))
-        if command.outside:
-            self.outside[builder.id] = play
+        if command.outside or pool.name in self._outside_pools:
+            self._give_out(play)
         else:
             self.wanted.append(play)
         self.booting[builder.id] = pool.name
+
+    def _give_out(self, play: Play) -> None:
+        # a container takes the time that it takes
+        self.outside[play.builder.id] = msgspec.structs.replace(play, boot_time=0.0)
+
+    def come_outside(self, pool: str, *, outside: bool) -> None:
+        """Say whether builders of the pool come with hosts of their own: those missing, too."""
+        if not outside:
+            self._outside_pools.discard(pool)
+            return
+        self._outside_pools.add(pool)
+        missing, self.wanted = self.wanted, deque()
+        for play in missing:
+            if play.builder.pool == pool:
+                self._give_out(play)
+            else:
+                self.wanted.append(play)
 
     def not_booting(self, builder: str) -> None:
         """A builder is there, or will not come."""

@@ -125,6 +125,7 @@ class Desk:
             self._watches[report.pool] = report
             self._plans.pop(report.pool, None)
             self._observe_pool(report.pool, closely=report.closely)
+            world.fleet.come_outside(report.pool, outside=report.outside)
         elif isinstance(report, wire.Plan) and self._is_current(report):
             report = self._bounded(report)
             self._plans[report.pool] = report

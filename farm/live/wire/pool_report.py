@@ -81,6 +81,8 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool
     #: largest delay from intended arrival to intake so far
     worst_delay: float = 0.0
+    #: builders asked for that no host has room for, by pool
+    unplaced: dict[str, int] = {}
 
 
 class FarmStatus(LiveStatus, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from farm.core import events
-from farm.core.commands import StartJob
+from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import BuilderRetired
-from farm.core.model import Job
+from farm.core.model import Builder, Job
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.mirror import write_hosts
 from farm.live.store.saved import Counts, HostLife, SavedFarm
@@ -191,3 +191,15 @@ def test_a_host_on_its_own_is_left_alone(door):
     door.hear("gone", HostLeft())
     door.want("linux")
     assert door.wanted == ["linux-1"]
+
+
+def test_a_fixed_pool_may_come_with_hosts_of_its_own(door):
+    """A container a builder: no other host is given one, neither a missing one nor a successor."""
+    door.fleet.request(RequestBuilder(Builder(id="fixed-1", pool="fixed", index=1)))
+    assert door.wanted == ["fixed-1"]
+    door.fleet.come_outside("fixed", outside=True)
+    door.fleet.request(RequestBuilder(Builder(id="fixed-2", pool="fixed", index=2)))
+    door.want("linux")
+    door.hear("a", HostUp())
+    assert (door.plays, door.wanted) == ({"a": ["linux-1"]}, [])
+    assert list(door.fleet.outside) == ["fixed-1", "fixed-2"]

@@ -5,7 +5,7 @@ Every listing is a sorted copy, cut into pages by ``limit`` and ``after``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import Any, Literal
 
@@ -49,6 +49,12 @@ class TreeListing:
     def __init__(self, tree: InvocationTree, running: Mapping[Slot, Execution]) -> None:
         self._tree = tree
         self._running = running
+
+    def waiting_by_outermost(self) -> Iterator[tuple[str, int]]:
+        """Yield the outermost invocations for which something waits, with how much: O(them)."""
+        for name, node in self._tree.root.children.items():
+            if node.waiting:
+                yield name, node.waiting
 
     def children(
         self,

@@ -1,0 +1,59 @@
+"""Pictures of the dashboards: drawn from data, and current in shape."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+from html import escape
+from typing import Any
+
+import pytest
+
+from tests.grafana.conftest import FOLDER, ROOT, load
+
+sys.path.insert(0, str(ROOT / "grafana"))
+import pictures
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+class FakePrometheus:
+    """Has one rising series for every query, from 0 to 30 in a minute."""
+
+    start, end = 0.0, 60.0
+
+    def ask(self, target: dict[str, Any]) -> pictures.Named:
+        name = "5" if target.get("format") == "heatmap" else "a"
+        return [(name, [(0.0, 0.0), (30.0, 7.5), (60.0, 30.0)])]
+
+
+def texts(svg: str) -> list[str]:
+    """Return what is written in a picture."""
+    return [one.text or "" for one in ET.fromstring(svg).iter() if one.tag.endswith("text")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pictures_in_the_docs_show_every_panel(name: str):
+    """Made anew when a board changes: python grafana/pictures.py URL."""
+    svg = (ROOT / f"docs/figures/dashboard-{name}.svg").read_text(encoding="utf-8")
+    wanted = [panel["title"] for panel in load(FOLDER / f"{name}.json")["panels"]]
+    assert [text for text in texts(svg) if text in wanted] == wanted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kind_of_panel_is_drawn(name: str):
+    """Well-formed, with all titles, and curves that rise as their series do."""
+    svg = pictures.picture(load(FOLDER / f"{name}.json"), FakePrometheus())
+    for panel in load(FOLDER / f"{name}.json")["panels"]:
+        assert escape(panel["title"]) in svg
+    (first, *_) = (one for one in ET.fromstring(svg).iter() if one.tag.endswith("polyline"))
+    heights = [float(point.split(",")[1]) for point in first.attrib["points"].split()]
+    assert heights[0] > heights[1] > heights[2]
+
+
+def test_a_number_has_the_colour_of_the_level_that_it_has_reached():
+    """Red only from where the panel says so."""
+    board = load(FOLDER / "farm.json")
+    (panel,) = (p for p in board["panels"] if p["title"] == "Oldest waiting job")
+    found = [pictures.colour_of(panel, value) for value in (0.0, 1800.0, 7200.0)]
+    assert found == [pictures.NAMED[name] for name in ("green", "orange", "red")]
