@@ -52,7 +52,9 @@ load_scenario        a scenario, checked: of a file, an example, or plain data
 simulate             play it in virtual time
 run                  play it on a live farm
 compare              results side by side
+sweep                many settings and seeds, played on all processors and compared
 open_run             a kept run, as a Result
+SweepResult          what a sweep came to: ``rows``, ``table``, ``runs``, ``save``
 Result, Results      what a run left: ``summary``, ``jobs``, ``events``, ``save``
 JobTable             its jobs in columns
 Scenario             what was played
@@ -74,6 +76,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
     from farm.app.result import JobTable, Result, Results, compare, open_run
+    from farm.app.sweeps.sweep import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
@@ -94,18 +97,21 @@ __all__ = [
     "RunError",
     "Scenario",
     "ServerError",
+    "SweepResult",
     "compare",
     "examples",
     "load_scenario",
     "open_run",
     "run",
     "simulate",
+    "sweep",
 ]
 
 #: where each name stands: imported when it is first used, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
     "farm.app.result": ("JobTable", "Result", "Results", "compare", "open_run"),
+    "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),

@@ -16,6 +16,7 @@ from farm.app.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
+from farm.results.comparison.metrics import RELEVANT
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
@@ -197,11 +198,13 @@ def open_run(path: str | Path) -> Result:
     return Result(load_run(path))
 
 
-def compare(*runs: Result | Run | str | Path) -> Comparison:
+def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Comparison:
     """Compare the first run with each of the others: results, or run directories.
 
-    Each pair has ``metrics`` (base, other, difference, confidence interval, verdict) and ``jobs``,
-    job by job. Raises InputError for fewer than two runs.
+    Runs that differ by their seed alone are pooled. A difference is better or worse if it is more
+    than noise and at least ``relevant``, a share of the base. Each pair has ``metrics`` (base,
+    other, difference, confidence interval, verdict) and ``jobs``, job by job. Raises InputError
+    for fewer than two runs.
 
     >>> fifo, sjf = (farm.simulate("quickstart", policy=name) for name in ("fifo", "sjf"))
     >>> [pair] = farm.compare(fifo, sjf).pairs
@@ -211,7 +214,7 @@ def compare(*runs: Result | Run | str | Path) -> Comparison:
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
-    return compare_runs(kept, np.random.default_rng(1))
+    return compare_runs(kept, relevant=relevant)
 
 
 def _run_of(given: Run | str | Path) -> Run:

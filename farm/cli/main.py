@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "Runs": (
         ("run", "Run a scenario on a live farm: real server, real Celery builders, real time."),
         ("simulate", "Run a scenario in virtual time and print its summary."),
+        ("sweep", "Play a scenario with many settings and seeds, and compare them."),
         ("compare", "Compare runs with the first: what differs, and whether that is noise."),
         (
             "audit",

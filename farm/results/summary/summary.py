@@ -6,7 +6,8 @@ phases everything counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from farm.results.summary.builder_time import (
     builder_counts,
     builder_times,
 )
+from farm.results.summary.costs import Bill, Costs, Part, Parts
 from farm.results.summary.failing_fast import speeds_of, time_saved, times_to_first_failure
 from farm.results.summary.percentiles import Spread, spread_of
 from farm.results.summary.records import RunRecords
@@ -45,6 +47,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     window: Window = Window()
     fair_share: tuple[str, ...] = ()
     as_taskcluster: bool = False
+    #: by pool, what its builders cost
+    bills: Mapping[str, Bill] = {}
 
 
 class JobCounts(msgspec.Struct, frozen=True):
@@ -88,6 +92,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     #: busy slot time ÷ slot time there
     utilization: float | None
     fairness_index: float
+    #: what all builders cost, from request until gone: price of their hours, in billing units
+    cost: float = 0.0
+    #: share of the slot time paid in which no job was there; None: nothing was paid
+    idle_share: float | None = None
+    #: jobs served ÷ the time that counts
+    throughput_per_s: float | None = None
+    pools: dict[str, Part] = {}
+    platforms: dict[str, Part] = {}
+    #: whom jobs are charged to, where their attributes say it
+    invocations: dict[str, Part] = {}
     #: events that the scheduler took in, over the whole run
     events: int
     #: real seconds that the run took
@@ -113,6 +127,11 @@ def summarise(
     ends, lost = _counted(records, window)
     served = [end for end in ends if end.outcome != "cancelled"]
     times = builder_times(records, info.window)
+    makespan = _makespan(ends)
+    length = makespan if info.window == Window() else info.window.end - info.window.start
+    charged_to = partial(invocation_of, fair_share=info.fair_share)
+    costs = Costs(records, info.window, info.bills, charged_to)
+    parts = Parts(ends, lost, costs, charged_to, length)
     return Summary(
         name=info.name,
         world=info.world,
@@ -121,7 +140,7 @@ def summarise(
         policy=info.policy,
         jobs=_job_counts(ends, lost),
         attempts=sum(end.attempts for end in ends if end.served_by is None),
-        makespan=_makespan(ends),
+        makespan=makespan,
         waiting_time=spread_of(_waits(ends, info)),
         response_time=spread_of([end.finished_at - _arrival(end) for end in served]),
         stretch=spread_of([value for _, value in _stretches(served)]),
@@ -134,6 +153,12 @@ def summarise(
         fairness_index=fairness_index(
             (_party(end.job, info.fair_share), value) for end, value in _stretches(served)
         ),
+        cost=costs.total,
+        idle_share=costs.idle_share,
+        throughput_per_s=len(served) / length if length else None,
+        pools=parts.by_pool(),
+        platforms=parts.by_platform(),
+        invocations=parts.by_invocation(),
         events=records.events,
         wall_time=wall_time,
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),
