@@ -53,6 +53,7 @@ simulate             play it in virtual time
 run                  play it on a live farm
 compare              results side by side
 sweep                many settings and seeds, played on all processors and compared
+report               one page of figures: of a run, of several, or of a sweep
 open_run             a kept run, as a Result
 SweepResult          what a sweep came to: ``rows``, ``table``, ``runs``, ``save``
 Result, Results      what a run left: ``summary``, ``jobs``, ``events``, ``save``
@@ -75,6 +76,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
+    from farm.app.report import report
     from farm.app.result import JobTable, Result, Results, compare, open_run
     from farm.app.sweeps.sweep import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
@@ -102,6 +104,7 @@ __all__ = [
     "examples",
     "load_scenario",
     "open_run",
+    "report",
     "run",
     "simulate",
     "sweep",
@@ -110,6 +113,7 @@ __all__ = [
 #: where each name stands: imported when it is first used, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
+    "farm.app.report": ("report",),
     "farm.app.result": ("JobTable", "Result", "Results", "compare", "open_run"),
     "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),

@@ -17,7 +17,9 @@ from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
 from farm.results.comparison.metrics import RELEVANT
+from farm.results.figures.chart import Chart
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
+from farm.results.report.run_figures import RunFigures
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
 from farm.scenario.document import parse_document
@@ -133,6 +135,27 @@ class Result:
     def path(self) -> Path | None:
         """The run directory; None: the run is only in memory."""
         return self.kept.path
+
+    @property
+    def has_events(self) -> bool:
+        """Whether ``events`` can be asked for."""
+        return not isinstance(self.kept, RecordedRun) or self.kept.has_events
+
+    def plot(self, figure: str = "queue") -> list[Chart]:
+        """Return the charts of a figure, which notebooks show and ``save`` writes as SVG.
+
+        Figures are those of ``farm report``: queue, builders, distribution, slots, invocations,
+        estimates. What the run has nothing to show for is empty.
+
+        >>> [chart.title for chart in farm.simulate("quickstart").plot("queue")]
+        ['Waiting jobs', 'Running jobs']
+        """
+        return self.figures().draw(figure)
+
+    def figures(self) -> RunFigures:
+        """Return what draws the figures of this run."""
+        lines = self.kept.log_lines() if self.has_events else None
+        return RunFigures(self.kept.summary, self.kept.jobs, lines)
 
     @property
     def interrupted(self) -> bool:

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("simulate", "Run a scenario in virtual time and print its summary."),
         ("sweep", "Play a scenario with many settings and seeds, and compare them."),
         ("compare", "Compare runs with the first: what differs, and whether that is noise."),
+        ("report", "Write one page with the figures of a run, of several, or of a sweep."),
         (
             "audit",
             "Check a recorded run: its event log makes sense, and replays the same.",

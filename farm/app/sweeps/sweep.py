@@ -14,9 +14,11 @@ import msgspec
 from farm.app.sweeps.axes import Grid, axis_of
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
-from farm.results.comparison.metrics import RELEVANT
+from farm.results.comparison.metrics import RELEVANT, metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
 from farm.results.comparison.sweep_table import as_csv, tidy, tidy_runs
+from farm.results.figures.chart import Chart
+from farm.results.report.comparison_figures import sweep_charts
 from farm.scenario.load import load_scenario
 
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
@@ -43,6 +45,14 @@ class SweepResult:
     def runs(self) -> list[dict[str, Any]]:
         """A plain dict for each run: its settings, its seed, its metrics; as in runs.csv."""
         return tidy_runs(self.played)
+
+    def plot(self, *metrics: str) -> list[Chart]:
+        """Return for each metric a chart of every setting's mean and interval.
+
+        Without a metric: mean waiting time, mean response time, cost.
+        """
+        names = metrics or ("waiting_time.mean", "response_time.mean", "cost")
+        return sweep_charts(self.sweep, metrics_named(names, "metric"))
 
     def save(self, folder: str | Path) -> Path:
         """Write sweep.json, table.csv and runs.csv; Parquet beside them where pyarrow is there."""
