@@ -155,8 +155,10 @@ class Frame:
             at = self.y(tick)
             parts.append(f'<path class="grid" d="M{self.left} {at:.1f}H{right}"/>')
             parts.append(text(self.left - 6, at + 4, self._y.write(tick), anchor="end"))
-        for tick in self._x.ticks():
-            parts.append(text(self.x(tick), bottom + 16, self._x.write(tick), anchor="middle"))
+        parts.extend(
+            text(self.x(tick), bottom + 16, self._x.write(tick), anchor="middle")
+            for tick in self._x.ticks()
+        )
         parts.append(f'<path class="axis" d="M{self.left} {TOP}V{bottom}H{right}"/>')
         middle = (self.left + right) / 2
         parts.append(text(middle, self._height - 8, self._x.name, anchor="middle", dim=True))

@@ -201,7 +201,8 @@ class RunFigures:
             body += [
                 text(144, top + 14, _short(name, 22), anchor="end"),
                 (
-                    f'<rect x="150" y="{top + 2:.1f}" height="16" width="{frame.x(share) - 150:.1f}" '
+                    f'<rect x="150" y="{top + 2:.1f}" height="16" '
+                    f'width="{frame.x(share) - 150:.1f}" '
                     'fill="var(--c0)" fill-opacity=".35"/>'
                 ),
                 text(156, top + 14, f"{readable_percent(share / 100)}, mean wait {wait}"),
