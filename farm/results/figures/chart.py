@@ -75,6 +75,7 @@ class Axis(NamedTuple):
     write: Callable[[float], str] = "{:g}".format
     log: bool = False
     unit: float = 1.0
+    round_values: tuple[float, ...] = ()
 
     def share(self, value: float) -> float:
         """Return where a value lies between the ends, 0 to 1."""
@@ -85,9 +86,8 @@ class Axis(NamedTuple):
 
     def ticks(self) -> list[float]:
         """Return some round values between the ends."""
-        if self.log:
-            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-            return [10.0**power for power in range(first, last + 1)]
+        if self.round_values:
+            return [value for value in self.round_values if self.low <= value <= self.high]
         return [tick * self.unit for tick in _round(self.low / self.unit, self.high / self.unit)]
 
 
@@ -173,16 +173,13 @@ class Frame:
         return f'<polyline class="line" {stroke(number)} points="{points}"/>'
 
     def legend(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the lines from the right, each with a piece of it."""
-        parts, right = [], float(WIDTH - RIGHT)
-        for number, name in reversed(list(enumerate(names))):
+        """Return the names of the lines, each behind a piece of it."""
+        parts, left = [], float(self.left)
+        for number, name in enumerate(names):
             shown = name if len(name) <= 22 else name[:21] + "…"
-            right -= 6.4 * len(shown)
-            parts.append(text(right, 14, shown))
-            parts.append(
-                f'<path class="line" {stroke(number)} d="M{right - 28:.1f} 10H{right - 4:.1f}"/>'
-            )
-            right -= 40
+            parts.append(f'<path class="line" {stroke(number)} d="M{left:.1f} 10h24"/>')
+            parts.append(text(left + 28, 14, shown))
+            left += 48 + 6.4 * len(shown)
         return parts
 
 

@@ -13,7 +13,7 @@ from farm.results.comparison.sweep_table import readable
 from farm.results.figures.chart import BOTTOM, TOP, Axis, Chart, Frame, text, time_axis
 
 LEFT = 230
-ROW = 20
+ROW = 28
 
 
 class Dot(NamedTuple):

@@ -26,8 +26,8 @@ _CSS = """
 body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--text);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5rem} h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
-figcaption{font-weight:600} .wide{overflow-x:auto} .wide svg{min-width:34rem;width:100%}
-table{border-collapse:collapse;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
+figcaption{font-weight:600} .wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
+table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
 text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
 """

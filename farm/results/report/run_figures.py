@@ -26,12 +26,14 @@ from farm.results.formatting import readable_percent, readable_span
 from farm.results.jobs_table import JobRow
 from farm.results.report.series import Builders, Jobs, Lane, busy_shares, lanes
 from farm.results.summary.summary import Summary
+from farm.units import format_duration
 
 MOST_LINES = 6
 MOST_LANES = 60
 MOST_BLOCKS = 2000
 """More jobs than this are drawn as shares of short intervals, not one by one."""
 SHADES = 5
+SPANS = (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0, 864000.0)
 
 
 class RunFigures:
@@ -119,7 +121,7 @@ class RunFigures:
         if not lines:
             return []
         high = max(1.0, *(float(line.xs[-1]) for line in lines))
-        x = Axis("at most so long", 0.1, high, lambda v: readable_span(v).replace(".0", ""), True)
+        x = Axis("at most so long", 0.1, high, format_duration, log=True, round_values=SPANS)
         return [chart("Share of jobs (%) that took at most so long", x, Axis("", 0, 100), lines)]
 
     def _slots(self) -> list[Chart]:

@@ -116,8 +116,8 @@ class Builders:
     def booting(self, pool: str, grid: Floats) -> Floats:
         """Return how many builders of a pool were requested and had not joined."""
         names = [name for name in self.requested if self.pool_of[name] == pool]
-        ended = {name: at for name in names if (at := self.joined.get(name, self.gone.get(name)))}
-        late = [n for n in names if ended.get(n) is None or ended[n] > self.requested[n]]
+        ended = {**self.gone, **self.joined}
+        late = [name for name in names if ended.get(name, np.inf) > self.requested[name]]
         return self._spans(late, self.requested, ended, grid)
 
     def _spans(
