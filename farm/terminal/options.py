@@ -59,6 +59,15 @@ Relevant = Annotated[
     str,
     typer.Option(metavar="SHARE", help="The least difference that counts: 1% of the baseline."),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="OURS=THEIRS",
+        help="A column of another's table: submitted=created_at; ours: id submitted started "
+        "finished duration platform kind …, others are attributes; may be given again.",
+    ),
+]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
@@ -101,3 +110,17 @@ def share_of(text: str, option: str = "--relevant") -> float:
     if not 0 <= share < 1:
         raise InputError(f"{option}: found {text!r:.40}; allowed: a share, as 1% or 0.01")
     return share
+
+
+def columns_of(texts: list[str] | None) -> dict[str, str] | None:
+    """Return by our name the column that ``--column`` gave; raises InputError."""
+    columns: dict[str, str] = {}
+    for text in texts or ():
+        ours, _, theirs = text.partition("=")
+        if not ours.strip() or not theirs.strip() or ours.strip() in columns:
+            raise InputError(
+                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each of ours once, as "
+                "submitted=created_at"
+            )
+        columns[ours.strip()] = theirs.strip()
+    return columns or None
