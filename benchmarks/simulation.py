@@ -3,9 +3,10 @@
 All play the same M/M/c queue (Poisson arrivals, exponential service times, load 0.8) with
 the same random numbers and keep each job's waiting time. The heap loop knows nothing but the
 queue; SimPy has one process a job and one Resource (or a PriorityResource and a record of each
-job); the farm has every feature on: platforms,
-slots, policies, balancer, attempts, records. They take turns in one process, so that the ratios
-hold on a noisy machine; CPU time is measured, garbage collection is left as each finds it.
+job); the farm has every feature on: platforms, slots, policies, balancer, attempts, records. It is
+played by the scheduler, and by the compiled loop where Numba is there (compiled before). They take
+turns in one process, so that the ratios hold on a noisy machine; CPU time is measured, garbage
+collection is left as each finds it.
 
     python benchmarks/simulation.py [--jobs N] [--builders C] [--growth]
 """
@@ -19,10 +20,14 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import accumulate
 
 import simpy
 
+from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job, Platform
+from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -30,6 +35,13 @@ from farm.forecasts.runtime import make_estimator
 from farm.results.summary.records import Recorder
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
+from farm.workload import batches as in_batches
+
+FAST = find_spec("numba") is not None
+if FAST:
+    from farm.sim.fast.load import Load, load_of
+    from farm.sim.fast.play import Played
+    from farm.sim.fast.play import play as play_fast
 
 LOAD = 0.8
 PLATFORM = Platform("amd64", True)
@@ -61,6 +73,46 @@ def farm_run(jobs: int, builders: int) -> float:
     play(Scheduler(SchedulingRules(), make_estimator("declared"), pools), world, [recorder])
     ends = recorder.records().ends
     return sum((e.started_at or 0.0) - e.submitted_at for e in ends) / len(ends)
+
+
+def fast_run(jobs: int, builders: int) -> float:
+    """Return the mean waiting time on the farm, played by the compiled loop; jobs made and all."""
+    at, batches = 0.0, []
+    for number, (gap, service) in enumerate(draws(jobs, builders)):
+        at += gap
+        job = Job(id=f"job-{number}", service_time=service, platform=PLATFORM, arrived_at=at)
+        batches.append((at, (job,)))
+    played = fast_play(load_of(fifo.key, make_estimator("declared"), batches), builders)
+    columns = played.farm.jobs
+    return float((columns["dispatched_at"] - columns["submitted_at"]).mean())
+
+
+def fast_play(load: Load, builders: int) -> Played:
+    """Play a load that is in columns already."""
+    pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
+    played = play_fast(load, pools, RANKINGS["jenkins"])
+    if played is None:
+        raise RuntimeError("jobs were given up")
+    return played
+
+
+def kernel(jobs: int, builders: int, rounds: int) -> None:
+    """Print how fast the compiled loop alone is, and one that has a backlog of all jobs at once."""
+    draw = list(draws(jobs, builders))
+    arrivals = list(accumulate(gap for gap, _ in draw))
+    for name, instants in (("M/M", arrivals), ("backlog, M/M", [0.0] * jobs)):
+        made = [
+            Job(id=f"job-{n}", service_time=service, platform=PLATFORM, arrived_at=at)
+            for n, (at, (_, service)) in enumerate(zip(instants, draw, strict=True))
+        ]
+        load = load_of(fifo.key, make_estimator("declared"), list(in_batches(made)))
+        spent = []
+        for _ in range(rounds):
+            began = time.process_time()
+            fast_play(load, builders)
+            spent.append(time.process_time() - began)
+        cost = [f"{1e6 * one / jobs:.3f}" for one in (min(spent), statistics.median(spent))]
+        print(f"  {jobs:>9,} jobs, {name}/{builders}: {', '.join(cost)} us a job (min, median)")
 
 
 def simpy_run(jobs: int, builders: int) -> float:
@@ -154,6 +206,7 @@ def compare(jobs: int, builders: int, rounds: int) -> None:
     """Print jobs per second of the three, and the farm's ratios."""
     runs = {
         "farm": farm_run,
+        **({"farm, fast engine": fast_run} if FAST else {}),
         "SimPy": simpy_run,
         "SimPy, priorities and records": simpy_like_run,
         "heap loop": heap_run,
@@ -192,10 +245,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--growth", action="store_true", help="only the cost per job by size")
     options = parser.parse_args()
+    if FAST:
+        fast_run(100, options.builders)  # compiled, or read from the disk
     if not options.growth:
         compare(options.jobs, options.builders, options.rounds)
         compare(options.jobs, 5, options.rounds)
     growth(options.builders)
+    if FAST:
+        print("cost per job, the compiled loop alone, columns made before")
+        for jobs in (10_000, 100_000, 1_000_000):
+            kernel(jobs, options.builders, options.rounds)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from farm.core.dispatching.balancers import RANKINGS, Ranking
@@ -15,14 +15,15 @@ from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
 from farm.core.jobs.failures import FailureRules
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
+from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import RuntimeEstimator, make_estimator
-from farm.plugins.guards import GuardedPolicy, GuardedRanking
+from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_estimator
+from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
 from farm.results.summary.builder_time import Window
 from farm.results.summary.costs import Bill
@@ -63,7 +64,10 @@ def make_rules(
         by_speed=words.balancer == "fastest",
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
+        ends_together=words.simultaneous_ends == "together",
         retries=words.retries,
+        platform_grace=words.platform_grace,
+        max_builders_lost=words.max_builders_lost,
         failures=FailureRules(max_resets=words.max_resets)
         if words.failures == "launchpad"
         else None,
@@ -86,10 +90,10 @@ def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
     return GuardedPolicy(found, words.policy)
 
 
-def complaints(scheduler: Scheduler) -> list[str]:
+def complaints(scheduler: Scheduler, algorithms: Iterable[Algorithm[Any]] = ()) -> list[str]:
     """Return what went wrong in the user's own functions during a run, one message for each."""
-    guards = (scheduler.rules.policy, scheduler.rules.ranking)
-    found = [g.complaint() for g in guards if isinstance(g, GuardedPolicy | GuardedRanking)]
+    parts = (scheduler.rules.policy, scheduler.rules.ranking, *algorithms)
+    found = [g.complaint() for g in parts if isinstance(g, Guard)]
     return [message for message in found if message]
 
 
@@ -126,7 +130,13 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
 
 def estimator_of(scenario: Scenario) -> RuntimeEstimator:
     """Return the scenario's runtime estimator, with nothing learned."""
-    return make_estimator(scenario.scheduling.runtime_estimates)
+    return estimator_named(scenario.scheduling.runtime_estimates, scenario)
+
+
+def estimator_named(name: str, scenario: Scenario) -> RuntimeEstimator:
+    """Return a runtime estimator of this name with the scenario's options, nothing learned."""
+    words = scenario.scheduling.runtime_options
+    return make_estimator(name, EstimatorOptions(**words.model_dump()))
 
 
 def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:

@@ -84,7 +84,7 @@ def provision(
     ] = None,
     builder_redis: Annotated[
         str | None,
-        _option("FARM_BUILDER_REDIS_URL", "docker: the server for containers; absent: as for us."),
+        _option("FARM_BUILDER_REDIS_URL", "process, docker: the server for hosts; absent: ours."),
     ] = None,
     cpus: Annotated[float, _option("FARM_BUILDER_CPUS", "docker: of a builder.", min=0.01)] = 1.0,
     memory: Annotated[
@@ -155,7 +155,7 @@ def provision(
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
-    settings = _settings_of_hosts(redis, place)
+    settings = _settings_of_hosts(builder_redis or redis, place)
     options = ContainerOptions(image=image, network=network, cpus=cpus, memory=memory, farm=name)
     chosen: Backend = DryRun()
     if backend is BackendName.PREPARED:
@@ -173,7 +173,7 @@ def provision(
         operator = stack.enter_context(Operator(redis, settings.prefix, "farm-provisioner"))
         lease = take_charge(redis, settings, stack, stop)
         if backend is BackendName.DOCKER:
-            inside = _settings_of_containers(settings, builder_redis, builder_metrics_port)
+            inside = _settings_of_containers(settings, builder_metrics_port)
             chosen = DockerBackend(connect_engine(docker_host), inside, options, keep=keep)
             chosen.check()
         elif backend is BackendName.PROCESS:
@@ -204,13 +204,10 @@ def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
     )
 
 
-def _settings_of_containers(
-    settings: LiveSettings, redis: str | None, metrics_port: int | None
-) -> LiveSettings:
+def _settings_of_containers(settings: LiveSettings, metrics_port: int | None) -> LiveSettings:
     """Return the settings of hosts in containers: each has all ports of an address of its own."""
     return msgspec.structs.replace(
         settings,
-        redis_url=redis or settings.redis_url,
         metrics_port=str(metrics_port or ""),
         metrics_address="0.0.0.0",  # noqa: S104 - reached by its neighbours on the network only
         metrics_targets="",

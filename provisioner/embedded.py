@@ -90,4 +90,5 @@ def plan_of(pool: str, resize: Resize, report: PoolReport) -> Plan:
         joined=snapshot.joined,
         waiting=snapshot.waiting_jobs,
         why=resize.why,
+        token=report.watcher,
     )

@@ -7,11 +7,13 @@ from typing import Any
 
 from farm.core.errors import InputError
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot, ScalingPlan
-from farm.plugins.lookup import named
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
+from farm.scenario.pools import ProvisionerSettings
 from farm.units import parse_duration
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
-from provisioner.algorithms.sizing import Memoryless
+from provisioner.algorithms.sizing import Memoryless, Sizing
 
 
 def algorithms_of(
@@ -48,13 +50,35 @@ def _algorithm(pool: Pool, own: Any) -> Algorithm[Any]:
     if words is None:
         raise LookupError(pool.name)
     where = f"pools.{pool.name}.provisioner"
-    kind: Any = own or words.algorithm
-    if own is not None and not isinstance(own, type):
-        if not hasattr(own, "plan"):
-            return _ByFunction(function=own, min=words.min, max=words.max, interval=words.interval)
-        return own  # type: ignore[no-any-return]
-    if own is None and kind not in ALGORITHMS:
-        kind = named(kind, ALGORITHMS, f"{where}.algorithm", "farm.algorithms")
+    if own is None and words.algorithm in ALGORITHMS:
+        return _with_options(words.algorithm, words, where)
+    kind: Any = own or named(words.algorithm, ALGORITHMS, f"{where}.algorithm", "farm.algorithms")
+    if own is None and words.options and not isinstance(kind, type):
+        raise InputError(
+            f"{where}.{min(words.options)}: {words.algorithm} is a function, without options"
+        )
+    name = words.algorithm if own is None else getattr(kind, "__name__", type(kind).__name__)
+    return GuardedAlgorithm(_own(kind, name, words, where), name, f"{where}.algorithm")
+
+
+def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> Algorithm[Any]:
+    """Return the algorithm that the user's class, value or function is."""
+    if isinstance(kind, type):
+        if not issubclass(kind, Sizing):
+            raise InputError(
+                f"{where}.algorithm: found the class {name}; allowed: a function from a "
+                "PoolSnapshot to the builders wanted, or a class derived from Memoryless or Sizing"
+            )
+        return _with_options(kind, words, where)
+    if hasattr(kind, "plan"):
+        return kind  # type: ignore[no-any-return]
+    checked_arguments(kind, 1, f"{where}.algorithm", f"{name}(snapshot)")
+    return _ByFunction(function=kind, min=words.min, max=words.max, interval=words.interval)
+
+
+def _with_options(
+    kind: str | type[Sizing[Any]], words: ProvisionerSettings, where: str
+) -> Algorithm[Any]:
     options: dict[str, Any] = {**words.options, "min": words.min, "max": words.max}
     if "interval" in words.model_fields_set:
         options["interval"] = words.interval

@@ -123,7 +123,7 @@ def decide(
         return keeping, None
     if report.heard != keeping.serial:
         return keeping, None
-    name = type(algorithm).__name__
+    name = getattr(algorithm, "name", type(algorithm).__name__)  # a guard has the name of its own
     saved = keeping.memory.encode() if keeping.algorithm == name and keeping.memory else None
     plan, memory = algorithm.plan(snapshot, restore_memory(algorithm, saved))
     following = msgspec.structs.replace(

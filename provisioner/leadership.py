@@ -10,9 +10,10 @@ from contextlib import ExitStack, closing
 import typer
 
 from farm.core.errors import RunError
-from farm.live.redis.connection import LOST_CONNECTION, connect
+from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
+from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.settings import LiveSettings
 from provisioner.service import LOOK_INTERVAL, Provisioner
 
@@ -23,8 +24,9 @@ STANDBY_INTERVAL = 0.5
 
 
 def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
-    """Look until asked to stop; a server that is away is waited for."""
-    restored = away = False
+    """Look until asked to stop; whatever trouble there is with the server is waited out."""
+    restored = False
+    trouble: Trouble | None = None
     while not stop.wait(LOOK_INTERVAL):
         if lease.lost:
             raise RunError("another provisioner took this farm over: this one stops")
@@ -33,13 +35,16 @@ def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
                 service.restore()
                 restored = True
             service.look()
-            if away:
-                away = False
-                log.info("the Redis server is back")
-        except LOST_CONNECTION as error:
-            if not away:
-                log.error("the Redis server is away: %s", error)  # noqa: TRY400 - it may come back
-            away = True
+            if trouble is not None:
+                trouble = None
+                log.info("the Redis server is well again")
+        except RedisError as error:
+            found = trouble_of(error)
+            if found is None:
+                raise
+            if trouble is None or trouble.kind != found.kind:
+                log.error("trouble with the Redis server: %s", found.words)  # noqa: TRY400
+            trouble = found
             stop.wait(STANDBY_INTERVAL)
     log.info("stopped")
 

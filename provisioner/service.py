@@ -21,6 +21,7 @@ from farm.live.operating.operator import Operator
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED, plan_of
 from provisioner.keeper import (
@@ -190,6 +191,8 @@ class Provisioner:
                 log.warning("builder %s is given up: %s", action.builder, action.reason)
                 self._give_up(action)
         keeping, resize = decide(algorithm, keeping, report, now)
+        if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
+            self._troubles[pool] = algorithm.trouble
         self._keepings[pool] = keeping
         self._save(pool, keeping)
         self._measure(pool, keeping, report, instances)

@@ -11,14 +11,18 @@ from farm.live.redis.keys import Keys
 from farm.live.settings import from_environment
 from workers.celery_app import celery_app
 from workers.lifecycle import bind
+from workers.refused import RefusedMessages
 from workers.tasks import register
 
 try:
     settings = from_environment()
 except FarmError as error:
     raise SystemExit(str(error)) from None
-app = celery_app(
-    settings.redis_url or "redis://127.0.0.1:6379/0", Keys(settings.prefix), settings.host
-)
 host = bind(settings)
+app = celery_app(
+    settings.redis_url or "redis://127.0.0.1:6379/0",
+    Keys(settings.prefix),
+    settings.host,
+    RefusedMessages(host.metering.metrics.refused),
+)
 register(app, host)

@@ -8,17 +8,25 @@ visibility time-out and no result backend.
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import Celery
 from kombu import Exchange, Queue
+from redis.connection import parse_url
 
 from farm.live.redis.keys import Keys, queue_name
+from workers.refused import RefusedMessages
+from workers.transport import host_transport
 
 
-def celery_app(url: str, keys: Keys, host: str) -> Celery:
-    """Return the Celery app that consumes this host's queue."""
+def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None = None) -> Celery:
+    """Return the Celery app that consumes this host's queue; it counts what it cannot read."""
     app = Celery("farm", set_as_current=False)
+    app.refused = refused or RefusedMessages()
     app.conf.update(
         broker_url=url,
+        broker_use_ssl=_tls_options(url),
+        broker_transport=host_transport(app.refused),
         result_backend=None,
         task_ignore_result=True,
         task_serializer="json",
@@ -34,6 +42,8 @@ def celery_app(url: str, keys: Keys, host: str) -> Celery:
         worker_consumer="workers.consumer:HostConsumer",
         # no task of ours is ever acknowledged late: said only so that Celery does not ask
         worker_cancel_long_running_tasks_on_connection_loss=True,
+        # a server that answers with an error (its disk is full, it became a replica) may recover
+        broker_channel_error_retry=True,
         broker_connection_retry=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
@@ -55,3 +65,12 @@ def celery_app(url: str, keys: Keys, host: str) -> Celery:
     app.conf.task_queues = [queue]
     app.conf.task_default_queue = name
     return app
+
+
+def _tls_options(url: str) -> dict[str, Any] | None:
+    """Return what a rediss:// URL says of TLS; kombu would talk plainly where it says nothing."""
+    if not url.startswith("rediss://"):
+        return None
+    parsed = parse_url(url)  # type: ignore[no-untyped-call]
+    options = {key: value for key, value in parsed.items() if key.startswith("ssl_")}
+    return {"ssl_cert_reqs": "required", **options}

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.core.events import BuilderRetired
+from farm.core.events import BuilderRetired, JobFinished
 from farm.emulation.builder import BuilderEvent
 from farm.live.redis.keys import Keys
 from farm.live.settings import LiveSettings
@@ -25,6 +25,7 @@ from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
 from workers.burn.burners import MODES as BURNING_MODES
 from workers.burn.burners import Burners, BurnSettings
+from workers.journal import AttemptJournal
 from workers.metering import HostMetering
 from workers.ready import ReadyFile
 
@@ -56,6 +57,7 @@ class BuilderHost:
         self._builders: dict[str, PlayedBuilder] = {}
         self._seen: OrderedDict[Token, None] = OrderedDict()
         self._empty = threading.Condition(self._lock)
+        self._journal = AttemptJournal(settings.journal, settings.host)
         self._up = False
         #: told to go: nothing is taken any more
         self._leaving = False
@@ -114,6 +116,7 @@ class BuilderHost:
             if builder is None or token in self._seen:
                 return
             self._remember(token)
+            self._journal.began(*token, command.builder)
             builder.start(command)
 
     def play(self, command: Play) -> None:
@@ -146,11 +149,15 @@ class BuilderHost:
 
     def _report(self, event: BuilderEvent) -> None:
         """Send what happened, without the instant: this machine's clock never leaves it."""
+        if isinstance(event, JobFinished):
+            self._journal.ended(event.job, event.attempt, event.builder, event.outcome)
         self._reporter.put(stamped(event, UNSTAMPED))
 
     def _come_up(self) -> None:
         settings, own = self._settings, self._own is not None
-        self._reporter.put(HostUp(self._pid, own=own, room=settings.room, pool=settings.pool))
+        self._reporter.put(
+            HostUp(self._pid, own, settings.room, settings.pool, settings.incarnation)
+        )
         if self._own is not None:
             self.play(self._own)
 

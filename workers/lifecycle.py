@@ -15,16 +15,14 @@ from celery.utils.log import get_task_logger
 from kombu.asynchronous import get_event_loop
 
 from farm.core.errors import FarmError, ServerError
-from farm.live.redis.connection import LOST_CONNECTION, RefusedError, check_server, connect
+from farm.live.redis.connection import RefusedError, check_server, connect
 from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import RedisError
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import MessageError
 from workers.host import BuilderHost
 
 log = get_task_logger(__name__)
-
-#: real seconds between the parent's death and the host's hard end
-LAST_CHANCE = 5.0
 
 
 def bind(settings: LiveSettings) -> BuilderHost:
@@ -42,8 +40,6 @@ def bind(settings: LiveSettings) -> BuilderHost:
         _prepare_server(settings)
 
     def up(**_: object) -> None:
-        if settings.watch_stdin:
-            threading.Thread(target=_watch_parent, name="farm-parent", daemon=True).start()
         try:
             host.start()
         except Exception:
@@ -79,7 +75,7 @@ def _prepare_server(settings: LiveSettings) -> None:
         except RefusedError as error:
             sys.stderr.write(f"error: {error}\n")
             raise SystemExit(error.exit_code) from None
-        except (ServerError, *LOST_CONNECTION):
+        except (ServerError, RedisError):
             pass  # it may come: Celery waits for it
 
 
@@ -96,13 +92,3 @@ def _wake_the_loop() -> None:
 
 def _nothing() -> None:
     """Be something to call."""
-
-
-def _watch_parent() -> None:
-    """Leave when standard input closes: the pipe's other end was our parent."""
-    # not sys.stdin, whose lock a thread that waits in it would hold at the interpreter's end
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    threading.Event().wait(LAST_CHANCE)
-    os._exit(1)

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from celery import Celery
-from celery.utils.log import get_task_logger
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
+from farm.live.wire.bounds import flaw_of_command
 from farm.live.wire.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
 from workers.host import BuilderHost
-
-log = get_task_logger(__name__)
 
 
 def register(app: Celery, host: BuilderHost) -> None:
@@ -30,11 +28,10 @@ def register(app: Celery, host: BuilderHost) -> None:
 
 
 def _define(app: Celery, kind: type[Any], obey: Callable[[Any], None]) -> None:
-    def task(command: object, version: object = None) -> None:
-        try:
-            obey(convert_command(command, version, kind))
-        except MessageError as error:
-            # the scheduler sees by the heartbeat that it was not obeyed
-            log.error("refused: %s", error)  # noqa: TRY400 - a trace would say nothing more
+    def task(command: object, version: object) -> None:
+        found = convert_command(command, version, kind)
+        if (flaw := flaw_of_command(found)) is not None:
+            raise MessageError(flaw)
+        obey(found)
 
     app.task(name=TASK_NAMES[kind], ignore_result=True, Strategy="workers.strategy:at_once")(task)

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, cast, overload
 
 from farm.app.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
 from farm.app.result import Result, Results
-from farm.app.simulated_run import simulated_run
+from farm.app.simulated_run import Engine, simulated_run
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.forecasts.runtime import RuntimeEstimator
@@ -55,6 +55,7 @@ def simulate(
     algorithms: Mapping[str, AlgorithmChoice] | None = None,
     jobs: Load | None = None,
     keep_events: bool | None = None,
+    engine: Engine = "auto",
     **overrides: Any,
 ) -> Result: ...
 @overload
@@ -68,6 +69,7 @@ def simulate(
     algorithms: Mapping[str, AlgorithmChoice] | None = None,
     jobs: Load | None = None,
     keep_events: bool | None = None,
+    engine: Engine = "auto",
     **overrides: Any,
 ) -> Results: ...
 def simulate(
@@ -81,6 +83,7 @@ def simulate(
     algorithms: Mapping[str, AlgorithmChoice] | None = None,
     jobs: Load | None = None,
     keep_events: bool | None = None,
+    engine: Engine = "auto",
     **overrides: Any,
 ) -> Result | Results:
     """Simulate a scenario in virtual time: one run, or one for each of several seeds.
@@ -103,6 +106,8 @@ def simulate(
             or a function that makes them with the ``random.Random`` that it is given.
         keep_events: whether ``events`` and ``save`` will be asked for. Absent: of one run they are
             kept, of several they are not.
+        engine: who plays: ``reference`` (the scheduler itself), ``fast`` (a compiled loop with the
+            same results, not for every scenario), or ``auto``: whoever is sooner done.
         overrides: as for ``load_scenario``; the keys of policy, balancer and estimator take
             functions as well.
 
@@ -127,13 +132,17 @@ def simulate(
         jobs = list(jobs)
     wanted, own = _set_up(scenario, policy, balancer, estimator, algorithms, jobs, overrides)
 
-    def played(seed: SupportsIndex | None) -> Result:
-        seeded = wanted if seed is None else load_from(wanted, changes={"seed": _whole(seed)})
+    def played(seed: SupportsIndex | None, runs: int = 1) -> Result:
+        said = {} if seed is None else {"seed": _whole(seed)}
+        seeded = wanted.model_copy(update=said)  # any whole number is a seed: nothing to check
         keep = single if keep_events is None else keep_events
-        return simulated_run(seeded, own=own, out=_path(out), keep_events=keep)
+        return simulated_run(
+            seeded, own=own, out=_path(out), keep_events=keep, engine=engine, runs=runs
+        )
 
     if isinstance(seeds, Iterable):
-        return Results([played(seed) for seed in seeds])
+        wished = list(seeds)
+        return Results([played(seed, len(wished)) for seed in wished])
     return played(seeds)
 
 

@@ -89,7 +89,8 @@ def refuse_second(folder: Path) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder: two farms that come up at the same moment do not share it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(parents=True, mode=0o700)
         file = (folder / "lock").open("w")
     except OSError as error:
         raise InputError(f"--dir: cannot use {folder}: {error.strerror}") from None
@@ -112,6 +113,7 @@ def start_in_background(
     # the URL may hold a password: not for the list of processes
     environment = os.environ | ({"FARM_REDIS_URL": redis} if redis else {})
     path = folder / "farm.log"
+    path.touch(mode=0o600)
     with path.open("ab") as sink:
         before = sink.tell()
         process = subprocess.Popen(  # noqa: S603 - ourselves, no shell

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from farm.assembly import estimator_of
+from farm.assembly import estimator_named, estimator_of
 from farm.core.driver import World
 from farm.core.errors import InputError
 from farm.core.pools.algorithm import Algorithm
@@ -21,7 +21,6 @@ from farm.forecasts.runtime import (
     RuntimeDistribution,
     RuntimeEstimator,
     learn_from,
-    make_estimator,
 )
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
@@ -59,6 +58,7 @@ class Estimating:
         sizing = algorithms_of(scenario, algorithms) if "rollout" in rules else {}
         self._learners: list[Learner] = []
         self._givers: list[Giver] = []
+        self._scenario = scenario
         for name in names:
             other = None if name == own else self._other(name, words.learn_from)
             for rule in rules:
@@ -66,7 +66,7 @@ class Estimating:
 
     def _other(self, name: str, source: str | None) -> RuntimeDistribution:
         try:
-            made = RuntimeDistribution(make_estimator(name))
+            made = RuntimeDistribution(estimator_named(name, self._scenario))
         except InputError as error:
             raise InputError(f"estimates.run_times: {error}") from None
         self._seed(made, source)
@@ -78,6 +78,11 @@ class Estimating:
     def _seed(estimator: RuntimeEstimator, source: str | None) -> None:
         if source is not None:
             seed_estimator(estimator, Path(source))
+
+    @property
+    def gives(self) -> bool:
+        """Whether any dispatch estimates are given."""
+        return bool(self._givers)
 
     def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
         """Return the world whose submissions are followed by estimates.

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import msgspec
@@ -18,17 +19,27 @@ from farm.app.work_rates import burn_settings, rates_for
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested
 from farm.live.operating.operator import Operator
-from farm.live.redis.connection import LOST_CONNECTION, redacted
+from farm.live.redis.connection import redacted
 from farm.live.redis.server import Server, choose_server
+from farm.live.redis.trouble import RedisError
 from farm.live.settings import from_environment
 from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
+from farm.processes.child import become_subreaper
 from farm.processes.identity import began_at, is_alive
+from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import MAX_RESTARTS, Restarts, Service, Supervisor
+from farm.processes.supervisor import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    Restarts,
+    Service,
+    Supervisor,
+)
 from farm.scenario import Scenario
+from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
 log = logging.getLogger("farm.up")
@@ -43,7 +54,6 @@ TIDY_INTERVAL = 10.0
 LEASE_TIMEOUT = 5.0
 #: real seconds in which builder hosts leave of themselves
 LEAVE_TIMEOUT = 5.0
-PYTHON = (sys.executable, "-m")
 #: what is meant for others, or for us: two services cannot have one port
 NOT_FOR_SERVICES = (
     "FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST",
@@ -55,6 +65,44 @@ def check_services(scenario: Scenario) -> None:
     """Raise InputError for what the services would complain of in their logs."""
     algorithms_of(scenario)
     burn_settings()
+
+
+class _Revival:
+    """Starts a server of our own again whenever it ended unasked, however often that takes.
+
+    Its disk may be full, its port taken, its data in need of repair: whoever mends that finds a
+    farm that goes on by itself. Services and hosts wait meanwhile.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._restarts = Restarts()
+        self._not_before = 0.0
+        self._said = ""
+
+    def check(self, now: float) -> float:
+        """Start it if it ended; return after how many seconds the next try is due."""
+        if now < self._not_before:
+            return self._not_before - now
+        try:
+            if not self._server.revive():
+                return float("inf")
+        except ServerError as error:
+            pause = self._pause(now)
+            if str(error) != self._said:
+                self._said = str(error)
+                log.error("%s; tried again until it comes up", error)  # noqa: TRY400 - its words
+            return pause
+        self._said = ""
+        log.warning("the server had ended unasked: started again")
+        return self._pause(now)
+
+    def _pause(self, now: float) -> float:
+        """Wait longer, the more often it has ended recently."""
+        count = self._restarts.another(now)
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
+        self._not_before = now + pause
+        return pause
 
 
 class FarmKeeper:
@@ -85,7 +133,6 @@ class FarmKeeper:
         self._fresh = fresh
         #: 1: drain, then end; 2: end
         self._asked = 0
-        self._server_ends = Restarts()
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
         self._place = FarmPlace(pid=os.getpid(), began=began_at(os.getpid()), redis_url="")
@@ -95,14 +142,18 @@ class FarmKeeper:
         logging.basicConfig(
             stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
         )
+        os.umask(0o077)  # nothing that we or our children write is for others
         self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._wakeups)
+            self._end_leftover_hosts(grace=0.0)
+            become_subreaper()
             stack.callback(place_file(self._folder).unlink, missing_ok=True)
             forget_targets(targets_of(self._folder))
             stack.callback(forget_targets, targets_of(self._folder))
             server = choose_server(self._redis, data=self._folder / "redis")
             stack.enter_context(server)
+            self._revival = _Revival(server)
             operator = stack.enter_context(Operator(server.url, self._prefix, "farm-up"))
             self._await_lease(operator)
             if self._fresh:
@@ -111,13 +162,14 @@ class FarmKeeper:
             stack.callback(supervisor.stop)
             self._tell("starting", server.url)
             supervisor.start()
-            if self._await(supervisor, operator):
+            if self._await(supervisor, server, operator):
                 self._tell("up", server.url)
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
-            self._tell("stopping", server.url)
+            with contextlib.suppress(OSError):  # a full disk does not keep us up
+                self._tell("stopping", server.url)
             self._end(supervisor, operator)
         log.info("down")
 
@@ -134,9 +186,12 @@ class FarmKeeper:
 
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
-        provisioner = (*PYTHON, "provisioner", scenario, "--hosts-dir", hosts, "--cord")
-        rates = rates_for(self._scenario)
-        environment = os.environ | {"FARM_REDIS_URL": url, "FARM_WORK_RATES": rates}
+        provisioner = ("provisioner", scenario, "--hosts-dir", hosts, "--cord")
+        environment = os.environ | {
+            "FARM_REDIS_URL": url,
+            "FARM_WORK_RATES": rates_for(self._scenario),
+            "FARM_INCARNATION": uuid.uuid4().hex[:12],
+        }
         for name in NOT_FOR_SERVICES:
             environment.pop(name, None)
         services = [
@@ -147,19 +202,19 @@ class FarmKeeper:
 
     def _scheduler(self) -> tuple[str, ...]:
         log = str(self._folder / "log")
-        return (*PYTHON, "farm", "scheduler", str(self._resolved), "--log", log)
+        return ("farm", "scheduler", str(self._resolved), "--log", log)
 
     def _standby(self) -> Service:
         """Return the second scheduler: it takes over at once when the first one dies or stalls."""
         return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
-    def _await(self, supervisor: Supervisor, operator: Operator) -> bool:
+    def _await(self, supervisor: Supervisor, server: Server, operator: Operator) -> bool:
         """Wait until scheduler and hosts are at work; False: asked to end before that."""
         deadline = time.monotonic() + UP_TIMEOUT
         began = time.time()
         while not self._asked:
-            supervisor.check()
-            with contextlib.suppress(ServerError):
+            self._look_after(supervisor, server)
+            with contextlib.suppress(ServerError, RedisError):
                 status = operator.status()
                 if status.written_at > began and status.hosts:
                     return True
@@ -175,29 +230,28 @@ class FarmKeeper:
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
         """Sleep until something ends, or the end is asked for."""
         while not self._asked:
-            if server.revive():
-                self._server_came_back()
+            due = self._look_after(supervisor, server)
             log_files.tidy(self._folder)
-            self._wakeups.wait(min(supervisor.check(), TIDY_INTERVAL))
+            self._wakeups.wait(min(due, TIDY_INTERVAL))
 
-    def _server_came_back(self) -> None:
-        count = self._server_ends.another(time.monotonic())
-        if count >= MAX_RESTARTS:
-            raise RunError(f"the farm's server ended unasked {count} times lately")
-        log.warning("the server had ended unasked: started again")
+    def _look_after(self, supervisor: Supervisor, server: Server) -> float:
+        """Start again what has ended; return after how many seconds the next look is due."""
+        due = min(self._revival.check(time.monotonic()), supervisor.check())
+        self._end_strays({server.pid, *supervisor.pids()})
+        return due
 
     def _end(self, supervisor: Supervisor, operator: Operator) -> None:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
         log.info("ending: %s", "running jobs first" if self._asked == 1 else "at once")
         supervisor.stop_one("provisioner")
-        with contextlib.suppress(FarmError, *LOST_CONNECTION):
+        with contextlib.suppress(FarmError, RedisError):
             while self._asked == 1 and self._drain(operator):
                 supervisor.check()
                 self._wakeups.wait(LOOK_INTERVAL)
         log.info("builder hosts leave")
-        supervisor.close_cord()
+        supervisor.close_cord("provisioner")
         deadline = time.monotonic() + LEAVE_TIMEOUT
-        with contextlib.suppress(FarmError, *LOST_CONNECTION):
+        with contextlib.suppress(FarmError, RedisError):
             while operator.hosts() and time.monotonic() < deadline:
                 self._wakeups.wait(LOOK_INTERVAL)
         supervisor.stop()
@@ -210,16 +264,31 @@ class FarmKeeper:
             return True
         return operator.count_running() > 0
 
-    def _end_leftover_hosts(self) -> None:
-        """A host that did not notice its cord is ended by its process id."""
-        deadline = time.monotonic() + LEAVE_TIMEOUT
+    def _end_strays(self, kept: set[int]) -> None:
+        """End what a provisioner that was killed had started, but not yet written down.
+
+        As its orphan it is our child now; written down, it is adopted by the next provisioner.
+        """
+        for pid in strays(kept, {host.pid for host in self._hosts().values()}):
+            log.warning("process %d is nobody's: ended", pid)
+            end_at_once(pid)
+
+    def _hosts(self) -> dict[Path, HostFile]:
+        """Return the builder hosts that are written down, by their files."""
+        paths = (self._folder / "hosts").glob("*.json")
+        return {path: file for path in paths if (file := read_host_file(path)) is not None}
+
+    def _end_leftover_hosts(self, grace: float = LEAVE_TIMEOUT) -> None:
+        """A host that did not notice its cord is ended by its process id.
+
+        Without grace: one of an earlier farm here, which nobody keeps any more.
+        """
+        deadline = time.monotonic() + grace
         last = deadline + LEAVE_TIMEOUT
-        for path in (self._folder / "hosts").glob("*.json"):
-            host = msgspec.json.decode(path.read_bytes())
-            while is_alive(host["pid"], host["began"]) and time.monotonic() < last:
-                if time.monotonic() > deadline:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(host["pid"], signal.SIGKILL)
+        for path, host in self._hosts().items():
+            while is_alive(host.pid, host.began) and time.monotonic() < last:
+                if time.monotonic() >= deadline:
+                    end_at_once(host.pid)
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
 

@@ -69,6 +69,7 @@ class LiveFarm:
             speed=live.speed,
             patience=Patience(silence=live.lost_after),
             beat_interval=live.heartbeat,
+            max_waiting=live.max_waiting,
             metrics_address=self._place.address,
             metrics_targets=self._place.targets,
             **more,

@@ -50,7 +50,8 @@ def live_run(
     own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
     load = _until(own.load(scenario), duration)
-    provisioner = EmbeddedProvisioner(farm.desk, algorithms_of(scenario, own.algorithms))
+    algorithms = algorithms_of(scenario, own.algorithms)
+    provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     hosts, rates = scenario.live.hosts, rates_for(scenario)
     options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates)
     with RunRecorder(scenario, "live", out, keep_events=keep_events) as recorder:
@@ -71,7 +72,7 @@ def live_run(
     return recorder.finish(
         ended.engine,
         state="interrupted" if ended.interrupted else "finished",
-        warnings=complaints(farm.scheduler),
+        warnings=complaints(farm.scheduler, algorithms.values()),
     )
 
 

@@ -59,11 +59,12 @@ class Metering:
         if self._server is not None:
             self._server.__exit__()
 
-    def meet(self, _: LiveWorld, hosts: HostProcesses) -> None:
+    def meet(self, world: LiveWorld, hosts: HostProcesses) -> None:
         """Have an eye on the Redis server that the farm, now up, is on."""
         settings = hosts.settings
         if self.metrics is not None and settings.redis_url is not None:
-            watch = ServerWatch(settings.redis_url, settings.prefix)
+            url, prefix = settings.redis_url, settings.prefix
+            watch = ServerWatch(url, prefix, met=lambda: world.trouble)
             self._watch = self._stack.enter_context(watch)
 
     def adopt(self) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import InputError
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime import RuntimeEstimator
 from farm.forecasts.runtime.interface import Stateless, is_time
 from farm.scenario import Scenario
-from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.workload import batches, build_jobs, stream
+from farm.workload.own_jobs import sound_jobs
 
 AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], float]
 """Who sizes a pool: by name, a class, an algorithm, or a function to the builders wanted."""
@@ -42,7 +41,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         if self.jobs is None:
             return batches(build_jobs(scenario))
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
-        jobs = _sound(made, scenario)
+        jobs = sound_jobs(made, scenario, "jobs")
         if scenario.phases is not None:
             end = scenario.phases.ends_at
             jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
@@ -65,26 +64,3 @@ class OwnEstimator(Stateless):
     @property
     def _default(self) -> float:
         return self.options.default_time
-
-
-def _sound(jobs: Iterable[Job], scenario: Scenario) -> Iterator[Job]:
-    """Pass jobs on; raises InputError for one that cannot be taken."""
-    able: set[Platform] = set()
-    last = 0.0
-    for number, job in enumerate(jobs, 1):
-        if not isinstance(job, Job):
-            raise InputError(f"jobs: number {number}: found {job!r:.60}; allowed: a farm.Job")
-        where = f"jobs: {job.id}"
-        at = last if job.arrived_at is None else float(job.arrived_at)
-        if not last <= at < float("inf"):
-            raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
-        last = at
-        platform = job.platform
-        if platform == Platform():
-            platform = default_platform(scenario, "jobs")
-        if platform not in able:
-            refuse_unrunnable(scenario, platform, where)
-            able.add(platform)
-        if platform is not job.platform or job.arrived_at is None:
-            job = msgspec.structs.replace(job, platform=platform, arrived_at=at)  # noqa: PLW2901
-        yield job

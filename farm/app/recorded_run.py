@@ -12,6 +12,7 @@ from farm.core.commands import Command
 from farm.core.errors import InputError
 from farm.core.events import Event
 from farm.results.jobs_table import JobRow, job_rows
+from farm.results.log.reader import Entry
 from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import EVENTS, RunDirectory, RunState
 from farm.results.summary.records import RunRecords
@@ -62,6 +63,11 @@ class RecordedRun:
     def jobs(self) -> list[JobRow]:
         """The rows of jobs.csv."""
         return list(job_rows(self._records, self._scenario.scheduling.fair_share))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the events with their commands. Raises InputError if no events were kept."""
+        for event, commands in self._check_history():
+            yield Entry(event, commands, 0)
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log. Raises InputError if no events were kept."""

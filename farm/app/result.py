@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,8 @@ from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
 from farm.results.comparison.metrics import RELEVANT
+from farm.results.event_store import Analysis, EventStore, Metric, Update, event_store
+from farm.results.exports.taskcluster import run_phase
 from farm.results.figures.chart import Chart
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.report.run_figures import RunFigures
@@ -125,6 +127,24 @@ class Result:
         Raises InputError if they were not kept (``keep_events=False``).
         """
         return map(msgspec.json.decode, self.kept.log_lines())
+
+    @cached_property
+    def event_store(self) -> EventStore:
+        """The run as the Taskcluster simulator keeps it: ``analyze``, ``statistics``, ``to_json``.
+
+        Raises InputError if the run's events were not kept.
+        """
+        return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
+
+    def analyze(
+        self,
+        interval: float,
+        metrics: Mapping[str, Metric] | None = None,
+        initial_state: dict[str, Any] | None = None,
+        update: Update | None = None,
+    ) -> Analysis:
+        """Sample the run every ``interval`` ms in one pass, see ``EventStore.analyze``."""
+        return self.event_store.analyze(interval, metrics, initial_state, update)
 
     @cached_property
     def scenario(self) -> Scenario:

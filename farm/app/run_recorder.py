@@ -16,7 +16,7 @@ from farm.core.driver import Observer
 from farm.core.events import Event
 from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, RunState, load_run
-from farm.results.summary.records import Recorder
+from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import WorldName, summarise
 from farm.scenario import Scenario
 
@@ -29,10 +29,17 @@ class RunRecorder:
         world: where.
         out: the run directory to make; None: the run is kept in memory only.
         keep_events: in memory, the events are kept too.
+        began: when the run began, on the monotonic clock; None: now.
     """
 
     def __init__(
-        self, scenario: Scenario, world: WorldName, out: Path | None, *, keep_events: bool = False
+        self,
+        scenario: Scenario,
+        world: WorldName,
+        out: Path | None,
+        *,
+        keep_events: bool = False,
+        began: float | None = None,
     ) -> None:
         self._scenario = scenario
         self._world: WorldName = world
@@ -52,7 +59,7 @@ class RunRecorder:
         elif keep_events:
             self._history = []
             self.observers.append(_keeping(self._history.append))
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
 
     def __enter__(self) -> Self:
         return self
@@ -66,12 +73,20 @@ class RunRecorder:
             self._log.flush()
 
     def finish(
-        self, engine: str, *, state: RunState = "finished", warnings: Sequence[str] = ()
+        self,
+        engine: str,
+        *,
+        records: RunRecords | None = None,
+        state: RunState = "finished",
+        warnings: Sequence[str] = (),
     ) -> Result:
-        """Close the files and return what the run came to."""
+        """Close the files and return what the run came to.
+
+        ``records``: of a run of which the observers were told nothing.
+        """
         wall_time = time.monotonic() - self._began
         self._stack.close()
-        records = self._recorder.records()
+        records = records or self._recorder.records()
         info = run_info(self._scenario, self._world, engine)
         summary = summarise(records, info, wall_time, warnings)
         kept = RecordedRun(self._scenario, summary, records, self._history, state, self._started)

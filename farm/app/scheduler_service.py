@@ -49,7 +49,8 @@ def serve(
     Raises InputError, ServerError without a usable server, RunError if it cannot go on.
     """
     farm = LiveFarm(scenario, metrics, long_lived=True, keep_ended=keep_ended)
-    prefix = from_environment().prefix
+    settings = from_environment()
+    prefix = settings.prefix
 
     def on_charge(in_charge: bool) -> None:
         farm.metering.lead(in_charge=in_charge)
@@ -78,7 +79,13 @@ def serve(
         log_folder=folder,
         on_charge=on_charge,
     )
-    options = farm.options(redis_url=redis, prefix=prefix, hosts=hosts, stays=stays)
+    options = farm.options(
+        redis_url=redis,
+        prefix=prefix,
+        hosts=hosts,
+        stays=stays,
+        incarnation=settings.incarnation,
+    )
     observers = () if lines is None else (lines,)
     ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.desk.tick)
     status = ended.status

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from farm.app.estimates import Estimating
 from farm.app.own_parts import OwnParts
@@ -11,9 +13,18 @@ from farm.app.result import Result
 from farm.app.run_recorder import RunRecorder
 from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
+from farm.core.errors import InputError
 from farm.scenario import Scenario
-from farm.sim.simulation import Simulation
+from farm.sim.bounds import refuse_too_large
+from farm.sim.fast.choice import Try, try_fast
+from farm.sim.simulation import Simulation, no_garbage_collection
 from provisioner.from_scenario import algorithms_of
+
+if TYPE_CHECKING:
+    from farm.sim.fast.play import Played
+
+Engine = Literal["auto", "reference", "fast"]
+"""Who plays: the scheduler itself, the compiled loop over columns, or whoever is sooner done."""
 
 
 def simulated_run(
@@ -23,6 +34,8 @@ def simulated_run(
     out: Path | None = None,
     keep_events: bool = False,
     observers: Sequence[Observer] = (),
+    engine: Engine = "auto",
+    runs: int = 1,
 ) -> Result:
     """Simulate a scenario and return what it came to.
 
@@ -32,20 +45,54 @@ def simulated_run(
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
         observers: told of every event and its commands (a display).
+        engine: who plays it; the results are the same.
+        runs: how many runs like this one are to be made.
 
-    Raises InputError for a scenario that cannot be played; no run directory is made then.
+    Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
+    is made then.
     """
     own = own or OwnParts()
     estimating = Estimating(
         scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
     )
+    refuse_too_large(scenario)
+    algorithms = algorithms_of(scenario, own.algorithms)
+    scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
+    load = own.load(scenario)
+    if engine != "reference":
+        began, noted = time.monotonic(), out is not None or keep_events
+        forced = engine == "fast"
+        found = Try(load, why="dispatch estimates")
+        if not estimating.gives:
+            with no_garbage_collection():
+                found = try_fast(scenario, scheduler, load, forced=forced, noted=noted, runs=runs)
+        load = found.load
+        if found.played is not None:
+            recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
+            return _told(found.played, recorder, noted=noted)
+        if forced:
+            raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
     simulation = Simulation(
         scenario,
-        scheduler=make_scheduler(scenario, estimator=estimating.estimator, own=own.functions),
-        algorithms=algorithms_of(scenario, own.algorithms),
+        scheduler=scheduler,
+        algorithms=algorithms,
         around=estimating.around,
-        load=own.load(scenario),
+        load=load,
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
         simulation.play([*recorder.observers, *observers])
-    return recorder.finish("reference", warnings=complaints(simulation.scheduler))
+    warnings = complaints(simulation.scheduler, algorithms.values())
+    return recorder.finish("reference", warnings=warnings)
+
+
+def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:
+    """Return the result of a fast play; its story is told only where somebody keeps it."""
+    from farm.sim.fast.story import records, story  # noqa: PLC0415 - Numba, where it was used
+
+    with no_garbage_collection(), recorder:
+        if noted:
+            for event, commands in story(played):
+                for observe in recorder.observers:
+                    observe(event, commands)
+        kept = None if noted else records(played)
+    return recorder.finish("fast", records=kept)

@@ -59,7 +59,7 @@ def image_of_text(text: str, name: str) -> FarmImage | None:
         return None
     try:
         image = msgspec.json.decode(text, type=FarmImage)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise StateError(f"{name}: not a snapshot of a farm: {error}") from None
     if image.format != FORMAT:
         raise StateError(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import yaml
 
+from farm.assembly import estimator_of
 from farm.core.errors import StateError
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.document import parse_document
@@ -38,7 +39,7 @@ def roll_out(
     Raises StateError for statistics that cannot be taken up again.
     """
     name = after.scheduling.runtime_estimates
-    run_times = RuntimeDistribution(make_estimator(name))
+    run_times = RuntimeDistribution(estimator_of(after))
     if image.statistics is not None and image.statistics.get("estimator") == name:
         try:
             run_times.load(image.statistics)

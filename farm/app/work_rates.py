@@ -31,7 +31,9 @@ def rates_for(scenario: Scenario, known: Mapping[str, float] | None = None) -> s
     care, before the farm is busy. Raises InputError for what the environment says wrongly.
     """
     settings = burn_settings(known)
-    modes = {mode for source in scenario.workload for mode in source.options.mode or ()}
+    modes = {
+        mode for source in scenario.workload for mode in getattr(source.options, "mode", None) or ()
+    }
     if not modes & MODES:
         return rates_text(settings.rates)
     return rates_text(work_rates(settings, sorted(modes & MODES)))

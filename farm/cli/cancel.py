@@ -15,7 +15,7 @@ from farm.core.errors import InputError
 from farm.core.events import CancelRequested
 from farm.core.model import Cause
 from farm.live.store.job_reader import AT_ONCE
-from farm.live.wire.job_limits import MAX_TEXT
+from farm.live.wire.bounds import MAX_TEXT
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis

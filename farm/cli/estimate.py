@@ -141,7 +141,9 @@ def _queue_rows(jobs: list[JobView], queue: QueueEstimates) -> Iterator[dict[str
             "job": job.name,
             "predecessors": [names[i] for i in queue.predecessor_places(place)],
             "pool_for_job": queue.capacity.pool_for_job(written),
-            "head_platform": _pair(queue.rules.shown(head_platform)),
+            "head_platform": _pair(
+                queue.rules.head_shown(head_platform, own=head is None or head == place)
+            ),
             "free_for_head": queue.next_builder(written).free,
             "tnb_s": _number(float(queue.tnb_s[place])),
             "plt_s": _number(float(queue.plt_s[place])),

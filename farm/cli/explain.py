@@ -14,6 +14,7 @@ from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import tried
 from farm.app.pool_troubles import hints_for
 from farm.app.recorded_decisions import decisions_on
+from farm.cli.display.turns import show_turns
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
@@ -22,6 +23,8 @@ from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.units import format_duration
+
+_COMPETITORS = (Column("job"), Column("charged to", folds=True), Column("key", folds=True))
 
 
 def explain(
@@ -35,7 +38,7 @@ def explain(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a dispatch: who competed, on which key, which builders were free.
+    """Explain a dispatch: who competed, on which key, whose turn it was, which builders were free.
 
     Of a live job that waits: why. The decisions of a recorded run are made again: its log is
     replayed through a scheduler.
@@ -63,6 +66,8 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         told: dict[str, object] = {"job": job_id, "state": state_of(found), "said": said}
         if decision is not None:
             told |= msgspec.to_builtins(decision)
+        elif answer is not None and answer.job is not None and answer.job.turns:
+            told["turns"] = msgspec.to_builtins(answer.job.turns)
         typer.echo(msgspec.json.encode([told]).decode())
         return
     console = FarmConsole()
@@ -70,6 +75,8 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         console.print(plain(f"attempt {one.attempt} {tried(one)}", 1000), soft_wrap=True)
     if decision is not None:
         _show(decision)
+    elif answer is not None and answer.job is not None:
+        show_turns(console, answer.job.turns)
     for line in [said, *(hints if state_of(found) == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
 
@@ -113,10 +120,11 @@ def _show(decision: Decision) -> None:
     if decision.path:
         console.print(plain(f"charged to {' / '.join(decision.path)}"))
     console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
+    show_turns(console, decision.turns)
     if decision.next:
-        console.print("competing jobs, best first", style="italic")
-        rows = [(other.job, _key(other.key)) for other in decision.next]
-        console.print(listing((Column("job"), Column("key", folds=True)), rows, console.width))
+        console.print("competing jobs, the next to go first", style="italic")
+        rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
+        console.print(listing(_COMPETITORS, rows, console.width))
     if not decision.free_builders:
         console.print("no other builder was free: this slot was, just then")
         return

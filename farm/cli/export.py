@@ -58,7 +58,7 @@ def export(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a finished run as csv, swf, batsim or openmetrics.
+    """Write a finished run as csv, swf, batsim, taskcluster or openmetrics.
 
     OpenMetrics are for back-filling into Prometheus. A back-filled run has the label
     instance=<the run directory's name>, and is looked at in the same dashboards as the live farm

@@ -50,8 +50,8 @@ def jobs(
 ) -> None:
     """List the jobs of a live farm.
 
-    Waiting ones in policy order, then running ones, then ended ones (newest first). With --json:
-    one object a line, and nothing else.
+    Waiting ones in dispatch order, platform by platform, then running ones, then ended ones (newest
+    first). With --json: one object a line, and nothing else.
     """
     wanted = msgspec.structs.replace(wanted, state=state)
     stable = stable or after is not None or state is JobState.ALL

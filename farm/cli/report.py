@@ -22,7 +22,7 @@ def report(
     ] = Path("report.html"),
     quiet: Quiet = False,
 ) -> None:
-    """Write one page with the figures of a run, of several runs, or of a sweep."""
+    """Write one page with the figures of a run, of several, or of a sweep."""
     write_report(*what, out=out)
     if not quiet:
         Console(stderr=True, markup=False, highlight=False).print(f"{out}: written", soft_wrap=True)

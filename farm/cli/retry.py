@@ -48,6 +48,7 @@ def retry(
         else:
             found = ended_of(operator, ids_given(job_ids or ()))
         again = next_tries(operator, found, once=filtered)
+        operator.check_room(len(again))
         operator.submit(again)
     if as_json:
         typer.echo(msgspec.json.encode({"submitted": [job.id for job in again]}).decode())

@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from farm.app.simulated_run import simulated_run
+from farm.app.simulated_run import Engine, simulated_run
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
 from farm.core.driver import Observer
@@ -34,6 +35,13 @@ def simulate(
     sets: Overrides = None,
     out: Out = None,
     learn_from: LearnFrom = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="Who plays it: the scheduler itself, a compiled loop (much faster, the same "
+            "results, not for every scenario), or whoever is sooner done."
+        ),
+    ] = "auto",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,7 +52,7 @@ def simulate(
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     silent = quiet or as_json or not sys.stderr.isatty()
     with nullcontext() if silent else _Ticker() as ticker:
-        result = simulated_run(wanted, out=out, observers=[ticker] if ticker else ())
+        result = simulated_run(wanted, out=out, observers=[ticker] if ticker else (), engine=engine)
     show(result, as_json=as_json)
     if out is not None and not (quiet or as_json):
         suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")

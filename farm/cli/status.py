@@ -14,7 +14,7 @@ from rich.text import Text
 
 from farm.app.farm_place import reach, read_place
 from farm.live.operating.operator import FRESH, Operator
-from farm.live.redis.connection import LOST_CONNECTION
+from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport
 from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -35,22 +35,23 @@ def status(
 ) -> None:
     """Show a live farm: queues, builders by state, pools, throughput.
 
-    Exit code 1 if the farm's scheduler has not been heard of lately. With --json one object
-    (with --watch: one a line).
+    Exit code 1 if the farm's scheduler has not been heard of lately, or its server is in trouble.
+    With --json one object (with --watch: one a line).
     """
     with reach(redis, folder) as operator:
         now = operator.status()
+        trouble = operator.trouble()
         if watch:
             _watch(operator, interval, as_json=as_json)
         elif as_json:
             typer.echo(_json(operator, now))
         else:
             console = FarmConsole()
-            console.print(_view(now, operator.pools(), console.width))
+            console.print(_view(now, operator.pools(), trouble, console.width))
             place = None if redis else read_place(folder)
             if place is not None and place.state != "up":
                 console.print(Text(f"the farm is {place.state}", style="yellow"))
-    if not _is_fresh(now):
+    if trouble is not None or not _is_fresh(now):
         raise typer.Exit(1)
 
 
@@ -64,10 +65,12 @@ def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
         while True:
             try:
                 now = operator.status()
-                seen: RenderableType = _view(now, operator.pools(), console.width)
+                trouble = operator.trouble()
+                seen: RenderableType = _view(now, operator.pools(), trouble, console.width)
                 line = _json(operator, now) if as_json else ""
-            except LOST_CONNECTION as error:
-                seen, line = Text(f"the server is away: {error}", style="bold red"), ""
+            except RedisError as error:
+                met = trouble_of(error)
+                seen, line = _trouble(met or Trouble("gone", str(error))), ""
             if live is not None:
                 live.update(seen, refresh=True)
             elif not as_json:
@@ -80,6 +83,8 @@ def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
 def _json(operator: Operator, now: FarmStatus) -> str:
     said: dict[str, Any] = msgspec.to_builtins(now)
     said["attended"] = _is_fresh(now)
+    trouble = operator.trouble()
+    said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
     said["pools"] = {
         name: {"desired": report.desired, "states": report.states, "why": report.why}
         for name, report in sorted(operator.pools().items())
@@ -91,7 +96,13 @@ def _is_fresh(status: FarmStatus) -> bool:
     return time.time() - status.written_at < FRESH
 
 
-def _view(now: FarmStatus, pools: dict[str, PoolReport], width: int) -> Group:
+def _trouble(trouble: Trouble) -> Text:
+    return Text(f"trouble with the server: {trouble.words}", style="bold red")
+
+
+def _view(
+    now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None, width: int
+) -> Group:
     done = sum(now.ended.values())
     top: list[tuple[str, object]] = [
         ("farm time", f"{format_duration(round(now.at))} (speed {now.speed:g})"),
@@ -112,6 +123,8 @@ def _view(now: FarmStatus, pools: dict[str, PoolReport], width: int) -> Group:
         parts += [Text(), listing(QUEUES, queues, width)]
     if now.stopping:
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
+    if trouble is not None:
+        parts.append(_trouble(trouble))
     if not _is_fresh(now):
         age = format_duration(round(time.time() - now.written_at))
         parts.append(Text(f"its scheduler has not been heard of for {age}", style="bold red"))

@@ -22,9 +22,10 @@ from farm.app.jobs.sources import (
     sound,
 )
 from farm.app.jobs.submission import Submission
+from farm.app.jobs.told_estimate import ToldEstimate
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
-from farm.terminal.console import FarmConsole, many
+from farm.terminal.console import FarmConsole, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.workload.traces import FORMATS
 
@@ -95,6 +96,12 @@ def submit(
     allow_unrunnable: Annotated[
         bool, typer.Option(help="Also jobs that no pool of the farm could run.")
     ] = False,
+    sync: Annotated[
+        bool,
+        typer.Option(
+            "--sync", help="Return when the jobs are on the server's disk: safe from loss of power."
+        ),
+    ] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -102,8 +109,10 @@ def submit(
 ) -> None:
     """Submit work to a live farm.
 
-    What is acknowledged is in the farm's inbox, as durable as its server. An id is taken once
-    for good: with an id that is known already nothing is submitted.
+    What is acknowledged is with the farm's server, as durable as that is (see --sync). An id is
+    taken once for good: with an id that is known already nothing is submitted. When the job (the
+    last of several) will be dispatched and done is told on standard error, with --json as its
+    `estimate`.
     """
     if (source is None) == (service_time is None):
         raise InputError(
@@ -116,7 +125,8 @@ def submit(
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
     streamed = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
-    submission = Submission(where, skip_known=skip_known)
+    submission = Submission(where, skip_known=skip_known, sync=sync)
+    told: ToldEstimate | None = None
     try:
         with reach(redis, folder) as operator:
             warn_if_unattended(operator)
@@ -151,15 +161,18 @@ def submit(
                 submission.paced(found, pace or 1.0)
             else:
                 submission.at_once(list(found), pace, quiet=quiet or as_json)
+                told = None if quiet or pace else submission.estimate()
     except FarmError as error:
         raise type(error)(f"{error}{_before(submission)}") from None
     except KeyboardInterrupt:
         FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
         raise
     if as_json:
-        typer.echo(msgspec.json.encode(submission.outcome()).decode())
+        typer.echo(msgspec.json.encode({**submission.outcome(), "estimate": told}).decode())
     elif not quiet:
         typer.echo(submission.told())
+        if told is not None:
+            typer.echo(plain(told.said(), 1000), err=True)
 
 
 def _before(submission: Submission) -> str:

@@ -32,6 +32,7 @@ class Cause(Enum):
     FINISHED = "finished"  #: its attempt succeeded
     FAILED = "failed"  #: its attempt failed
     LOST = "lost"  #: its attempts came to nothing more often than it may be tried again
+    POISONOUS = "poisonous"  #: so many builders were lost under it that it may be what ends them
     REQUESTED = "requested"  #: an operator, or the load, had it cancelled
     FAIL_FAST = "fail-fast"  #: another job of its matrix failed
     UNRUNNABLE = "unrunnable"  #: no builder will ever be able to run it
@@ -66,11 +67,15 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def parse(cls, text: str) -> Platform:
-        """Return the platform that is written so; the ValueError says what is allowed."""
+        """Return the platform that is written so; the ValueError says what is allowed.
+
+        ``/any`` leaves the virtualization unspecified.
+        """
         processor, _, sort = text.rpartition("/")
-        if not processor or sort not in ("virtual", "native"):
+        if not processor or sort not in ("virtual", "native", "any"):
             raise ValueError("processor/virtual or processor/native, with any for no processor")
-        return cls(None if processor == "any" else processor, sort == "virtual")
+        virtualized = None if sort == "any" else sort == "virtual"
+        return cls(None if processor == "any" else processor, virtualized)
 
     def runs_on(self, processors: Collection[str], *, virtualized: bool) -> bool:
         """Whether builders that are such can run its jobs."""

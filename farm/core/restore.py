@@ -53,7 +53,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         job, serial = record.job, record.serial
         # asked also where the old keys stand: a policy may remember matrices that it has seen
         runs = record if record.leader is None else named[record.leader]
-        key = rules.policy(job, runs.estimated_time, runs.submitted_at, serial)
+        key = rules.policy(job, *runs.execution, serial)
         if rekey:
             keys[serial] = (-job.level, key, serial)
     states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]

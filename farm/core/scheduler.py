@@ -28,6 +28,7 @@ from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
+from farm.core.pools.platform_grace import PlatformGrace
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -58,6 +59,7 @@ class Scheduler:
         self._losses = PlannedLosses(specs, self.builders, self._alarms)
         self.dispatcher = make_dispatcher(rules, estimator)
         self.dispatcher.on_idle = self._idle.watch
+        self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
@@ -85,6 +87,9 @@ class Scheduler:
             events.PoolPlanned: self._on_planned,
             events.EstimateMade: _only_recorded,
         }
+        if rules.platform_grace is not None:
+            watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
+            watch.follow(self._handlers)
 
     def handle(self, event: Event) -> Sequence[Command]:
         """Take one event in; return the commands that follow, in the order to carry them out.
@@ -187,7 +192,7 @@ class Scheduler:
         changes = {name: value for name, value in wanted.items() if value is not None}
         state.job = job = msgspec.structs.replace(state.job, **changes)
         runs = state.leader or state
-        key = self.rules.policy(job, runs.estimated_time, runs.submitted_at, state.serial)
+        key = self.rules.policy(job, *runs.execution, state.serial)
         before, state.key = state.key, (-job.level, key, state.serial)
         commands: list[Command] = []
         state.lane.queue.rekeyed(state, before, event.at)
@@ -268,6 +273,7 @@ class Scheduler:
             if not state.accepts:
                 continue
             state.pool.opens(state)
+            state.active_at = event.at  # free again from now on
             for slot in state.slots:
                 if slot.running is None and not slot.cleaning:
                     self.dispatcher.open_slot(slot, state, event.at, commands)
@@ -279,10 +285,10 @@ class Scheduler:
 
     def _on_builder_lost(self, event: events.BuilderLost) -> Sequence[Command]:
         reason = event.reason or "its builder was lost"
-        return self._gone(event.builder, event.at, reason, excused=event.excused)
+        return self._gone(event.builder, event.at, reason, lost=True, excused=event.excused)
 
     def _gone(
-        self, name: str, at: float, reason: str, *, excused: bool = False
+        self, name: str, at: float, reason: str, *, lost: bool = False, excused: bool = False
     ) -> Sequence[Command]:
         """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
         state = self.builders.pop(name, None)
@@ -300,6 +306,8 @@ class Scheduler:
         commands: list[Command] = []
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
+            if lost and not excused:
+                self.requeuer.note_loss(slot)
             lane = self.requeuer.give_back(slot, at, reason, commands, excused or None)
             slot.running = None
             if lane is not None:

@@ -61,6 +61,15 @@ class JobLife(msgspec.Struct, eq=False):
     resets: int = 0
     #: attempts that were lost and count against it (``retries``)
     losses: int = 0
+    #: the builders that were lost while they ran it, in order (``max_builders_lost``)
+    builders_lost: tuple[str, ...] = ()
+    #: length and age of an execution that was handed to it by a job that left; None: its own
+    inherited: tuple[float, float] | None = None
+
+    @property
+    def execution(self) -> tuple[float, float]:
+        """Estimated run time and submission of its execution: what policies order by."""
+        return self.inherited or (self.estimated_time, self.submitted_at)
 
 
 class JobState(JobLife, eq=False, kw_only=True):
@@ -133,7 +142,7 @@ class BuilderLife(msgspec.Struct, eq=False):
 
     builder: Builder
     joined_at: float
-    #: when it last took or finished a job, or joined
+    #: when it last took or finished a job, joined, or was undrained
     active_at: float
     draining: bool = False
     #: told to go when empty

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-FINISH, LIFE, ALARM, TICK = 0, 1, 2, 3
-"""Ranks of entries at one instant."""
+FINISH, LIFE, EARLY_TICK, ALARM, TICK, ARRIVAL = 0, 1, 2, 3, 4, 5
+"""Ranks of what happens at one instant; arrivals are no entries, but come after them all.
+
+An early tick is of a provisioner that sees time-outs late.
+"""
 
 Action = Callable[[float], None]
 """What happens when an entry's time comes; it is given the instant, farm seconds."""

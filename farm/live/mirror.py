@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from farm.core import events
 from farm.core.commands import (
@@ -16,7 +16,7 @@ from farm.core.commands import (
     StartJob,
 )
 from farm.core.events import Event
-from farm.core.model import Job
+from farm.core.model import Platform
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import BuilderState, JobState, JobStatus
@@ -47,11 +47,10 @@ class Mirror:
         self._book = book
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
-        #: jobs in the store's pending sets, with their members there
-        self._places: dict[str, tuple[Job, str]] = {}
-        #: jobs in the store at all
-        self._known: set[str] = set()
-        #: serial of the last job that was new
+        #: the sort keys of the jobs in the store's pending sets, by platform
+        self._places: dict[Platform, dict[str, tuple[Any, ...]]] = {}
+        #: jobs that are not in the store yet, and the serial of the last one that was new
+        self._new: set[str] = set()
         self._serial = 0
         self._on_builder: set[str] = set()
 
@@ -65,6 +64,7 @@ class Mirror:
         if isinstance(event, events.JobsSubmitted):
             for job in event.jobs:
                 self.touch_job(job.id)
+                self._new.add(job.id)
         elif isinstance(event, events.JobStarted | events.JobFinished | events.AttemptLost):
             self.touch_job(event.job)
             self.touch_builder(event.builder)
@@ -89,6 +89,16 @@ class Mirror:
         """This builder may have changed."""
         self._builders[builder] = None
 
+    def forget(self) -> None:
+        """The store has lost what it had: everything there is is to be written anew."""
+        self._places.clear()
+        self._on_builder.clear()
+        for job in self._book.jobs:
+            self.touch_job(job)
+            self._new.add(job)
+        for builder in self._book.builders:
+            self.touch_builder(builder)
+
     def note(self, command: Command, at: float, batch: Batch) -> None:
         """Note what a command given at this farm time changes."""
         if isinstance(command, StartJob):
@@ -106,7 +116,7 @@ class Mirror:
     def _ended(self, command: EndJob, batch: Batch) -> None:
         """The job is over."""
         batch.ended[command.job.id] = command
-        if command.job.id not in self._known:  # it came and went within this batch
+        if command.job.id in self._new:  # it came and went within this batch
             batch.submitted[command.job.id] = self._serial + 0.5
         self.touch_job(command.job.id)
 
@@ -123,29 +133,35 @@ class Mirror:
             self._write_builder(builder, batch)
         self._jobs.clear()
         self._builders.clear()
+        self._new.clear()
 
     def _write_job(self, job_id: str, batch: Batch) -> None:
         state = self._book.jobs.get(job_id)
         self._write_place(job_id, state, batch)
         self._write_running(job_id, state, batch)
         if state is None:
-            self._known.discard(job_id)
             return
-        if job_id not in self._known:
-            self._known.add(job_id)
+        if job_id in self._new:
             self._serial = batch.submitted[job_id] = state.serial
         if not state.abandoned:
             batch.jobs[job_id] = job_record(state)
 
     def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         waits = state is not None and state.status is JobStatus.WAITING and state.leader is None
-        place = self._places.get(job_id)
-        member = encode_member(state.key, job_id) if waits and state is not None else None
-        if place is not None and place[1] != member:
-            batch.waits_no_more(*self._places.pop(job_id))
-        if member is not None and state is not None and (place is None or place[1] != member):
-            self._places[job_id] = (state.job, member)
-            batch.waits(state.job, member)
+        platform = self._platform_of(job_id) if state is None else state.job.platform
+        places = self._places.setdefault(platform, {}) if platform is not None else {}
+        was, key = places.get(job_id), state.key if waits and state is not None else None
+        if platform is None or was == key:
+            return
+        if was is not None:
+            batch.waits_no_more(platform, encode_member(places.pop(job_id), job_id))
+        if key is not None:
+            places[job_id] = key
+            batch.waits(platform, encode_member(key, job_id))
+
+    def _platform_of(self, job_id: str) -> Platform | None:
+        """Return the platform for which a job that is gone has waited; None: for none."""
+        return next((one for one, places in self._places.items() if job_id in places), None)
 
     def _write_running(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         if state is None or state.slot is None:
@@ -167,8 +183,8 @@ class Mirror:
 def write_hosts(roster: Roster, batch: Batch) -> None:
     """Add what changed about builder hosts, for a successor."""
     for name in roster.changed:
-        host = roster.hosts[name]
-        if host.lost:
+        host = roster.hosts.get(name)
+        if host is None:
             batch.gone_hosts.append(name)
             batch.lives.pop(name, None)
         else:

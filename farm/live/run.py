@@ -14,7 +14,7 @@ import redis
 
 from farm.core.commands import Command
 from farm.core.driver import Observer, World, drive
-from farm.core.errors import ServerError
+from farm.core.errors import FarmError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
@@ -23,12 +23,14 @@ from farm.live.gc_tuning import seldom_everything
 from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
+from farm.live.meter import Meter
 from farm.live.mirror import FarmBook
-from farm.live.redis.connection import LOST_CONNECTION, Connection, connect, redacted
+from farm.live.redis.connection import Connection, connect, redacted
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
+from farm.live.redis.trouble import trouble_of
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
@@ -36,7 +38,7 @@ from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import LiveWorld, Meter
+from farm.live.world import MAX_WAITING, LiveWorld
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
@@ -102,8 +104,12 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: hosts serve metrics there if they have a folder to say so
     metrics_address: str = ""
     metrics_targets: Path | None = None
+    #: while so many jobs wait, no more are taken in
+    max_waiting: int = MAX_WAITING
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
+    #: names this life of a farm that stays up (``FARM_INCARNATION``)
+    incarnation: str = ""
     #: None: the run ends with its load, and clears up after itself
     stays: Stays | None = None
 
@@ -152,7 +158,8 @@ def run_live(
             farm = _Farm(stack, server.url, scheduler, pools, options, watchers)
             return farm.run(batches)
     except redis.RedisError as error:
-        what = str(error).partition("\n")[0]
+        trouble = trouble_of(error)
+        what = str(error).partition("\n")[0] if trouble is None else trouble.words
         raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
 
 
@@ -199,23 +206,42 @@ class _Farm:
         self._load: LoadGenerator | None = None
         self._world = LiveWorld(
             store=self._store,
-            inbox=Inbox(self._client, self._keys, self._saved.cursor if self._saved else "0-0"),
+            inbox=self._inbox(),
             book=scheduler,
             pools=pools,
             clock=self._clock,
             patience=options.patience,
-            server_patience=options.server_patience,
+            # a farm that stays up stays, however long somebody takes to mend its server
+            server_patience=None if options.stays else options.server_patience,
             ends_at=options.ends_at,
             tick=self._tick,
             progress=watchers.progress,
             stays=options.stays is not None,
             meter=watchers.meter,
+            incarnation=options.incarnation,
+            max_waiting=options.max_waiting,
             log=None if options.stays is None else options.stays.log,
         )
         self._signals.reach(self._world)
 
+    def _inbox(self) -> Inbox:
+        cursor = None if self._saved is None else self._saved.cursor
+        set_aside = self._store.unreadable()
+        return Inbox(self._client, self._keys, cursor, set_aside=set_aside)
+
     def run(self, batches: Batches | None) -> LiveRun:
-        """Bring the farm up, drive it to its end, and say how it went."""
+        """Bring the farm up, drive it to its end, and say how it went.
+
+        A defect that a message brings to light ends the run; the next one does not read it again.
+        """
+        try:
+            return self._run(batches)
+        except Exception as error:
+            if not isinstance(error, FarmError | redis.RedisError):
+                self._world.set_aside(error)
+            raise
+
+    def _run(self, batches: Batches | None) -> LiveRun:
         if self._options.stays is None:
             self._bring_up()
         else:
@@ -282,7 +308,7 @@ class _Farm:
             if self._signals.asked:
                 raise SystemExit(0)  # nothing was begun, so nothing is to be ended
             time.sleep(STANDBY_INTERVAL)
-            with contextlib.suppress(*LOST_CONNECTION):
+            with contextlib.suppress(redis.RedisError):
                 fence = lease.try_to_take(client)
         _tell(stays, in_charge=True)
         return fence
@@ -292,7 +318,7 @@ class _Farm:
         stays = self._options.stays
         saved = None if stays is None or stays.fresh else self._store.saved()
         if saved is None:
-            self._store.open(self._options.speed)
+            self._store.open(self._options.speed, stays=stays is not None)
             if stays is None and self._options.redis_url:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
@@ -323,6 +349,7 @@ class _Farm:
             redis_url=self._url,
             prefix=options.prefix,
             beat_interval=options.beat_interval,
+            incarnation=options.incarnation,
             work_rates=options.work_rates,
             metrics_address=options.metrics_address,
             metrics_targets=str(options.metrics_targets or ""),
@@ -331,7 +358,7 @@ class _Farm:
         return self._stack.enter_context(hosts)
 
     def _start_load(self, batches: Batches) -> LoadGenerator:
-        reporter = Reporter(self._url, self._keys, "load")
+        reporter = Reporter(self._url, self._keys, "load", "submissions")
         reporter.start()
         self._stack.callback(reporter.close, 2.0)
         load = LoadGenerator(batches, self._clock, reporter)
@@ -347,7 +374,7 @@ def _tell(stays: Stays, *, in_charge: bool) -> None:
 
 def _clear_quietly(store: Store) -> None:
     with contextlib.suppress(redis.RedisError):
-        store.clear()
+        store.vanish()
 
 
 def _engine(client: Connection) -> str:

@@ -8,7 +8,10 @@ FARM_HOST             name of this builder host, in which ``{hostname}`` stands 
 FARM_HOST_ROOM        builders that this host plays at most (default 0: any number)
 FARM_HOST_POOL        the pool whose builders alone it plays (default: any)
 FARM_READY_FILE       a file that is there as long as this host plays a builder
-FARM_WATCH_STDIN      1: the host leaves when its standard input closes (its parent died)
+FARM_INCARNATION      names one life of a farm that ``farm up`` keeps: no scheduler of
+                      another one takes this host (default: none, and anybody may take it)
+FARM_JOURNAL          a folder in which this host keeps a record of its attempts, for audits
+                      (default: none is kept)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
@@ -44,11 +47,12 @@ class LiveSettings(msgspec.Struct, frozen=True):
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX
     host: str = ""
-    watch_stdin: bool = False
+    incarnation: str = ""
     #: see ``farm.live.wire.messages.HostUp``
     room: int = 0
     pool: str = ""
     ready_file: str = ""
+    journal: str = ""
     drain_time: float = 0.0
     beat_interval: float = 1.0
     play: str = ""
@@ -71,10 +75,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         redis_url=env.get("FARM_REDIS_URL") or None,
         prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
         host=host,
-        watch_stdin=env.get("FARM_WATCH_STDIN") == "1",
+        incarnation=env.get("FARM_INCARNATION") or "",
         room=_room(env.get("FARM_HOST_ROOM") or "0"),
         pool=env.get("FARM_HOST_POOL") or "",
         ready_file=env.get("FARM_READY_FILE") or "",
+        journal=env.get("FARM_JOURNAL") or "",
         drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
         beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
         play=(env.get("FARM_PLAY") or "").replace("{host}", host),
@@ -103,6 +108,12 @@ def _room(text: str) -> int:
     return int(text)
 
 
+def environment_of_another(**more: str) -> dict[str, str]:
+    """Return this process's environment for another farm: only ``more`` says anything of that."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("FARM_")}
+    return ours | more
+
+
 def child_environment(settings: LiveSettings) -> dict[str, str]:
     """Return this process's environment with the settings written over it, for a child."""
     return os.environ | host_environment(settings)
@@ -119,7 +130,8 @@ def host_environment(settings: LiveSettings) -> dict[str, str]:
         "FARM_HOST_ROOM": str(settings.room),
         "FARM_HOST_POOL": settings.pool,
         "FARM_READY_FILE": settings.ready_file,
-        "FARM_WATCH_STDIN": "1" if settings.watch_stdin else "",
+        "FARM_JOURNAL": settings.journal,
+        "FARM_INCARNATION": settings.incarnation,
         "FARM_DRAIN_TIME": repr(settings.drain_time),
         "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
         "FARM_PLAY": settings.play,

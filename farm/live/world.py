@@ -8,12 +8,12 @@ as it is taken in: nobody else's clock enters the farm.
 from __future__ import annotations
 
 import heapq
+import logging
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
-
-import redis
+from typing import TypeVar
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -26,41 +26,32 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
-from farm.live.mirror import FarmBook, Mirror, write_hosts
-from farm.live.redis.connection import LOST_CONNECTION, Retrying
+from farm.live.meter import Meter
+from farm.live.mirror import FarmBook, Mirror
+from farm.live.origins import Origins
+from farm.live.redis.fence import LostWritesError
+from farm.live.redis.trouble import Trouble
+from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
-from farm.live.store.saved import Counts, SavedFarm
+from farm.live.store.lost_writes import RecentEnds, told
+from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Batch, Store
-from farm.live.wire.inbox import AT_ONCE, Inbox
-from farm.live.wire.messages import Play
+from farm.live.succession import Succession
+from farm.live.wire.dead_letters import SHOWN
+from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
+
+log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
 
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
+#: jobs that may wait before no more are taken in
+MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
-
-
-class Meter(Protocol):
-    """Hears how long things take, real seconds (``farm.metrics.farm_metrics``)."""
-
-    def cycle(self, seconds: float) -> None:
-        """A batch of reports was taken in, decided on and committed."""
-
-    def commit(self, seconds: float) -> None:
-        """One transaction was carried out."""
-
-    def lag(self, seconds: float) -> None:
-        """The report taken in last had lain in the inbox for so long."""
-
-    def aside(self, seconds: float) -> None:
-        """Something else than reports was seen to for so long."""
-
-    def step(self) -> bool:
-        """Work for a millisecond or two on the metrics; return whether there is more to do."""
 
 
 class LiveWorld:
@@ -72,13 +63,16 @@ class LiveWorld:
         pools: the builders that there are to be.
         clock: farm time; it is started by whoever runs the world.
         patience: how long silence is borne.
-        server_patience: real seconds that the server may be away.
+        server_patience: real seconds that the server may be gone; None: for ever. Whatever else is
+            wrong with it is waited out.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
         meter: told how long things take.
+        incarnation: names this life of a farm that stays up; hosts of another one are lost.
+        max_waiting: while so many jobs wait, no more are taken in.
         log: gives the event log's lines that were made since it was asked last.
     """
 
@@ -91,19 +85,23 @@ class LiveWorld:
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
-        server_patience: float = 30.0,
+        server_patience: float | None = 30.0,
         ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
         stays: bool = False,
         meter: Meter | None = None,
+        incarnation: str = "",
+        max_waiting: int = MAX_WAITING,
         log: Callable[[], bytes] | None = None,
     ) -> None:
         self.clock = clock
-        self.roster = Roster(patience or Patience())
+        self.roster = Roster(patience or Patience(), incarnation)
         self.fleet = Fleet(pools, clock.speed)
         self._outbox = Outbox(self.roster)
-        self.intake = Intake(self.fleet, self.roster, self._outbox.send)
+        self._refusals = inbox.refusals
+        self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
+        self._origins = Origins(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -112,11 +110,10 @@ class LiveWorld:
         self._book = book
         self._mirror = Mirror(book)
         self._stays = stays
-        self._counts = Counts()
-        #: as they were saved last
-        self._wanted: tuple[Play, ...] | None = None
-        self._requested: tuple[Play, ...] | None = None
+        self._succession = Succession(book, self.roster, self.fleet)
+        self._recent = RecentEnds()
         self._meter = meter
+        self._max_waiting = max_waiting
         self._log = log
         #: what is done in small steps between batches of reports
         self.background = Background()
@@ -125,12 +122,19 @@ class LiveWorld:
         #: when the reports came that are being decided on (real)
         self._cycle_began: float | None = None
         self._batch = Batch()
+        #: builders were requested since the last commit
+        self._to_be_placed = False
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
         #: farm time at which whoever is called between batches wants a turn; None: whenever
         self.wake_at: float | None = None
-        self._committed = inbox.cursor
-        self._retrying = Retrying(server_patience)
+        self._committed = dict(inbox.cursor)
+        self._calling = ServerCalls(
+            server_patience,
+            self._gives_up,
+            meanwhile=self._show,
+            well_again=lambda: self.roster.excuse(time.monotonic()),
+        )
         self._tick = tick
         self._progress = progress
         self._next_status = 0.0
@@ -165,6 +169,7 @@ class LiveWorld:
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
+        self._origins.taken()
         self._mirror.touch(event)
         return event
 
@@ -176,7 +181,7 @@ class LiveWorld:
             self.ended[command.outcome] += 1
         elif isinstance(command, RequestBuilder):
             self.fleet.request(command)
-            self.intake.place()
+            self._to_be_placed = True
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
 
@@ -190,6 +195,15 @@ class LiveWorld:
     def stopping(self) -> bool:
         """Whether the end was asked for."""
         return self._ending.asked > 0
+
+    def set_aside(self, error: Exception) -> None:
+        """Keep the message that could not be handled, and let no scheduler read it again."""
+        entry = self._origins.current
+        if entry is not None:
+            why = "".join(traceback.format_exception(error))
+            # whole: jobs handed in with the one that did it can be handed in again
+            letter = entry.refused("error", why[-SHOWN:], entry.data.decode())
+            self._calling(lambda: self._store.set_aside(letter))
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
@@ -211,6 +225,8 @@ class LiveWorld:
             self._mirror.touch_job(job)
         for builder in self._book.builders:
             self._mirror.touch_builder(builder)
+        for host in self.roster.aliens():
+            self.intake.lose(host, self.clock.now(), "its farm ended")
 
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""
@@ -247,18 +263,23 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        envelopes = self._calling(lambda: self._inbox.read(timeout))
+        room = len(self._book.jobs) - self._mirror.running < self._max_waiting
+        entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
-        if envelopes and self._meter is not None:
+        if entries:
             self._cycle_began = now
-            self._meter.lag(time.time() - self._inbox.taken_at)
+        elif self._meter is not None:
+            self._meter.lag(0.0)
         if now - began > timeout + 1.0:
-            self.roster.shift(now - began)
-        for envelope in envelopes:
-            self.intake.take_in(envelope, at, now)
+            self.roster.excuse(now)
+        for entry in entries:
+            with self._origins.of(entry):
+                self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
-        if len(envelopes) < AT_ONCE:
+        if not self._inbox.is_behind and self.roster.silent(now):
+            # a server that is full answers us, and keeps hosts silent
+            self._calling(self._store.write_something)
             for host in self.roster.silent(now):
                 self.intake.lose(host, at, "its host has gone silent")
         while self._alarms and self._alarms[0] <= at:
@@ -267,18 +288,26 @@ class LiveWorld:
 
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
+        if self._to_be_placed:  # all that were requested together, once
+            self._to_be_placed = False
+            self.intake.place()
         self._mirror.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
-        self._batch.messages = self._outbox.take()
-        cursor = self._inbox.cursor
+        self._batch.messages, self._batch.strangers = self._outbox.take()
+        self._batch.dead_letters, self._batch.refused = self._refusals.take()
+        cursor = dict(self._inbox.cursor)
         if cursor == self._committed and self._batch.is_empty:
             return
         if self._stays:
-            self._save()
+            self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
-        self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        try:
+            self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
+        except LostWritesError as lost:
+            self._write_anew(lost, batch)
+        self._recent.add(self._store.fence.commits, batch.ended.values())
         self._committed = cursor
         if self._meter is not None:
             ended = time.monotonic()
@@ -286,23 +315,22 @@ class LiveWorld:
             if self._cycle_began is not None:
                 self._meter.cycle(ended - self._cycle_began)
                 self._cycle_began = None
+                oldest = self._inbox.oldest
+                self._meter.lag(0.0 if oldest is None else time.time() - oldest)
 
-    def _save(self) -> None:
-        """Add what a next scheduler needs."""
-        write_hosts(self.roster, self._batch)
-        counts = Counts(
-            made=self._book.keeper.made,
-            made_by_pool={name: pool.made for name, pool in self._book.keeper.pools.items()},
-            serial=self.intake.jobs_taken_in,
-            ended=dict(self.ended),
-        )
-        if counts != self._counts:
-            self._counts = self._batch.counts = counts
-        wanted, requested = tuple(self.fleet.wanted), tuple(self.fleet.outside.values())
-        if wanted != self._wanted:
-            self._wanted = self._batch.wanted = wanted
-        if requested != self._requested:
-            self._requested = self._batch.requested = requested
+    def _write_anew(self, lost: LostWritesError, batch: Batch) -> None:
+        """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+        again = self._recent.lost(lost, self._store.fence.commits)
+        ended = self.ended.total() - len(batch.ended)
+        log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
+        self._mirror.forget()
+        self._mirror.write(batch)
+        if self._stays:
+            self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
+        cursor = self._inbox.cursor
+        self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
+        if self._meter is not None:
+            self._meter.lost_writes()
 
     def status(self) -> LiveStatus:
         """Say how far the run is."""
@@ -321,17 +349,18 @@ class LiveWorld:
             worst_delay=self.intake.worst_delay,
         )
 
-    def _calling(self, action: Callable[[], T]) -> T:
-        """Call the server, again and again while it is away for a short time."""
-        try:
-            return self._retrying.call(action)
-        except LOST_CONNECTION as error:
-            raise RunError(
-                f"the Redis server has been away for {self._retrying.limit:g} s ({error}): "
-                "the run cannot go on"
-            ) from None
-        except redis.ResponseError as error:
-            raise RunError(f"the Redis server refuses to go on: {error}") from None
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong with the server now, as far as we have met it. Safe from any thread."""
+        return self._calling.trouble
+
+    def _gives_up(self) -> bool:
+        """Whether the server is not waited for any longer: a farm that stays has nothing to end."""
+        return self._ending.asked > (0 if self._stays else 1)
+
+    def _show(self) -> None:
+        if self._progress is not None:
+            self._progress(self.status())
 
     def _do_regularly(self, now: float) -> None:
         if self._tick is not None and now >= self._next_tick:

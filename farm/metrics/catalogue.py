@@ -138,9 +138,13 @@ SCHEDULER = _of(
         "farm_scheduler_aside_seconds",
         "Real time for which reports had to wait for something else: estimates, publications.",
     ),
+    _counter(
+        "farm_server_losses_total",
+        "Times that the server had lost what it had acknowledged, and was given it again.",
+    ),
     _gauge(
         "farm_scheduler_event_lag_seconds",
-        "Real time that the report taken in last had lain in the inbox.",
+        "Age of the oldest report when it was booked, real time; 0: none is waiting.",
     ),
     _counter("farm_scheduler_events_total", "Events taken in, by kind.", "kind"),
     _counter(
@@ -167,11 +171,19 @@ REDIS = _of(
     ),
     _gauge("farm_redis_clients", "Connections to the server."),
     _gauge("farm_redis_keys", "Keys of the farm's database."),
-    _gauge("farm_redis_inbox_length", "Reports that no scheduler has taken in yet."),
+    _gauge("farm_redis_inbox_length", "Messages that the scheduler has not taken in yet."),
+    _counter(
+        "farm_dead_letters_total", "Messages to the scheduler that were refused, by why.", "reason"
+    ),
     _counter("farm_redis_commands_total", "Commands that the server carried out."),
     _gauge("farm_redis_aof_bytes", "Size of the append-only file; 0: there is none."),
     _gauge(
         "farm_redis_persistence_ok", "1: what was last written to disk went well; 0: it failed."
+    ),
+    _gauge(
+        "farm_server_trouble",
+        "1: the Redis server is in this trouble, and dispatching pauses while it refuses us.",
+        "kind",
     ),
 )
 
@@ -215,6 +227,10 @@ HOST = _of(
     _counter(
         "farm_host_send_failures_total",
         "Tries to send reports that failed, because the server was away; they are repeated.",
+    ),
+    _counter(
+        "farm_host_refused_messages_total",
+        "Messages on this host's queue that were no commands; they were dropped.",
     ),
     _counter(
         "farm_host_burning_seconds_total",

@@ -74,6 +74,7 @@ class FarmMetrics:
         series.begin("farm_scheduler_cycle_seconds")
         series.begin("farm_scheduler_commit_seconds")
         series.begin("farm_scheduler_aside_seconds")
+        series.begin("farm_server_losses_total")
         for pool in pools:
             self._tally.expect(pool)
         self._readings: Readings = series.readings()
@@ -128,12 +129,16 @@ class FarmMetrics:
         self._series.observe("farm_scheduler_commit_seconds", seconds)
 
     def lag(self, seconds: float) -> None:
-        """The report taken in last had been in the inbox for this long (real seconds)."""
+        """The oldest report not booked yet was this old when it was (real seconds); 0: none is."""
         self._series.set("farm_scheduler_event_lag_seconds", {(): max(0.0, seconds)})
 
     def aside(self, seconds: float) -> None:
         """Something other than reports took this long (real seconds)."""
         self._series.observe("farm_scheduler_aside_seconds", seconds)
+
+    def lost_writes(self) -> None:
+        """The server had lost what it had acknowledged, and was given it again."""
+        self._series.add("farm_server_losses_total")
 
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""

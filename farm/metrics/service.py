@@ -59,6 +59,7 @@ class HostMetrics(ServiceMetrics):
         self.begin("farm_host_attempts_total", *((result,) for result in results))
         self.begin("farm_host_agenda_lag_seconds")
         self.begin("farm_host_send_failures_total")
+        self.begin("farm_host_refused_messages_total")
 
     def holds(self, builders: int, attempts: Mapping[str, int]) -> None:
         """The host plays these builders and holds these attempts, by mode."""
@@ -77,6 +78,10 @@ class HostMetrics(ServiceMetrics):
         """Count reports that are not sent yet, and tries to send that have failed in all."""
         self.set("farm_host_reports_waiting", {(): float(waiting)})
         self.set("farm_host_send_failures_total", {(): float(failures)})
+
+    def refused(self) -> None:
+        """A message on the host's queue was no command for it."""
+        self.add("farm_host_refused_messages_total", (), 1.0)
 
     def burns(self, mode: str) -> None:
         """A job of this mode begins to burn: from now on there is something to count."""

@@ -18,7 +18,7 @@ from farm.core.policies import KeyFunction
 from farm.core.state import BuilderState
 
 
-class _Guard:
+class Guard:
     """Counts the failures of a function and remembers the first."""
 
     def __init__(self, name: str) -> None:
@@ -27,13 +27,18 @@ class _Guard:
         self.failures = 0
         self.first = ""
 
-    def _failed(self, of: str, error: Exception) -> None:
+    def complaint(self) -> str:
+        """Say what went wrong, empty if nothing did."""
+        raise NotImplementedError
+
+    def failed(self, of: str, error: Exception) -> None:
+        """Count a failure; ``of`` says for what."""
         self.failures += 1
-        kind = "" if isinstance(error, _UnusableError) else f"{type(error).__name__}: "
+        kind = "" if isinstance(error, UnusableError) else f"{type(error).__name__}: "
         self.first = self.first or f"{of}: {kind}{error}"
 
 
-class GuardedPolicy(_Guard):
+class GuardedPolicy(Guard):
     """A policy whose keys are checked: a number or a tuple of numbers, alike for all jobs.
 
     NaN is no key. The first key that is good says whether keys are numbers or tuples, and of
@@ -53,22 +58,22 @@ class GuardedPolicy(_Guard):
             found = self._function(job, estimate, at, serial)
             return self._checked(found)
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
-            self._failed(f"job {job.id}", error)
+            self.failed(f"job {job.id}", error)
             return (-math.inf,) * self._length if self._length else -math.inf
 
     def _checked(self, found: Any) -> Any:
         is_tuple = isinstance(found, tuple)
         parts = found if is_tuple else (found,)
         if not parts or not all(isinstance(part, Real) for part in parts):
-            raise _UnusableError(f"returned {found!r:.60}; a key is a number or a tuple of numbers")
+            raise UnusableError(f"returned {found!r:.60}; a key is a number or a tuple of numbers")
         numbers = tuple(float(part) for part in parts)
         if any(math.isnan(number) for number in numbers):
-            raise _UnusableError(f"returned {found!r:.60}; NaN cannot be ordered")
+            raise UnusableError(f"returned {found!r:.60}; NaN cannot be ordered")
         length = len(numbers) if is_tuple else 0
         if self._length is None:
             self._length = length
         elif self._length != length:
-            raise _UnusableError(f"returned {found!r:.60}, of another form than for earlier jobs")
+            raise UnusableError(f"returned {found!r:.60}, of another form than for earlier jobs")
         return numbers if is_tuple else numbers[0]
 
     def complaint(self) -> str:
@@ -81,7 +86,7 @@ class GuardedPolicy(_Guard):
         )
 
 
-class GuardedRanking(_Guard):
+class GuardedRanking(Guard):
     """A ranking whose ranks are checked: numbers, and not NaN."""
 
     def __init__(self, function: Ranking, name: str) -> None:
@@ -94,7 +99,7 @@ class GuardedRanking(_Guard):
         try:
             return _rank(self._function(state))
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
-            self._failed(f"builder {state.builder.id}", error)
+            self.failed(f"builder {state.builder.id}", error)
             return math.inf
 
     def complaint(self) -> str:
@@ -109,9 +114,9 @@ class GuardedRanking(_Guard):
 
 def _rank(found: Any) -> float:
     if not isinstance(found, Real) or math.isnan(found):
-        raise _UnusableError(f"returned {found!r:.60}; a rank is a number")
+        raise UnusableError(f"returned {found!r:.60}; a rank is a number")
     return float(found)
 
 
-class _UnusableError(Exception):
+class UnusableError(Exception):
     """What the function returned is of no use."""

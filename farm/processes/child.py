@@ -21,9 +21,12 @@ def die_with_parent() -> Callable[[], None] | None:
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
 
     def prepare() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it has ended already
+            os._exit(ORPHANED)
 
     return prepare
 

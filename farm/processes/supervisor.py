@@ -1,8 +1,10 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
 A service that ends unasked is started again after a pause that doubles, and given up in the end.
-All have a *cord* as standard input, a pipe whose other end only this process holds: builder hosts
-inherit it from the provisioner and leave when it closes, however this process ended.
+Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
+hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
+They have process groups, not sessions, of their own: who is stopped at that moment is woken by the
+kernel (as a member of an orphaned group), and leaves too.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import RunError
-from farm.processes.child import die_with_parent
 from farm.processes.log_files import last_line
+from farm.processes.on_cord import command_on_cord
 
 log = logging.getLogger("farm.supervisor")
 
@@ -30,7 +32,7 @@ STOP_TIMEOUT = 15.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A process that runs as long as the farm."""
+    """A module of ours that runs as a process as long as the farm."""
 
     name: str
     command: tuple[str, ...]
@@ -50,18 +52,32 @@ class Restarts:
         return len(self._ends)
 
 
+class _Cord:
+    """A pipe: its one end is for a child and what that starts, its other one stays here."""
+
+    def __init__(self) -> None:
+        self.end, self._ours = os.pipe()
+
+    def close(self) -> None:
+        """Let go of both ends, if that is not done already."""
+        for end in {self.end, self._ours} - {-1}:
+            os.close(end)
+        self.end = self._ours = -1
+
+
 class _Running:
     """One service: its process now, and how often it ended."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.process: subprocess.Popen[bytes] | None = None
+        self.cord = _Cord()
         self.restarts = Restarts()
         self.not_before = 0.0
 
 
 class Supervisor:
-    """Runs services. Use it from the main thread (on Linux its children end with that thread).
+    """Runs services.
 
     Args:
         services: in the order in which they are started; they end together.
@@ -77,8 +93,6 @@ class Supervisor:
         self._running = [_Running(service) for service in services]
         #: all were well once: what a service says to be impossible (exit code 2) may be temporary
         self.settled = False
-        self._cord_in, self._cord_out = os.pipe()
-        os.set_inheritable(self._cord_out, False)
 
     def start(self) -> None:
         """Start every service."""
@@ -114,11 +128,11 @@ class Supervisor:
                 _end(running.process, timeout)
                 running.process = None
 
-    def close_cord(self) -> None:
-        """Let the builder hosts leave."""
-        if self._cord_out >= 0:
-            os.close(self._cord_out)
-            self._cord_out = -1
+    def close_cord(self, name: str) -> None:
+        """Let everybody leave who is on this service's cord."""
+        for running in self._running:
+            if running.service.name == name:
+                running.cord.close()
 
     def stop(self) -> None:
         """End everything that still runs."""
@@ -129,10 +143,7 @@ class Supervisor:
         for running in self._running:
             _end(running.process, STOP_TIMEOUT)
             running.process = None
-        self.close_cord()
-        if self._cord_in >= 0:
-            os.close(self._cord_in)
-            self._cord_in = -1
+            running.cord.close()
 
     def last_words(self, name: str) -> str:
         """Return the last line that a service logged."""
@@ -142,17 +153,20 @@ class Supervisor:
         """Return a service's process; None while it waits for its next start."""
         return next(r.process for r in self._running if r.service.name == name)
 
+    def pids(self) -> set[int]:
+        """Return the processes of all services."""
+        return {running.process.pid for running in self._running if running.process is not None}
+
     def _start(self, running: _Running) -> None:
         service = running.service
         with (self._folder / f"{service.name}.log").open("ab") as sink:
             running.process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
-                service.command,
-                stdin=self._cord_in,
+                command_on_cord(*service.command),
+                stdin=running.cord.end,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
-                start_new_session=True,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+                process_group=0,
             )
         log.info("%s runs as process %d", service.name, running.process.pid)
 
@@ -161,7 +175,8 @@ class Supervisor:
         code = None if process is None else process.returncode
         running.process = None
         count = running.restarts.another(now)
-        if (code == 2 and not self.settled) or count >= MAX_RESTARTS:
+        # exit code 2 is what it says of a server that it cannot use: that passes
+        if not self.settled if code == 2 else count >= MAX_RESTARTS:
             raise RunError(
                 f"the farm's {name} ended, exit code {code} ({count} times lately); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from farm.core.errors import ScenarioError
 from farm.core.model import Platform
 from farm.scenario.model import Scenario
-from farm.scenario.workload import Releases, Source, Trace
+from farm.scenario.workload import Generator, Releases, Source, Trace
 
 
 def check_workload(scenario: Scenario) -> None:
@@ -58,6 +58,8 @@ def _refuse_endless(source: Source, scenario: Scenario, where: str) -> None:
 
 def _platforms_made(source: Source, scenario: Scenario, where: str) -> Iterator[Platform]:
     options = source.options
+    if isinstance(options, Generator):
+        return  # whatever it makes is looked at as it comes
     if isinstance(options, Trace):
         if options.platform is not None:
             yield options.platform.platform

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from farm.core.dispatching.load_limits import LoadLimits
-from farm.scenario.quantities import Count, Duration, Flag, NonNegative, Text
+from farm.scenario.quantities import Count, Duration, Flag, NonNegative, PositiveNumber, Text
 from farm.scenario.section import Section
 
 
@@ -43,6 +43,26 @@ class HeavyLight(Section):
         )
 
 
+class RuntimeOptions(Section):
+    """How the runtime estimator of `runtime_estimates` learns and answers."""
+
+    default_time: Duration = 300.0
+    """The answer when nothing at all is known."""
+    overdue_time: Duration = 120.0
+    """What a job that has outrun its estimate is still given."""
+    size_rate: PositiveNumber | None = None
+    """`boinc`: size units that a builder of speed 1 does in a second; absent: as many as the first
+    success that has a size needed."""
+    host: Literal["builder", "pool"] = "builder"
+    """`boinc`: whose history counts as a host's: each builder its own, or a pool together."""
+    host_samples: Count = 10
+    """`boinc`: a host's history of a kind counts from more than this many successes on."""
+    kind_samples: Count = 100
+    """`boinc`: a kind's history counts from more than this many successes on."""
+    host_scale_check: Flag = False
+    """`boinc`: only builders with a streak of ten successes are scaled."""
+
+
 class Scheduling(Section):
     """Which waiting job goes next, on which builder."""
 
@@ -58,14 +78,23 @@ class Scheduling(Section):
     """How long a builder stays with an invocation, one limit a level."""
     balancer: Text = "jenkins"
     """Which free builder takes the job."""
+    simultaneous_ends: Literal["one-by-one", "together"] = "one-by-one"
+    """Slots whose jobs end at one instant take jobs one after the other, or all are free first."""
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"
     """Where policies take a job's run time from."""
+    runtime_options: RuntimeOptions = RuntimeOptions()
+    """Options of that estimator."""
     fail_fast: Flag = False
     """A failed job cancels the rest of its matrix."""
     retries: Count = 2
     """Further attempts of a job whose builder was lost."""
+    platform_grace: Duration | None = None
+    """Jobs for whose platform no builder is there fail after this time; absent: they wait."""
+    max_builders_lost: Count = 3
+    """A job fails once so many builders were lost while they ran it, whatever `retries` says: it
+    may be what ends them (0: no bound)."""
     failures: Literal["fail", "launchpad"] = "fail"
     """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
     failures, and whoever failed more often is to blame."""
@@ -86,6 +115,11 @@ class Scheduling(Section):
 
     @model_validator(mode="after")
     def _levels(self) -> Scheduling:
+        if self.simultaneous_ends == "together" and self.balancer in ("fastest", "heavy-light"):
+            raise ValueError(
+                f"found simultaneous_ends together with balancer {self.balancer}, which keeps jobs "
+                "waiting by rules of its own; allowed: another balancer"
+            )
         if self.balancer == "fastest" and self.stickiness:
             raise ValueError(
                 "found stickiness with balancer fastest, which chooses builders by speed alone; "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, field_validator
+from pydantic import BeforeValidator, ConfigDict, field_validator
 
 from farm.core.model import Platform
 from farm.scenario.distributions import Distribution
@@ -26,13 +26,21 @@ from farm.scenario.quantities import (
 from farm.scenario.section import Section, or_plain
 
 
+def _unspecified(given: Any) -> Any:
+    return None if given == "any" else given
+
+
 class PlatformDemand(Section):
     """The platform that a job needs."""
 
     processor: Text | None = None
     """Absent: any processor."""
-    virtualized: Flag | None = None
-    """true: virtual builders; false: native ones; absent: virtual ones only."""
+    virtualized: Annotated[
+        Flag | None,
+        BeforeValidator(_unspecified, json_schema_input_type=bool | Literal["any"] | None),
+    ] = None
+    """true: virtual builders; false: native ones; `any`, or absent: unspecified, which goes to
+    virtual ones (Launchpad's null)."""
     weight: NonNegative = 1.0
     """How often, where several platforms are listed."""
 

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, field_validator, model_validator
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Duration,
+    Name,
     NonNegative,
     Positive,
     PositiveDuration,
@@ -148,26 +149,36 @@ class Matrices(Releases):
         return sizes
 
 
-Sort = Literal["trace", "matrices", "arrivals"]
+class Generator(Section):
+    """Jobs that a function of your own makes."""
+
+    name: Name | None = None
+    """Job ids begin with it where there are several sources."""
+    function: Text
+    """`module:function`, called with a random.Random: yields `farm.Job`s in order of arrival."""
+
+
+Sort = Literal["trace", "matrices", "arrivals", "generator"]
 SOURCES: tuple[Sort, ...] = get_args(Sort)
 
 
 class Source(Section):
-    """One source of jobs: a trace, matrices or arrivals."""
+    """One source of jobs: a trace, matrices, arrivals, or a generator of your own."""
 
     one_of = SOURCES
     trace: Trace | None = None
     matrices: Matrices | None = None
     arrivals: Arrivals | None = None
+    generator: Generator | None = None
 
     @property
     def sort(self) -> Sort:
-        """Which of the three it is."""
+        """Which of the four it is."""
         return next(sort for sort in SOURCES if getattr(self, sort) is not None)
 
     @property
-    def options(self) -> Trace | Matrices | Arrivals:
+    def options(self) -> Trace | Matrices | Arrivals | Generator:
         """The one that is given."""
-        options = self.trace or self.matrices or self.arrivals
+        options = self.trace or self.matrices or self.arrivals or self.generator
         assert options is not None  # noqa: S101 - the validator above saw to it
         return options

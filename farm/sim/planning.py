@@ -31,10 +31,9 @@ from farm.assembly import run_info
 from farm.core.pools.algorithm import Algorithm
 from farm.results.comparison.statistics import student_quantile
 from farm.results.summary.objectives import Term, measure
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario
-from farm.sim.simulation import simulate
+from farm.sim.recorded import recorded
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
@@ -43,6 +42,8 @@ Sizes = tuple[int, ...]
 FAILING_IN_A_ROW = 2
 #: real seconds of one evaluation from which several processes share the replications
 WORTH_SHARING = 1.5
+#: about how many runs a search makes
+RUNS_OF_A_SEARCH = 100
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -113,9 +114,7 @@ def play(
 ) -> Outcome:
     """Simulate one replication."""
     own = sized(scenario, sizes).model_copy(update={"seed": seed})
-    recorder = Recorder()
-    simulate(own, [recorder], algorithms=algorithms)
-    records = recorder.records()
+    records = recorded(own, algorithms, runs=RUNS_OF_A_SEARCH)
     info = run_info(own, "simulated", "reference")
     hours: dict[str, float] = dict.fromkeys((pool.name for pool in own.pools), 0.0)
     end = records.last_at

@@ -1,53 +1,119 @@
-"""The provisioner in virtual time: the same algorithms, asked at their interval."""
+"""The provisioner in virtual time: the same algorithms, asked at their interval.
+
+An algorithm is asked at the ticks at which its plan may differ from the last one. It says itself
+until when it cannot (``Algorithm.stays_until``), and every event ends that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import floor
 from typing import Any
 
 from farm.core import events
 from farm.core.events import Event
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot
 from farm.core.pools.observer import PoolObserver
-from farm.emulation.agenda import TICK, Agenda
+from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Entry
+
+_FOREVER = float("inf")
 
 
 class SimulatedProvisioner:
-    """Sizes one pool: looks and plans; the scheduler makes it so."""
+    """Sizes one pool: looks and plans; the scheduler makes it so.
 
-    def __init__(self, pool: str, algorithm: Algorithm[Any], observer: PoolObserver) -> None:
+    Ticks of several at one instant come by ``place``.
+    """
+
+    def __init__(
+        self, pool: str, algorithm: Algorithm[Any], observer: PoolObserver, place: int = 0
+    ) -> None:
         self._pool = pool
         self._algorithm = algorithm
         self._observer = observer
+        self._place = place
+        self._interval = float(algorithm.interval)
+        self._rank = EARLY_TICK if algorithm.before_time_outs else TICK
+        #: a class says it for its own plans, not for those of its subclasses; who says nothing
+        #: is asked at every tick
+        says = "stays_until" in vars(type(algorithm))
+        self._stays_until = algorithm.stays_until if says else _any_may_differ
         self._memory = algorithm.start()
         self._desired: int | None = None
+        self._ticked_at = 0.0
+        #: the next tick that is taken; None: none, unless something happens
+        self._next: Entry | None = None
 
-    def begin(self, agenda: Agenda, report: Callable[[Event], None]) -> None:
-        """Plan at every multiple of the interval that is to come; report each plan that is news."""
-        interval = self._algorithm.interval
+    def begin(
+        self,
+        agenda: Agenda,
+        report: Callable[[Event], None],
+        resting: list[SimulatedProvisioner],
+    ) -> None:
+        """Plan at multiples of the interval that are to come; report each plan that is news.
 
-        def tick(at: float) -> None:
-            plan = self._plan(at)
-            agenda.put(at + interval, TICK, 0, tick)
-            if plan is not None:
-                report(plan)
+        While ticks are left out it is among ``resting``: whoever takes an event from the agenda
+        then calls ``wake``.
+        """
+        self._agenda, self._report, self._resting = agenda, report, resting
+        self._expect((agenda.now // self._interval + 1) * self._interval)
 
-        agenda.put((agenda.now // interval + 1) * interval, TICK, 0, tick)
+    def wake(self, at: float, rank: int, place: int) -> None:
+        """Something happened: the first tick after it is taken again."""
+        if self._next is not None:
+            self._next.action = None
+        tick = self._first_tick(at)
+        if tick == at and (rank, place) > (self._rank, self._place):
+            tick += self._interval  # at this instant the tick would have come before
+        self._expect(tick)
 
-    def _plan(self, at: float) -> Event | None:
-        """Return the plan if it is news."""
+    def _expect(self, tick: float) -> None:
+        self._next = self._agenda.put(tick, self._rank, self._place, self._tick)
+
+    def _tick(self, at: float) -> None:
+        if self in self._resting:
+            self._resting.remove(self)
+        self._ticked_at = at
         snapshot = self._observer.look(at)
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)
         if plan.desired == self._desired and not plan.start and not plan.stop:
-            return None
+            self._rest(self._stays_until(snapshot, self._memory))
+            return
         self._desired = plan.desired
-        return events.PoolPlanned(
-            at,
-            self._pool,
-            plan.desired,
-            snapshot.booting + plan.start,
-            snapshot.joined,
-            snapshot.waiting_jobs,
-            plan.start,
-            plan.stop,
+        self._expect(at + self._interval)
+        self._report(
+            events.PoolPlanned(
+                at,
+                self._pool,
+                plan.desired,
+                snapshot.booting + plan.start,
+                snapshot.joined,
+                snapshot.waiting_jobs,
+                plan.start,
+                plan.stop,
+            )
         )
+
+    def _rest(self, until: float) -> None:
+        """Leave out the ticks before that instant, unless something happens."""
+        next_tick = self._ticked_at + self._interval
+        if until <= next_tick:
+            self._expect(next_tick)
+            return
+        self._resting.append(self)
+        self._next = None
+        if until < _FOREVER:
+            self._expect(self._first_tick(until))
+
+    def _first_tick(self, wanted: float) -> float:
+        """Return the first tick after the last one that is not before this instant."""
+        interval, tick = self._interval, self._ticked_at + self._interval
+        if interval.is_integer() and tick.is_integer() and tick < wanted:
+            tick += floor((wanted - tick) / interval) * interval  # exact, as sums of integers are
+        while tick < wanted:  # other sums round: add up as the ticks would have
+            tick += interval
+        return tick
+
+
+def _any_may_differ(snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG001
+    return snapshot.at

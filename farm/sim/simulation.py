@@ -18,6 +18,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
+from farm.sim.bounds import refuse_too_large
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.world import EndOf, SimulatedWorld
 from farm.workload import batches, build_jobs
@@ -49,19 +50,23 @@ class Simulation:
         start: FarmSnapshot | None = None,
         end_of: EndOf = lambda _: 0.0,
     ) -> None:
+        if start is None:
+            refuse_too_large(scenario)
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
         ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
         load = batches(build_jobs(scenario)) if load is None else load
         self.world = SimulatedWorld(specs, load, ends_at=ends_at, start=start, end_of=end_of)
-        for spec in specs:
-            if spec.provisioned:
-                self._provision(spec, (algorithms or {})[spec.name])
+        sized = [(s, (algorithms or {})[s.name]) for s in specs if s.provisioned]
+        # of those that plan at one instant, who planned longer ago comes first
+        sized.sort(key=lambda pair: -pair[1].interval)
+        for place, (spec, algorithm) in enumerate(sized):
+            self._provision(spec, algorithm, place)
 
-    def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any]) -> None:
+    def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any], place: int) -> None:
         observer = PoolObserver(self.scheduler, spec, closely=algorithm.looks_closely)
-        self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer))
+        self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, telling the observers."""
@@ -73,7 +78,7 @@ class Simulation:
 
 def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
     """Drive a simulated world to its end, telling the observers."""
-    with _no_garbage_collection():
+    with no_garbage_collection():
         drive(scheduler, world, together(observers))
 
 
@@ -103,7 +108,7 @@ def together(observers: Sequence[Observer]) -> Observer:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Leave the cycle collector out of the run: a million live jobs would be searched in vain.
 
     What the run lets go of is freed by reference counting; the few cycles wait for its end.

@@ -33,10 +33,11 @@ from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import JobStatus
-from farm.emulation.agenda import ALARM, FINISH
+from farm.emulation.agenda import ALARM, ARRIVAL, FINISH
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
 from farm.sim.agenda import Agenda
+from farm.sim.bounds import LivesAtOneInstant
 from farm.sim.provisioning import SimulatedProvisioner
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
@@ -77,6 +78,9 @@ class SimulatedWorld:
         # a farm that is there already has its provisioners: they size their pools
         self._at_once: deque[Event] = deque([events.FarmOpened(at, provisioned=start is None)])
         self._played: dict[str, EmulatedBuilder] = {}
+        self._lives = LivesAtOneInstant()
+        #: provisioners whose next ticks are left out until something happens
+        self._resting: list[SimulatedProvisioner] = []
         #: jobs handed in and not ended
         self._open_jobs = 0
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
@@ -86,7 +90,7 @@ class SimulatedWorld:
 
     def provision(self, provisioner: SimulatedProvisioner) -> None:
         """Let a provisioner size a pool from now on."""
-        provisioner.begin(self._agenda, self._at_once.append)
+        provisioner.begin(self._agenda, self._at_once.append, self._resting)
 
     @property
     def now(self) -> float:
@@ -112,15 +116,19 @@ class SimulatedWorld:
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
                 self._look_for_the_end()
+                if self._resting:
+                    self._wake(arrives_at, ARRIVAL, 0)
                 return JobsSubmitted(arrives_at, jobs)
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
-            at, _, _, _, what = heappop(heap)
+            at, rank, place, _, what = heappop(heap)
             if type(what) is StartJob:
                 builder = self._played.get(what.builder)
                 if builder is None or builder.attempts.get(what.job.id) is not what:
                     continue  # stopped before its end
                 agenda.now = at
+                if self._resting:
+                    self._wake(at, rank, place)
                 del builder.attempts[what.job.id]
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
@@ -129,6 +137,8 @@ class SimulatedWorld:
             agenda.now = at
             what.action(at)
             if at_once:
+                if self._resting:
+                    self._wake(at, rank, place)
                 return at_once.popleft()
 
     def execute(self, command: Command) -> None:
@@ -195,6 +205,12 @@ class SimulatedWorld:
 
     # --- what happens -----------------------------------------------------------------------
 
+    def _wake(self, at: float, rank: int, place: int) -> None:
+        """Let the provisioners look again: something happens at that place of the agenda."""
+        for provisioner in self._resting:
+            provisioner.wake(at, rank, place)
+        self._resting.clear()
+
     def _look_for_the_end(self) -> None:
         """Say so when nothing more will arrive."""
         if self._next_arrival_at == _NEVER:
@@ -211,6 +227,7 @@ class SimulatedWorld:
         """Take an event from a builder, of this instant."""
         self._at_once.append(event)
         if type(event) is BuilderLost or type(event) is BuilderRetired:
+            self._lives.gone(event.at, len(self._played))
             del self._played[event.builder]
 
     def _ring(self, at: float) -> None:

@@ -14,8 +14,9 @@ from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
-from farm.scenario.workload import Arrivals, Source, Trace
+from farm.scenario.workload import Arrivals, Generator, Source, Trace
 from farm.workload import generators
+from farm.workload.own_jobs import generated
 from farm.workload.traces import format_of, read_records, trace_jobs
 from farm.workload.traces.records import Records
 from farm.workload.traits import Streams, source_streams
@@ -78,6 +79,8 @@ def _wanted_prefix(scenario: Scenario, source: Source) -> str:
     options = source.options
     if options.name is not None:
         return options.name
+    if isinstance(options, Generator):
+        return options.function.rpartition(":")[2]
     if isinstance(options, Trace):
         return Path(options.path).name.split(".")[0] or "trace"
     given = {one.processor for one in options.platform or ()}
@@ -91,6 +94,9 @@ def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) ->
     options = source.options
     streams = source_streams(scenario.seed, options.name or index)
     where = f"{scenario.name}: workload.{index}.{source.sort}"
+    if isinstance(options, Generator):
+        first = "" if len(scenario.workload) == 1 else f"{prefix}-"
+        return generated(scenario, options, where, first, streams("generator"))
     if isinstance(options, Trace):
         return _recorded(scenario, options, prefix, where, streams)
     platform = default_platform(scenario, where) if options.platform is None else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import Count, Memoryless, Seconds, builders_for
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
+from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, builders_for
 
 
 class Arc(Memoryless, frozen=True, kw_only=True):
@@ -23,3 +23,7 @@ class Arc(Memoryless, frozen=True, kw_only=True):
         assigned = snapshot.waiting_jobs + snapshot.running_jobs
         wanted = self.min + builders_for(assigned, snapshot)
         return self.towards(snapshot, wanted, f"{assigned} assigned jobs + {self.min}", stop="idle")
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+        """Return infinity: only counts matter."""
+        return FOREVER

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan, limited
-from provisioner.algorithms.sizing import Count, Factor, Seconds, Share, Sizing, builders_for
+from provisioner.algorithms.sizing import (
+    EARLY,
+    FOREVER,
+    Count,
+    Factor,
+    Seconds,
+    Share,
+    Sizing,
+    builders_for,
+)
 
 
 class BuildkiteMemory(Memory, frozen=True):
@@ -60,6 +69,15 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
         desired = limited(group + step, self.min, self.max)
         memory = BuildkiteMemory(desired, memory.out_at, memory.in_at)
         return self.towards(snapshot, desired, f"{wanted} wanted, {step:+d} now"), memory
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: BuildkiteMemory) -> float:
+        """Return when the group counts as settled, or a cooldown is over."""
+        at, spans = snapshot.at, (self.settle_time, self.out_cooldown, self.in_cooldown)
+        changes = [change for change in (memory.out_at, memory.in_at) if change is not None]
+        if at in changes:
+            return at  # it tried to change the group just now, and does so again
+        ends = [change + span for change in changes for span in spans]
+        return min((end - EARLY for end in ends if end + EARLY >= at), default=FOREVER)
 
     def _wanted(self, snapshot: PoolSnapshot, group: int, memory: BuildkiteMemory) -> int:
         required = snapshot.waiting_jobs + snapshot.running_jobs

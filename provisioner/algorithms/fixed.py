@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import Count, Memoryless, Seconds
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
+from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds
 
 NO_LIMIT = 1_000_000
 
@@ -18,3 +18,7 @@ class Fixed(Memoryless, frozen=True, kw_only=True):
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan for the fixed number, within the limits if the pool has some."""
         return self.towards(snapshot, self.builders, f"fixed at {self.builders}")
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+        """Return infinity: only counts matter."""
+        return FOREVER

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import Count, Factor, Seconds, Sizing, builders_for
+from provisioner.algorithms.sizing import (
+    EARLY,
+    FOREVER,
+    Count,
+    Factor,
+    Seconds,
+    Sizing,
+    builders_for,
+)
 
 
 class GitlabMemory(Memory, frozen=True):
@@ -58,6 +66,14 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
         start = plan.start if self.throttle_limit == 0 else min(plan.start, int(tokens))
         plan = ScalingPlan(plan.desired, start, plan.stop if waited else 0, plan.why)
         return plan, GitlabMemory(since, tokens - start, snapshot.at)
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: GitlabMemory) -> float:
+        """Return when the surplus has lasted; while the bucket fills, any plan may differ."""
+        if self.throttle_limit and (memory.tokens or 0.0) < self.throttle_burst:
+            return snapshot.at
+        if memory.surplus_since is None:
+            return FOREVER
+        return memory.surplus_since + self.idle_time - EARLY
 
     def idle_wanted(self, in_use: int) -> int:
         """Return how many idle builders to keep beside those in use."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
+from farm.core.pools.algorithm import HOUR, Memory, PoolSnapshot, ScalingPlan
 from provisioner.algorithms.fixed import NO_LIMIT
-from provisioner.algorithms.sizing import Count, Memoryless, Seconds
+from provisioner.algorithms.sizing import EARLY, FOREVER, Count, Memoryless, Seconds
 
 
 class Manual(Memoryless, frozen=True, kw_only=True):
@@ -35,6 +35,11 @@ class Manual(Memoryless, frozen=True, kw_only=True):
             if not 0 <= hour <= 23:
                 raise ValueError(f"capacity: found hour {hour}; expected 0 to 23")
 
+    @property
+    def before_time_outs(self) -> bool:
+        """The simulator's loop sees a shutdown only after the instant at which it began."""
+        return self.compatibility is not None
+
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan for the hour's number."""
         capacity = self.capacity_at(snapshot.hour)
@@ -42,6 +47,14 @@ class Manual(Memoryless, frozen=True, kw_only=True):
             return self.towards(snapshot, capacity, f"{capacity} at hour {int(snapshot.hour)}")
         why = f"{capacity} at hour {int(snapshot.hour)}; none is stopped"
         return self.towards(snapshot, capacity, why, stop="none")
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+        """Return when the next of the configured hours begins."""
+        if isinstance(self.capacity, int):
+            return FOREVER
+        hour = snapshot.hour
+        upcoming = min((start - hour) % 24 or 24.0 for start in self.capacity)
+        return snapshot.at + upcoming * HOUR - EARLY
 
     def capacity_at(self, hour: float) -> int:
         """Return the number configured for an hour of the day."""

@@ -18,6 +18,10 @@ PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, extra={"unit": "s"})]
 
 Stop = Literal["none", "idle", "any"]
 
+FOREVER = math.inf
+#: seconds by which a stated instant comes early, so that no rounding makes it late
+EARLY = 1e-3
+
 
 class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     """Limits of a pool and the pace of its plans; the base of every algorithm.
@@ -42,9 +46,21 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
         if not (self.interval > 0 and math.isfinite(self.interval)):
             raise ValueError(f"interval: found {self.interval:g}; expected a time above 0")
 
+    @property
+    def before_time_outs(self) -> bool:
+        """Whether a plan of the instant of an idle time-out still counts that builder."""
+        return False
+
     def start(self) -> M:
         """Return the memory to begin with."""
         return cast("M", self.remembers())
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:  # noqa: ARG002
+        """Return until when plans stay as this one if nothing happens: any may differ.
+
+        A class that knows better says so itself; what it says does not hold for its subclasses.
+        """
+        return snapshot.at
 
     def towards(
         self, snapshot: PoolSnapshot, wanted: float, why: str, *, stop: Stop = "any"

@@ -8,7 +8,15 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import Count, PositiveSeconds, Seconds, Sizing, builders_for
+from provisioner.algorithms.sizing import (
+    EARLY,
+    FOREVER,
+    Count,
+    PositiveSeconds,
+    Seconds,
+    Sizing,
+    builders_for,
+)
 
 
 class Surplus(Memory, frozen=True):
@@ -68,6 +76,16 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
             return held, Surplus(since, peak)
         why = f"{peak} have been enough for {self.hold:g} s"
         return self.towards(snapshot, peak, why, stop="idle"), Surplus(snapshot.at, enough)
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Surplus) -> float:
+        """Return when holding ends; while the next free slot comes nearer, any plan may differ."""
+        if snapshot.next_slot_time:
+            return snapshot.at
+        if memory.since is None:
+            return FOREVER
+        if memory.peak >= snapshot.present:  # the next plan begins to hold anew
+            return snapshot.at
+        return memory.since + self.hold - EARLY
 
 
 def builders_needed(snapshot: PoolSnapshot, objective: float) -> int:

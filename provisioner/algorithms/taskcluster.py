@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan, limited
-from provisioner.algorithms.sizing import Count, Memoryless, Seconds, Share, builders_for
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan, limited
+from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, Share, builders_for
 
 Compatibility = Literal["taskcluster", "taskcluster-2020"]
 
@@ -71,6 +71,10 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
             self._surplus(snapshot, capacity) if self.terminate else 0,
             f"{pending} jobs beyond {idle} idle slots",
         )
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+        """Return infinity: only counts matter."""
+        return FOREVER
 
     def _simulators_plan(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan as the simulator's copies do, in workers."""

@@ -100,9 +100,7 @@ class DockerBackend(Backend):
         """Start a container that plays this builder."""
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
-        settings = msgspec.structs.replace(
-            self._settings, host=name, play=encode_play(play), watch_stdin=False
-        )
+        settings = msgspec.structs.replace(self._settings, host=name, play=encode_play(play))
         # not run(), which would pull a missing image, whoever published it
         container = self._calling(
             lambda: self._client.containers.create(

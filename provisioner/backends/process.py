@@ -38,6 +38,13 @@ class HostFile(msgspec.Struct, frozen=True):
     began: str
 
 
+def read_host_file(path: Path) -> HostFile | None:
+    """Return what is written of a host; None: it cannot be read."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=HostFile)
+    return None
+
+
 class AdoptedHost:
     """A host that an earlier provisioner started."""
 
@@ -112,9 +119,7 @@ class ProcessBackend(Backend):
 
     def _adopt(self) -> None:
         for path in sorted(self._folder.glob("*.json")):
-            try:
-                file = msgspec.json.decode(path.read_bytes(), type=HostFile)
-            except (OSError, msgspec.DecodeError):
+            if (file := read_host_file(path)) is None:
                 continue
             host = AdoptedHost(path.stem, file, self._settings.metrics_targets)
             if host.exit_code is None:

@@ -164,3 +164,19 @@ def test_empty_farm(tmp_path):
     path.write_text('{"builders": [], "jobs": []}')
     assert json.loads(run(str(path), "--json").stdout) == []
     assert "0 waiting jobs" in run(str(path)).stdout
+
+
+def test_a_queue_and_one_job_name_the_same_head():
+    """In 2010 a job that is its own head is virtual, in both ways of asking."""
+    jobs = [
+        {"id": number, "name": f"j{number}", "processor": None, "virtualized": None,
+         "score": -number, "duration_s": 60, "status": "waiting"}
+        for number in (1, 2)
+    ]  # fmt: skip
+    state = json.dumps({"builders": STATE["builders"], "jobs": jobs})
+    words = ("-", "--json", "--rules", "launchpad-2010")
+    everyone = json.loads(run(*words, input=state).stdout)
+    assert [row["head_platform"] for row in everyone] == [[None, True], [None, None]]
+    for row in everyone:
+        (alone,) = json.loads(run(*words, "--job", row["job"], input=state).stdout)
+        assert alone["head_platform"] == row["head_platform"]

@@ -39,7 +39,7 @@ def test_names_reach_a_terminal_as_text_only(still: StillFarm):
     still.join("\x1b[1m[/]")
     batch = Batch()
     batch.tries["running"].append(Try(1, EVIL, 1.0, EVIL))
-    still.store.commit(batch, "0-0", 1.0)
+    still.store.commit(batch, {}, 1.0)
     for words in (
         ["jobs", "--state", "all"], ["job", name], ["job", "running"], ["job", "failed"],
         ["builders"], ["explain", name], ["explain", "running"], ["drain", "*"],
@@ -244,7 +244,11 @@ def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
     done = still.farm("job", "r", "--json")
     assert json.loads(done.stdout)["state"] == "running"
     assert "warning: the farm's scheduler did not answer" in done.stderr
-    assert "did not answer" in still.says("cancel", "nobody", code=2)
+    assert "not known to the farm" in still.says("cancel", "nobody", code=2)
+    # one that was handed in and is not taken in yet is neither known nor unknown
+    monkeypatch.setattr("farm.live.operating.operator.ANSWER_TIMEOUT", 0.1)
+    still.says("submit", "--service-time", "5s", "--id", "new", "--platform", "amd64/virtual")
+    assert "has not taken in" in still.says("cancel", "new", code=2)
 
 
 def test_another_prefix_and_keys_that_are_not_ours(still: StillFarm):

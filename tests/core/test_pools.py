@@ -168,14 +168,14 @@ def test_a_busy_builder_is_watched_again_when_it_is_idle(ledger):
 
 
 def test_a_drained_builder_is_not_retired(ledger):
-    """It stays until it is undrained, however long it has been idle."""
+    """However long it has been idle; undrained, it has been so from then on."""
     farm = ledger(pools=[planned(idle_timeout=10.0)])
     farm.plan(start=1)
     farm.boot("p-1")
     farm.drain("p-1")
     assert farm.ring(11.0) == []
-    assert farm.undrain("p-1") == ["alarm 11"]
-    assert farm.ring() == ["retire p-1"]
+    assert farm.undrain("p-1") == ["alarm 22"]
+    assert farm.ring(22.0) == ["retire p-1"]
 
 
 def test_a_broken_builder_is_idle_too(ledger):

@@ -51,11 +51,11 @@ class Alone:
     def __init__(self, settings: LiveSettings, client: Any) -> None:
         self.host = BuilderHost(settings, pid=1)
         self._client = client
-        self._inbox = Keys(settings.prefix).inbox
+        self._inbox = Keys(settings.prefix).stream("reports")
 
     def reports(self) -> list[Any]:
         entries = self._client.xrange(self._inbox)
-        return [r for _, entry in entries for r in decode_envelope(entry[b"m"]).reports]
+        return [r for _, entry in entries for r in decode_envelope(entry[b"m"], "reports").reports]
 
 
 @pytest.fixture
@@ -139,7 +139,8 @@ def test_a_host_that_starts_again_does_not_play_whom_it_was_told_before(
     process = HostProcess(settings, tmp_path / "again.log")
 
     def beats() -> list[Beat]:
-        entries = [decode_envelope(entry[b"m"]) for _, entry in client.xrange(keys.inbox)]
+        rows = client.xrange(keys.stream("reports"))
+        entries = [decode_envelope(entry[b"m"], "reports") for _, entry in rows]
         return [r for entry in entries for r in entry.reports if isinstance(r, Beat)]
 
     try:

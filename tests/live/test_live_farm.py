@@ -106,7 +106,7 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
     assert any(isinstance(c, RequeueJob) for _, commands in farm.story for c in commands)
 
 
-def test_a_cut_wire_loses_no_job(farm, jobs_like, wire, client):
+def test_a_cut_wire_loses_no_job(farm, jobs_like, server, wire, client):
     """Every connection broken for two seconds, mid-run: each job still ends exactly once.
 
     And the server, which is somebody else's, is left as it was found.
@@ -124,7 +124,7 @@ def test_a_cut_wire_loses_no_job(farm, jobs_like, wire, client):
         builders=10,
         speed=300.0,
         hosts=2,
-        url=f"redis://127.0.0.1:{wire.port}/0",
+        url=wire.url(server.url),
         on_event=at_start(60, cutter.start),
     )
     cutter.join()

@@ -43,7 +43,7 @@ class History:
             for _ in range(self.dice.randint(1, 6)):
                 self.happen(batch)
             self.mirror.write(batch)
-            self.store.commit(batch, "0-0", self.at)
+            self.store.commit(batch, {}, self.at)
             self.compare()
 
     def happen(self, batch: Batch) -> None:
@@ -148,7 +148,7 @@ def test_a_successor_finds_each_builder_as_it_was(truth):
         history.mirror.touch(event)
         history.scheduler.handle(event)
     history.mirror.write(batch)
-    history.store.commit(batch, "0-0", 3.0)
+    history.store.commit(batch, {}, 3.0)
     assert history.store.builders() == {
         view.builder.id: view for view in snapshot_of(history.scheduler, 3.0).builders
     }

@@ -20,6 +20,8 @@ from farm.live.hosts.processes import HostProcesses
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
+from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.reporter import Reporter
 from farm.results.run_directory import load_run
 from tests.fixtures.job_records import on_builders
 from tests.fixtures.ports import own_port
@@ -207,6 +209,29 @@ def test_a_paused_scheduler_that_wakes_up_changes_nothing(service: Service):
     assert sorted(ended) == sorted(ends), "a job ended twice"
     assert service.client.hgetall(service.keys.results) == ends
     assert service.end(signal.SIGTERM) == 0
+
+
+def test_a_paused_provisioner_that_wakes_up_decides_nothing(service: Service):
+    """Its plan was made before another one took the pool over: only the other one's holds."""
+    service.scenario(policy="fifo")
+    yaml = service.folder / "service.yaml"
+    sized = "provisioner: {algorithm: simple, max: 9}"
+    yaml.write_text(yaml.read_text().replace("builders: 3", sized))
+    service.start()
+    service.until(lambda: service.client.exists(service.keys.pools) == 1, "taking charge")
+    reporter = Reporter(service.url, service.keys, "test", "plans")
+    reporter.start()
+    for report in (
+        Watch("linux", "paused"),
+        Watch("linux", "present"),
+        Plan("linux", 1, 5, start=5, token="paused"),
+        Plan("linux", 1, 2, start=2, token="present"),
+    ):
+        reporter.put(report)
+    assert reporter.close(60)
+    service.until(lambda: len(service.store.builders()) >= 2, "booting")
+    assert service.end(signal.SIGTERM) == 0
+    assert sorted(service.store.builders()) == ["linux-1", "linux-2"]
 
 
 def test_a_second_scheduler_stands_by(service: Service):

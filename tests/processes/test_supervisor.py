@@ -24,15 +24,28 @@ pytestmark = pytest.mark.live
 FOREVER = 600.0
 
 
-def ends_with(code: int) -> Service:
-    """A service that ends at once."""
-    words = f"print('what it said', flush=True); raise SystemExit({code})"
-    return Service("service", (sys.executable, "-c", words))
+@pytest.fixture
+def keep(tmp_path: Path):
+    """Make a supervisor of one service, a module with this text; stopped at the end."""
+    made: list[Supervisor] = []
+
+    def make(text: str) -> Supervisor:
+        (tmp_path / "kept.py").write_text(text)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        made.append(Supervisor([Service("service", ("kept",))], tmp_path, environment))
+        return made[-1]
+
+    yield make
+    for supervisor in made:
+        supervisor.stop()
 
 
-def stays() -> Service:
-    """A service that stays."""
-    return Service("service", (sys.executable, "-c", "import time; time.sleep(600)"))
+STAYS = "import time; time.sleep(600)"
+
+
+def ends_with(code: int) -> str:
+    """Return a service that ends at once."""
+    return f"print('what it said', flush=True); raise SystemExit({code})"
 
 
 def until_gone(supervisor: Supervisor, wakeups: Wakeups) -> None:
@@ -68,52 +81,43 @@ def test_a_wait_ends_with_a_signal_also_one_that_came_before_it(wakeups, request
 
 
 def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
-    tmp_path, wakeups, monkeypatch
+    keep, wakeups, monkeypatch
 ):
     """And given up when that has happened too often of late, with what it said."""
     monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.01)
-    supervisor = Supervisor([ends_with(1)], tmp_path, os.environ)
+    supervisor = keep(ends_with(1))
     pauses = []
-    try:
-        supervisor.start()
-        for _ in range(MAX_RESTARTS - 1):
-            until_gone(supervisor, wakeups)
-            pauses.append(supervisor.check())
-            while supervisor.process("service") is None:
-                wakeups.wait(supervisor.check())
-        assert all(after > 1.5 * before for before, after in itertools.pairwise(pauses))
+    supervisor.start()
+    for _ in range(MAX_RESTARTS - 1):
         until_gone(supervisor, wakeups)
-        with pytest.raises(RunError, match=r"exit code 1 .6 times lately.*what it said"):
-            supervisor.check()
-    finally:
-        supervisor.stop()
+        pauses.append(supervisor.check())
+        while supervisor.process("service") is None:
+            wakeups.wait(supervisor.check())
+    assert all(after > 1.5 * before for before, after in itertools.pairwise(pauses))
+    until_gone(supervisor, wakeups)
+    with pytest.raises(RunError, match=r"exit code 1 .6 times lately.*what it said"):
+        supervisor.check()
 
 
-def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(tmp_path, wakeups):
+def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wakeups):
     """Once it was, its server may just be away: that passes."""
     for settled in (False, True):
-        supervisor = Supervisor([ends_with(2)], tmp_path, os.environ)
+        supervisor = keep(ends_with(2))
         supervisor.settled = settled
-        try:
-            supervisor.start()
-            until_gone(supervisor, wakeups)
-            if settled:
-                assert supervisor.check() < FOREVER
-            else:
-                with pytest.raises(RunError, match="exit code 2"):
-                    supervisor.check()
-        finally:
-            supervisor.stop()
-
-
-def test_nothing_is_due_while_all_is_well(tmp_path, wakeups):
-    """So its keeper may sleep."""
-    supervisor = Supervisor([stays()], tmp_path, os.environ)
-    try:
         supervisor.start()
-        assert supervisor.check() == float("inf")
-    finally:
-        supervisor.stop()
+        until_gone(supervisor, wakeups)
+        if settled:
+            assert supervisor.check() < FOREVER
+        else:
+            with pytest.raises(RunError, match="exit code 2"):
+                supervisor.check()
+
+
+def test_nothing_is_due_while_all_is_well(keep, wakeups):
+    """So its keeper may sleep."""
+    supervisor = keep(STAYS)
+    supervisor.start()
+    assert supervisor.check() == float("inf")
 
 
 def test_a_large_log_is_emptied_under_the_hands_of_its_writer(tmp_path: Path):

@@ -10,9 +10,10 @@ import pytest
 from farm.app.pool_troubles import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
-from farm.core.pools.algorithm import PoolSnapshot
+from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
 from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Report, Watch
 from farm.live.wire.pool_report import PoolReport
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
 from provisioner.keeper import Instance, Keeping, Patience, Remove
@@ -292,6 +293,22 @@ def test_what_stands_in_one_pools_way_is_told_of_that_pool(world, caplog):
         "no room for 2 builders",
         "something else",
     ]
+
+
+def test_an_algorithm_of_the_users_that_fails_is_told(world, caplog):
+    """The service goes on, the pool keeps its builders, and operators see why nothing is sized."""
+    farm: Any = world.farm
+
+    class Torn(Fixed, frozen=True, kw_only=True):
+        def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
+            raise LookupError(f"no rule for {snapshot.pool}")
+
+    torn = GuardedAlgorithm(Torn(builders=2, interval=1.0), "mine:Torn", "pools.p.algorithm")
+    service = Provisioner(farm, {"p": torn}, world.backend, Patience(), wall=lambda: world.now)
+    world.looks(5, service)
+    assert world.farm.plans == [(0, 0, 0)]
+    assert caplog.text.count("mine:Torn failed") == 1
+    assert "LookupError: no rule" in trouble_of(world.farm.memory["p"])
 
 
 def test_a_provisioner_that_starts_again_forgets_what_was_wrong(world):

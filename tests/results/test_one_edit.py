@@ -55,7 +55,7 @@ scheduler.jobs["b"].mood = "glad"
 mirror.touch_job("b")
 mirror.write(batch)
 batch.counts = Counts()
-store.commit(batch, "0-0", 5.0)
+store.commit(batch, {}, 5.0)
 image = msgspec.json.encode(snapshot_of(scheduler, 5.0))
 for snapshot in (
     msgspec.json.decode(image, type=FarmSnapshot),

@@ -220,5 +220,5 @@ def test_jain_index_lies_between_one_nth_and_one(shares: list[float]) -> None:
 
 def test_fairness_weighs_parties_not_jobs() -> None:
     """A team with many jobs counts as much as one with few."""
-    assert fairness_index([("a", 2.0), ("a", 4.0), ("b", 3.0)]) == pytest.approx(1.0)
-    assert fairness_index([]) == 1.0
+    assert fairness_index("aab", [2.0, 4.0, 3.0]) == pytest.approx(1.0)
+    assert fairness_index([], []) == 1.0

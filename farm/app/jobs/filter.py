@@ -12,9 +12,10 @@ import msgspec
 
 from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.commands import EndJob
-from farm.core.errors import InputError
+from farm.core.errors import InputError, ServerError
 from farm.live.operating.operator import Operator
 from farm.live.store.job_reader import Group, KnownJob, state_of
+from farm.terminal.console import FarmConsole
 
 
 class JobState(StrEnum):
@@ -66,7 +67,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
         ``stable``: in order of submission (``after`` this id), whatever happens meanwhile; else
-        waiting ones in policy order, then running ones, then ended ones, the newest first.
+        waiting ones in dispatch order, then running ones, then ended ones, the newest first.
         """
         wish = _Wish(self, operator)
         if not stable:
@@ -129,7 +130,27 @@ def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
 
 def _by_group(operator: Operator, state: JobState) -> Iterator[KnownJob]:
     for group in _groups(state):
-        yield from operator.jobs(group)
+        yield from _in_dispatch_order(operator) if group == "waiting" else operator.jobs(group)
+
+
+def _in_dispatch_order(operator: Operator) -> Iterator[KnownJob]:
+    """Yield the waiting jobs, platform by platform; under fair share the scheduler knows the order.
+
+    Those that came since it was asked follow (jobs may be met twice).
+    """
+    listed = operator.jobs("waiting")
+    first = next(listed, None)
+    if first is None:
+        return
+    if not isinstance(first, EndJob) and first.path and operator.is_attended():
+        try:
+            order = [record.job.id for record in operator.image().snapshot.waiting]
+        except ServerError as error:
+            FarmConsole(stderr=True).print(f"warning: {error}; waiting jobs are not in order")
+            order = []
+        yield from (job for job in operator.jobs_of(order) if state_of(job) == "waiting")
+    yield first
+    yield from listed
 
 
 def _groups(state: JobState) -> tuple[Group, ...]:

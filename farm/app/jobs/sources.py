@@ -13,7 +13,7 @@ import msgspec
 from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
-from farm.live.wire.job_limits import flaw_of
+from farm.live.wire.bounds import flaw_of
 from farm.live.wire.pool_report import PoolReport
 from farm.scenario import TraceOptions
 from farm.units import parse_duration

@@ -60,6 +60,9 @@ def story_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str
             "estimated_time_s": now.estimated_time,
             "jobs_ahead": now.ahead,
             "estimated_dispatch_in_s": now.dispatch_in_time,
+            "estimated_completion_in_s": None
+            if now.dispatch_in_time is None
+            else now.dispatch_in_time + now.estimated_time,
             "builders_that_could": now.builders,
             "of_them_taking_jobs": now.accepting,
             "of_them_free": now.free,

@@ -16,6 +16,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
+from farm.app.jobs.told_estimate import ToldEstimate, estimate_of
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.operator import Operator
@@ -36,20 +37,25 @@ class Submission:
     Args:
         source: what the jobs come from, for messages.
         skip_known: leave out those whose ids are known; else they are a mistake.
+        sync: what is handed in is on the server's disk before that is said.
     """
 
     _operator: Operator
 
-    def __init__(self, source: str, *, skip_known: bool) -> None:
+    def __init__(self, source: str, *, skip_known: bool, sync: bool = False) -> None:
         self._source = source
         self._skip_known = skip_known
+        self._sync = sync
         self.submitted = 0
         self.skipped = 0
         self._first: list[str] = []
+        self._last = ""
 
     def begin(self, operator: Operator) -> None:
-        """Hand in to this operator's farm from now on."""
+        """Hand in to this operator's farm from now on; raises ServerError if it cannot sync."""
         self._operator = operator
+        if self._sync:
+            operator.check_sync()
 
     def at_once(self, jobs: list[Job], pace: float | None, *, quiet: bool) -> None:
         """All of them, or none if one is known already (or its id stands there twice).
@@ -58,22 +64,21 @@ class Submission:
         """
         self._refuse_twins(jobs)
         jobs = self._new(jobs)
+        self._operator.check_room(len(jobs))
         if pace is not None:
             self.paced(jobs, pace)
             return
         hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
         with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
-            for part in progress.track(
-                [jobs[first : first + AT_ONCE] for first in range(0, len(jobs), AT_ONCE)],
-                description="submitting",
-            ):
-                self._hand_in(part)
+            for first in progress.track(range(0, len(jobs), AT_ONCE), description="submitting"):
+                last = first + AT_ONCE >= len(jobs)
+                self._hand_in(jobs[first : first + AT_ONCE], sync=self._sync and last)
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
         for together in in_gusts(jobs):
             self._refuse_twins(together)
-            self._hand_in(self._new(together))
+            self._hand_in(self._new(together), sync=self._sync)
 
     def paced(self, jobs: Iterable[Job], pace: float) -> None:
         """Each at its own time."""
@@ -82,11 +87,15 @@ class Submission:
             pause = at / pace - (time.monotonic() - began)
             if pause > 0:
                 time.sleep(pause)
-            self._hand_in(self._new(list(together)))
+            self._hand_in(self._new(list(together)), sync=self._sync)
 
     def outcome(self) -> dict[str, object]:
         """Return what happened, for machines."""
         return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
+
+    def estimate(self) -> ToldEstimate | None:
+        """Return when the last job that was handed in will be dispatched and done, if known."""
+        return estimate_of(self._operator, self._last) if self._last else None
 
     def told(self) -> str:
         """Return what happened, for people: the id of an only job, else how many there were."""
@@ -95,11 +104,13 @@ class Submission:
         known = f", {self.skipped:,} known already" if self.skipped else ""
         return f"{many(self.submitted, 'job')} submitted{known}"
 
-    def _hand_in(self, jobs: list[Job]) -> None:
+    def _hand_in(self, jobs: list[Job], *, sync: bool) -> None:
         # the farm's clock says when they arrive, not the file's
         jobs = [msgspec.structs.replace(job, arrived_at=None) for job in jobs]
+        self._operator.check_room(len(jobs))
         self._first.extend(job.id for job in jobs[: 1 - len(self._first)])
-        self.submitted += self._operator.submit(jobs)
+        self.submitted += self._operator.submit(jobs, sync=sync)
+        self._last = jobs[-1].id if jobs else self._last
 
     def _refuse_twins(self, jobs: list[Job]) -> None:
         places: dict[str, int] = {}

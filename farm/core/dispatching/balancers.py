@@ -21,7 +21,7 @@ def jenkins(state: BuilderState) -> float:
 
 
 def longest_idle(state: BuilderState) -> float:
-    """The builder that took or finished a job (or joined) longest ago wins, as in Taskcluster."""
+    """The builder that took or finished a job, or came, longest ago wins, as in Taskcluster."""
     return state.active_at
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from farm.core.dispatching.matching import Lane, by_rank
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.turns import Turn
 from farm.core.queues.plain import PlainQueue
 from farm.core.state import JobState, JobStatus, Slot
 
@@ -20,6 +22,8 @@ class Competitor(msgspec.Struct, frozen=True):
 
     job: str
     key: tuple[Any, ...]
+    #: the fair-share path that it is charged to
+    path: tuple[str, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -33,12 +37,14 @@ class Decision(msgspec.Struct, frozen=True):
     key: tuple[Any, ...]
     #: jobs of the same lane that waited at that instant, this one not counted
     waiting: int
-    #: the first of them, in policy order
+    #: the first of them, in dispatch order
     next: tuple[Competitor, ...]
     #: free builders that could have run it, the balancer's best first (at most six), with ranks
     free_builders: tuple[tuple[str, float], ...]
     #: the fair-share path that the job is charged to
     path: tuple[str, ...] = ()
+    #: why it was that invocation's turn, level by level; none for a job that nobody waited with
+    turns: tuple[Turn, ...] = ()
 
     @classmethod
     def of(cls, state: JobState, slot: Slot, lane: Lane, at: float) -> Decision:
@@ -49,6 +55,8 @@ class Decision(msgspec.Struct, frozen=True):
         else:
             competing = list(islice(queue.in_order(), _SHOWN + 1))
         others = [other for other in competing if other is not state][:_SHOWN]
+        waited = state.status is JobStatus.WAITING
+        turns = queue.turns(state, taken=True) if isinstance(queue, FairShareQueue) else ()
         free = sorted((*by_rank(b), b.builder.id) for b in lane.free_builders(_SHOWN))
         return cls(
             at=at,
@@ -57,10 +65,11 @@ class Decision(msgspec.Struct, frozen=True):
             slot=slot.number,
             platform=str(lane.platform),
             key=state.key,
-            waiting=len(queue) - (state.status is JobStatus.WAITING),
-            next=tuple(Competitor(other.job.id, other.key) for other in others),
+            waiting=len(queue) - waited,
+            next=tuple(Competitor(other.job.id, other.key, other.path) for other in others),
             free_builders=tuple((name, rank) for rank, _, name in free[:_SHOWN]),
             path=state.path,
+            turns=turns if waited else (),
         )
 
 

@@ -36,6 +36,8 @@ class Dispatcher:
         self.watched = rules.path is not None
         #: told of a builder that has nothing to do and no idle timer
         self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
+        #: asked for an alarm at an instant
+        self.ask_alarm: Callable[[float, list[Command]], None] = _no_alarm
 
     def _make_matching(self) -> Matching:
         return Matching(self.rules.ranking, self.rules.make_queue)
@@ -182,7 +184,9 @@ class Dispatcher:
                 lane.queue.slot_free(slot, at)
         for lane in lanes:
             if lane.waiting:
-                if self._fill_slot(slot, at, commands):
+                if self.rules.ends_together:
+                    self.ask_alarm(at, commands)  # first let others of this instant be free, too
+                elif self._fill_slot(slot, at, commands):
                     return
                 break
         builder.group.free.offer(builder)
@@ -228,6 +232,8 @@ class Dispatcher:
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """An alarm that this dispatcher set has rung."""
+        if self.rules.ends_together:
+            self.fill_lanes(self.matching.lanes, at, commands)
 
     @staticmethod
     def retire_if_empty(builder: BuilderState, commands: list[Command]) -> None:
@@ -241,6 +247,10 @@ class Dispatcher:
 
 def _no_timer(_: BuilderState, __: list[Command]) -> None:
     """Leave an idle builder alone."""
+
+
+def _no_alarm(_: float, __: list[Command]) -> None:
+    """Nobody has alarms."""
 
 
 def free_slot(builder: BuilderState) -> Slot:

@@ -47,7 +47,7 @@ class JobBook:
         if leader is None:
             own_key = rules.policy(job, estimate, at, serial)
         else:  # what will run is the leader's, and so is its age; how urgent it is, the job's own
-            own_key = rules.policy(job, leader.estimated_time, leader.submitted_at, serial)
+            own_key = rules.policy(job, *leader.execution, serial)
         state = JobState(job, serial, (-job.level, own_key, serial), at, estimate, lane=lane)
         if rules.path is not None:
             state.path = rules.path(job)
@@ -163,6 +163,7 @@ class JobBook:
         leader.followers = ()
         commands.append(self.end(leader, at, "cancelled", cause, reason))
         heir.leader, heir.followers = None, tuple(rest)
+        heir.inherited = leader.execution  # it is as long and as old as it was
         for follower in rest:
             follower.leader = heir
         if heir.job.action is not None:

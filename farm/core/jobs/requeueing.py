@@ -56,6 +56,12 @@ class Requeuer:
         if verdict.builder_fails:
             self.dispatcher.look_again(at, commands)
 
+    @staticmethod
+    def note_loss(slot: Slot) -> None:
+        """The builder was lost, and nobody had told it to go: perhaps what it ran is to blame."""
+        if (state := slot.running) is not None:
+            state.builders_lost += (slot.builder.builder.id,)
+
     def give_back(
         self,
         slot: Slot,
@@ -82,7 +88,10 @@ class Requeuer:
             cause = Cause.LOST
             state.losses += 1
             again = state.losses <= self.rules.retries
-            if not again:
+            if 0 < self.rules.max_builders_lost <= len(state.builders_lost):
+                again, cause = False, Cause.POISONOUS
+                reason = f"{reason} (builders lost under it: {', '.join(state.builders_lost)})"
+            elif not again:
                 reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
         if not again:
             self.book.end_all(state, at, "failed", cause, reason, commands)

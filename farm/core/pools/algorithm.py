@@ -121,11 +121,25 @@ class Algorithm(Protocol[M]):
     def looks_closely(self) -> bool:
         """Whether it needs the snapshot's estimates of work and time, which cost more to take."""
 
+    @property
+    def before_time_outs(self) -> bool:
+        """Whether a plan of the instant of an idle time-out still counts that builder."""
+
     def start(self) -> M:
         """Return the memory to begin with."""
 
     def plan(self, snapshot: PoolSnapshot, memory: M) -> tuple[ScalingPlan, M]:
         """Return what to do now, and the memory for the next plan."""
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:
+        """Return the instant from which the plan may differ though nothing happens meanwhile.
+
+        It is asked after a plan that changed nothing, with the memory of that plan. Plans before
+        that instant may be left out: they would change nothing either, and those after them
+        would come out the same with ``memory`` as with theirs. ``snapshot.at``: any plan may
+        differ; infinity: only an event changes it. The snapshot's counts change only by events;
+        its times (``oldest_wait_time``, ``next_slot_time``, ``hour``) by themselves.
+        """
 
 
 def limited(value: float, least: int, most: int) -> int:

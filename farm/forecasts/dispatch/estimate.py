@@ -99,7 +99,7 @@ def _estimate(
         job=job.name,
         predecessors=tuple(j.name for j in predecessors),
         pool_for_job=pool,
-        head_platform=rules.shown(head.platform),
+        head_platform=rules.head_shown(head.platform, own=head is job),
         free_for_head=next_builder.free,
         tnb_s=next_builder.tnb_s,
         plt_s=lead_time,

@@ -82,7 +82,7 @@ def job_view(life: JobLife, builder: str | None, duration_s: float | None, at: f
 
 
 def _job(record: JobRecord, at: float) -> JobView:
-    expected = record.estimated_time if record.expected_time is None else record.expected_time
+    expected = record.execution[0] if record.expected_time is None else record.expected_time
     # one that shares another's execution adds no work
     duration = expected if record.leader is None else None
     return job_view(record, record.builder, duration, at)

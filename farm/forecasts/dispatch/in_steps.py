@@ -11,7 +11,6 @@ import heapq
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -30,11 +29,16 @@ from farm.forecasts.dispatch.view import JobView
 STEP = 50
 
 
+def _ordered_by(state: JobState) -> float:
+    """Return the run time that the policy ordered a waiting job by."""
+    return state.execution[0]
+
+
 class RunTimes(msgspec.Struct, frozen=True):
     """Whose run times go into a sweep, seconds; an estimator that learns is asked as it goes."""
 
     #: of a waiting job
-    waiting: Callable[[JobState], float] = attrgetter("estimated_time")
+    waiting: Callable[[JobState], float] = _ordered_by
     #: of a job on its builder; None: what it was ordered by
     held: Callable[[Job, Builder], float] | None = None
 

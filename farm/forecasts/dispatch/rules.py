@@ -30,6 +30,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         """Return the platform as this rule set names it."""
         return platform.normalised() if self.spells_out else platform
 
+    def head_shown(self, head: Platform, *, own: bool) -> Platform:
+        """Return the head job's platform as this rule set names it.
+
+        ``own``: the job of interest is the head itself; its virtualization is always spelled out.
+        """
+        return head.normalised() if own and not self.global_head else self.shown(head)
+
 
 PAGE = Rules(name="page", global_head=True, sees_cancelling=True)
 """Launchpad's page on dispatch time estimation, to the letter: no rounding, no floor."""

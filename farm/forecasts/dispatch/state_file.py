@@ -98,6 +98,8 @@ def _farm(document: Any) -> FarmView:
         state = msgspec.convert(document, _State)
     except msgspec.ValidationError as error:
         raise _explained(error, document) from None
+    except UnicodeEncodeError as error:
+        raise StateError(f"found half a character ({error.reason}); allowed: Unicode") from None
     _must_differ("builders", "name", [builder.name for builder in state.builders])
     _must_differ("jobs", "id", [job.id for job in state.jobs])
     _must_differ("jobs", "name", [job.name for job in state.jobs])

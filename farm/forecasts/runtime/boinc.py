@@ -6,7 +6,9 @@ How BOINC's words are read in a build farm:
 host               a builder (or, with ``host: pool``, the builders of a pool together)
 app version        a job kind; ``app@version`` spells app and version apart
 size (fpops)       ``Job.size`` ÷ ``size_rate``, else the declared time, else the default:
-                   always seconds on a builder of speed 1, so that all figures stay near 1
+                   always seconds on a builder of speed 1, so that all figures stay near 1.
+                   Without a ``size_rate`` the first success with a size sets it: BOINC's unit is
+                   given by its benchmarks, and here sizes may be KB as well as FLOPs
 peak flops         the builder's speed
 plan class figure  size ÷ declared time x speed
 valid result       a success; failures move quota and streak only, cancellations nothing
@@ -23,10 +25,12 @@ import math
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.boinc_history import DAILY_QUOTA, History
 from farm.forecasts.runtime.interface import (
+    Basis,
     EstimatorOptions,
     JsonValues,
     check_owner,
     is_time,
+    said_basis,
     said_time,
     speed_of,
 )
@@ -40,6 +44,7 @@ from farm.upstream.boinc.flops import (
     AnonymousSpeed,
     Candidate,
     LadderRules,
+    Speed,
     Usage,
     anonymous_speed,
     choose,
@@ -73,8 +78,9 @@ class Boinc:
 
     def size(self, job: Job) -> float:
         """Return the job's size in nominal seconds on a builder of speed 1."""
-        if job.size is not None and 0.0 < job.size < math.inf:
-            return _bounded(job.size / self.options.size_rate)
+        rate = self.options.size_rate or self.history.size_rate
+        if rate is not None and (units := usable_size(job)) is not None:
+            return _bounded(units / rate)
         return _bounded(said_time(job, self.options.default_time))
 
     @staticmethod
@@ -90,10 +96,33 @@ class Boinc:
         time = wall_time(size, self._speed(job, builder, plan), share)
         return time if is_time(time) else _bounded(said_time(job, size))
 
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
+        """Say which rung of the ladder the estimate stands on."""
+        speed = self._believed(job, builder, 1.0)
+        if speed.source == "none":
+            said = said_basis(job)
+            sized = usable_size(job) is not None and not is_time(job.declared_time)
+            known = self.options.size_rate or self.history.size_rate
+            return Basis("size") if sized and known else said
+        kind = job.kind
+        version = self.history.version(kind)
+        if speed.source == "app_version":
+            return Basis("the kind on all builders", int(version.pfc.n) if version else 0)
+        if builder is not None and is_anonymous(builder):
+            kind = generalised(job)
+        record = None if builder is None else self.history.host_record(self.host(builder), kind)
+        host = "pool" if self.options.host == "pool" else "builder"
+        return Basis(f"the kind on this {host}", 0 if record is None else int(record.et.n))
+
     def _speed(self, job: Job, builder: Builder | None, plan: float) -> float:
         """Return the speed that is believed; ``plan`` is what the submitter's figures imply."""
+        return self._believed(job, builder, plan).flops
+
+    def _believed(self, job: Job, builder: Builder | None, plan: float) -> Speed:
         if builder is not None and is_anonymous(builder):
-            return self.anonymous(job, builder).flops
+            own = self.anonymous(job, builder)
+            learned = own.size_scale != 1.0 or own.flops != own.client_flops
+            return Speed(own.flops, "host_app_version" if learned else "none")
         peak = 1.0 if builder is None else self.peak(builder)
         record = None if builder is None else self.history.host_record(self.host(builder), job.kind)
         candidate = Candidate(
@@ -102,7 +131,7 @@ class Boinc:
             version=self.history.version(job.kind),
         )
         chosen = choose([candidate], plan * peak, self._rules)
-        return plan * peak if chosen is None else chosen[1].flops
+        return Speed(plan * peak, "none") if chosen is None else chosen[1]
 
     def anonymous(self, job: Job, builder: Builder) -> AnonymousSpeed:
         """Return the speed of a builder that keeps its own figure, and how to scale sizes for it.
@@ -123,6 +152,7 @@ class Boinc:
             self.history.failed(host, kind)
         elif outcome == "succeeded" and is_time(elapsed):
             computing = min(elapsed * _available(builder), LARGEST)
+            self._settle_size_rate(job, computing * self.peak(builder))
             result = Result(
                 elapsed=computing,
                 flops=self.peak(builder),
@@ -133,6 +163,11 @@ class Boinc:
             resource = "gpu" if job.attributes.get("resource") == "gpu" else "cpu"
             check = self.options.host_scale_check
             self.history.succeeded(host, kind, resource, result, scale_check=check)
+
+    def _settle_size_rate(self, job: Job, work: float) -> None:
+        """Let the first success with a size say what its unit is."""
+        if self.history.size_rate is None and (units := usable_size(job)) is not None:
+            self.history.size_rate = min(max(units / _bounded(work), 1e-300), 1e300)
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
@@ -161,6 +196,11 @@ class Boinc:
         """Replace all records by dumped ones; StateError if they are not such a dump."""
         check_owner(state, self.name)
         self.history.load({key: value for key, value in state.items() if key != "estimator"})
+
+
+def usable_size(job: Job) -> float | None:
+    """Return the job's size in its own unit, None if it is no finite number above 0."""
+    return job.size if job.size is not None and 0.0 < job.size < math.inf else None
 
 
 def _available(builder: Builder) -> float:

@@ -6,6 +6,7 @@ from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc, generalised, is_anonymous
 from farm.upstream.boinc.averages import Variance, ratio
 from farm.upstream.boinc.claims import MIN_HOST_SAMPLES
+from farm.upstream.boinc.flops import Speed
 
 
 def flops_2010(
@@ -30,15 +31,19 @@ class Boinc2010(Boinc):
 
     name = "boinc-2010"
 
-    def _speed(self, job: Job, builder: Builder | None, plan: float) -> float:
+    def _believed(self, job: Job, builder: Builder | None, plan: float) -> Speed:
         if builder is None:
-            return flops_2010(plan, self._scale(job), Variance())
+            scale = self._scale(job)
+            return Speed(flops_2010(plan, scale, Variance()), "app_version" if scale else "none")
         anonymous = is_anonymous(builder)
         kind = generalised(job) if anonymous else job.kind
         record = self.history.host_record(self.host(builder), kind)
         et = Variance() if record is None else record.et
         peak, scale = self.peak(builder), 0.0 if anonymous else self._scale(job)
-        return flops_2010(plan * peak, scale, et, self.options.host_samples)
+        flops = flops_2010(plan * peak, scale, et, self.options.host_samples)
+        if et.n > self.options.host_samples:
+            return Speed(flops, "host_app_version")
+        return Speed(flops, "app_version" if scale else "none")
 
     def _scale(self, job: Job) -> float:
         version = self.history.version(job.kind)

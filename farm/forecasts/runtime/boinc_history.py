@@ -61,6 +61,7 @@ class _Dump(msgspec.Struct, omit_defaults=True):
     hosts: dict[str, HostRecords] = {}
     versions: dict[str, AppVersion] = {}
     apps: dict[str, App] = {}
+    size_rate: float | None = None
 
 
 class History:
@@ -71,6 +72,8 @@ class History:
         self._versions: dict[str, AppVersion] = {}
         self._apps: dict[str, App] = {}
         self._kinds: dict[str, list[str]] = {}  # app -> its kinds
+        #: size units in a second at speed 1: what the first success with a size needed
+        self.size_rate: float | None = None
 
     def version(self, kind: str) -> AppVersion | None:
         """Return what is known of the kind on all hosts, or None."""
@@ -146,7 +149,7 @@ class History:
 
     def dump(self) -> JsonValues:
         """Return all records as plain JSON values."""
-        everything = _Dump(self._hosts, self._versions, self._apps)
+        everything = _Dump(self._hosts, self._versions, self._apps, self.size_rate)
         values: JsonValues = msgspec.json.decode(msgspec.json.encode(everything))
         return values
 
@@ -158,6 +161,7 @@ class History:
             raise StateError(f"estimator statistics: {error}") from None
         _check_numbers(state, "")
         self._hosts, self._versions, self._apps = found.hosts, found.versions, found.apps
+        self.size_rate = found.size_rate or None
         self._kinds = {}
         for kind in self._versions:
             self._kinds.setdefault(app_of(kind), []).append(kind)

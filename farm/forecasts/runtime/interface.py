@@ -27,8 +27,9 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
     default_time: float = 300.0
     #: what a job that has outrun its estimate is still given (Launchpad's two minutes)
     overdue_time: float = 120.0
-    #: ``boinc``: size units that a builder of speed 1 does in a second, before anything is learned
-    size_rate: float = 1.0
+    #: ``boinc``: size units that a builder of speed 1 does in a second, before anything is
+    #: learned; None: as many as the first success that has a size needed
+    size_rate: float | None = None
     #: ``boinc``: whose history is "the host's": each ``builder`` its own, or a ``pool`` together
     host: str = "builder"
     #: ``boinc``: a host's history of a kind counts from more than this many successes
@@ -42,10 +43,17 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("default_time", "overdue_time"):
             if not is_time(getattr(self, name)):
                 raise InputError(f"{name}: found {getattr(self, name)}, seconds from 0 up allowed")
-        if not 0.0 < self.size_rate < math.inf:
+        if self.size_rate is not None and not 0.0 < self.size_rate < math.inf:
             raise InputError(f"size_rate: found {self.size_rate}, a number above 0 is allowed")
         if self.host not in ("builder", "pool"):
             raise InputError(f"host: found {self.host!r}, allowed are builder and pool")
+
+
+class Basis(msgspec.Struct, frozen=True):
+    """What an estimate rests on: the rung of the estimator's ladder, and how many samples."""
+
+    rung: str
+    samples: int = 0
 
 
 class RuntimeEstimator(Protocol):
@@ -72,6 +80,9 @@ class RuntimeEstimator(Protocol):
 
         ``fraction_done`` (0 to 1) is what the job says of itself, None if it says nothing.
         """
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
+        """Say what ``estimate`` of the same rests on."""
 
     def dump(self) -> JsonValues:
         """Return all statistics as plain JSON values; ``load`` takes them back."""
@@ -113,6 +124,11 @@ def said_time(job: Job, default: float) -> float:
     return declared if declared is not None and 0.0 <= declared < math.inf else default
 
 
+def said_basis(job: Job) -> Basis:
+    """Return the basis of ``said_time``."""
+    return Basis("declared time" if is_time(job.declared_time) else "default: nothing is known")
+
+
 def remaining_after(
     total: float, elapsed: float, fraction_done: float | None, overdue: float
 ) -> float:
@@ -140,6 +156,10 @@ class Stateless:
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds."""
         raise NotImplementedError
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+        """Say what the estimate rests on: what the submitter said, if nothing else."""
+        return said_basis(job)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Nothing to learn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
+    Basis,
     EstimatorOptions,
     JsonValues,
     Stateless,
@@ -11,6 +12,7 @@ from farm.forecasts.runtime.interface import (
     converted,
     is_time,
     on_builder,
+    said_basis,
     said_time,
     speed_of,
 )
@@ -38,6 +40,11 @@ class LastThree(Stateless):
         runs = self._runs.get(job.kind)
         work = sum(runs) / len(runs) if runs else said_time(job, default)
         return on_builder(work, builder, default)
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+        """Say how many of the kind's last runs the mean is of."""
+        runs = self._runs.get(job.kind)
+        return Basis("mean of the kind's last successes", len(runs)) if runs else said_basis(job)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Remember a success, forget the fourth last."""

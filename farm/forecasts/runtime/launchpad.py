@@ -6,6 +6,7 @@ import math
 
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
+    Basis,
     EstimatorOptions,
     JsonValues,
     Stateless,
@@ -41,6 +42,18 @@ class Launchpad(Stateless):
         size = job.size if job.size is not None and 0 < job.size < math.inf else None
         work = estimate_duration(_family(job.kind), runs[::-1], size)
         return on_builder(work, builder, self.options.default_time)
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+        """Say whether it is by history, by size, or the family's default."""
+        family = _family(job.kind)
+        runs = self._runs.get(job.kind, {}).get(_processor(job), [])
+        if family == "translationtemplates" or not (runs or job.size):
+            return Basis(f"default of {family}")
+        if not runs:
+            return Basis("size" if family == "binary" else f"default of {family}")
+        if family == "binary":
+            return Basis("the kind's newest success", 1)
+        return Basis("median of the kind's last successes", len(runs))
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Remember a success; only the last nine are ever asked for."""

@@ -18,6 +18,7 @@ import statistics
 
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
+    Basis,
     JsonValues,
     RuntimeEstimator,
     check_owner,
@@ -171,6 +172,10 @@ class RuntimeDistribution:
                     self._kinds[job.kind] = _History(KEPT)
                 self._kinds[job.kind].add(ratio, work)
         self.estimator.learn(job, builder, elapsed, outcome)
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
+        """Say what the wrapped estimate rests on."""
+        return self.estimator.basis(job, builder)
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None

@@ -1,4 +1,8 @@
-"""The scheduler's door: reports become events of now; who is lost, and what is sent again."""
+"""The scheduler's door: reports become events of now; who is lost, and what is sent again.
+
+A host is believed about the builders that it plays and the attempts that it was given, and about
+nothing else; what is not believed is refused.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,27 @@ from farm.core.events import (
     JobsSubmitted,
     JobStarted,
 )
-from farm.core.model import Job
+from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
+from farm.emulation.builder import BuilderEvent
 from farm.live.hosts.registry import HostState, Roster
 from farm.live.hosts.requests import Fleet
+from farm.live.hosts.strangers import Strangers
 from farm.live.wire import messages as wire
-from farm.live.wire.job_limits import flaw_of
-from farm.live.wire.messages import Envelope, HostCommand, Play
+from farm.live.wire.bounds import flaw_of, flaw_of_report, readable
+from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
+from farm.live.wire.inbox import Entry
+from farm.live.wire.messages import HostCommand, Play
+from farm.live.wire.shared_parts import share_parts
 
 log = logging.getLogger(__name__)
 
-OtherReport = wire.Watch | wire.Plan | wire.GiveUpBuilder | wire.Ask
+OtherReport = wire.PlannerReport | wire.Ask
+
+#: platforms that jobs may ask for, all jobs together: each has a queue of its own
+MAX_PLATFORMS = 1000
+#: hosts that are there at once
+MAX_HOSTS = 10_000
 
 
 class Intake:
@@ -38,10 +52,15 @@ class Intake:
         fleet: which builders there are to be.
         roster: which hosts there are.
         send: puts a command to a host into the batch that is being made.
+        refusals: where what is refused is collected.
     """
 
     def __init__(
-        self, fleet: Fleet, roster: Roster, send: Callable[[HostState, HostCommand], None]
+        self,
+        fleet: Fleet,
+        roster: Roster,
+        send: Callable[[HostState, HostCommand], None],
+        refusals: Refusals | None = None,
     ) -> None:
         self.events: deque[Event] = deque()
         self.load_done = False
@@ -58,24 +77,33 @@ class Intake:
         self.beats: list[tuple[HostState, wire.Beat]] = []
         #: ids taken in that the one who knows may not know yet
         self._just_now: set[str] = set()
+        self._platforms: dict[Platform, Platform] = {}
         self._fleet = fleet
         self._roster = roster
+        self._strangers = Strangers(roster.patience.grace)
         self._send = send
+        self._refusals = refusals or Refusals()
         self._at_real = 0.0
 
-    def take_in(self, envelope: Envelope, at: float, now: float) -> None:
+    def take_in(self, entry: Entry, at: float, now: float) -> None:
         """Turn one envelope into events at farm time ``at``; ``now`` is real (monotonic)."""
         self._at_real = now
-        for report in envelope.reports:
-            if isinstance(report, wire.HostUp):
-                self._on_host_up(envelope, report, at, now)
-            elif not isinstance(report, wire.HostReport):
-                self._from_submitter(report, at)
-            elif (host := self._speaker(envelope, now)) is not None:
-                self._from_host(host, report, at)
-            elif isinstance(report, JobStarted | JobFinished):
-                # a life that is over reports on its attempts: the scheduler will ignore it
-                self.events.append(wire.stamped(report, at))
+        host = None
+        if entry.stream == "reports":
+            host = self._speaker(entry, now)
+            if host is None:
+                return
+        for report in entry.envelope.reports:
+            if (flaw := flaw_of_report(report)) is not None:
+                self._refuse(entry, "out-of-bounds", flaw, report)
+            elif host is None:
+                self._from_elsewhere(entry, report, at)
+            elif not host.lost:
+                self._from_host(host, entry, report, at)
+
+    def _refuse(self, entry: Entry, reason: Reason, why: str, what: object = None) -> None:
+        text = "" if what is None else msgspec.json.encode(what).decode()[:SHOWN]
+        self._refusals.add(entry.refused(reason, why, text))
 
     def place(self) -> None:
         """Give the builders that are wanted to hosts that have room; the others wait for one."""
@@ -110,7 +138,7 @@ class Intake:
         if host is not None:
             self._send(host, self._roster.retire(host, builder, self._at_real))
             self._roster.gone(builder)
-        self._gone(BuilderLost(at, builder, reason))
+        self._gone(BuilderLost(at, builder, readable(reason)))
         self.place()
 
     def _gone(self, event: BuilderLost | BuilderRetired) -> None:
@@ -120,30 +148,44 @@ class Intake:
 
     # --- hosts ------------------------------------------------------------------------------
 
-    def _speaker(self, envelope: Envelope, now: float) -> HostState | None:
-        """Return the host that speaks; None if this life of it is over."""
+    def _speaker(self, entry: Entry, now: float) -> HostState | None:
+        """Return the host that speaks; None if nobody knows this life, or it says this twice."""
+        envelope = entry.envelope
         host = self._roster.hosts.get(envelope.sender)
         if host is None:
-            # it was up before this scheduler was: let it begin anew
-            host = self._roster.arrive(envelope.sender, envelope.life, now)
-            host.lost = True
-        if host.lost and host.life == envelope.life:
-            reset = self._roster.reset(host, envelope.life, now)
-            if reset is not None:
-                self._send(host, reset)
-        if host.lost or host.life != envelope.life:
+            host = self._newcomer(entry, now)
+        elif host.life != envelope.life:
+            # a new life is heard when the old one has left, or has been silent for too long
+            why = f"host {envelope.sender} is there as another life"
+            self._refuse(entry, "unknown-life", why)
             return None
-        host.heard_at = now
+        if host is None or envelope.seq <= host.seq:
+            return None
+        host.seq, host.heard_at = envelope.seq, now
         return host
 
-    def _on_host_up(self, envelope: Envelope, report: wire.HostUp, at: float, now: float) -> None:
-        known = self._roster.hosts.get(envelope.sender)
-        if known is not None and not known.lost:
-            if known.life == envelope.life:
-                return
-            self.lose(known, at, "its host began a new life")
-        self._roster.arrive(envelope.sender, envelope.life, now, report)
-        self.place()
+    def _newcomer(self, entry: Entry, now: float) -> HostState | None:
+        """Take a host in whose new life begins here; one that is alive has to begin anew first."""
+        envelope = entry.envelope
+        up = next((r for r in envelope.reports if isinstance(r, wire.HostUp)), None)
+        if up is not None and (flaw := self._flaw_of_newcomer(up)) is not None:
+            self._refuse(entry, "out-of-bounds", flaw)
+        elif up is not None:
+            return self._roster.arrive(envelope.sender, envelope.life, now, up)
+        else:
+            self._refuse(entry, "unknown-life", f"host {envelope.sender} is not known as this life")
+            beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
+            if beats and self._strangers.is_told(envelope.sender, now):
+                stranger = HostState(envelope.sender, envelope.life, heard_at=now)
+                self._send(stranger, wire.Reset(envelope.life))
+        return None
+
+    def _flaw_of_newcomer(self, up: wire.HostUp) -> str | None:
+        if len(self._roster.hosts) >= MAX_HOSTS:
+            return f"{MAX_HOSTS} hosts are there: no more are allowed"
+        if self._roster.is_alien(up.incarnation):
+            return "it belongs to an earlier life of the farm"
+        return flaw_of_report(up)
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)
@@ -181,52 +223,90 @@ class Intake:
 
     # --- builders and attempts --------------------------------------------------------------
 
-    def _from_host(self, host: HostState, report: wire.HostReport, at: float) -> None:
+    def _from_host(self, host: HostState, entry: Entry, report: wire.Report, at: float) -> None:
         if isinstance(report, wire.Beat):
             self._on_beat(host, report, at)
+        elif isinstance(report, wire.HostUp):
+            self.place()
         elif isinstance(report, wire.HostLeft):
             self.lose(host, at, "its host left", excused=True)
         elif isinstance(report, BuilderJoined):
-            self._on_joined(host, report, at)
-        elif isinstance(report, BuilderRetired | BuilderLost):
-            self._on_gone(host, report, at)
-        else:
-            if isinstance(report, JobStarted):
-                self._roster.confirm(host, (report.job, report.attempt))
-            elif isinstance(report, JobFinished):
-                self._roster.over(host, (report.job, report.attempt))
-            self.events.append(wire.stamped(report, at))
+            self._on_joined(host, entry, report, at)
+        elif isinstance(report, JobStarted | JobFinished):
+            self._on_attempt(host, entry, report, at)
+        elif isinstance(report, BuilderEvent):
+            if report.builder not in host.plays:
+                self._refuse(entry, "not-its-own", f"{host.name} does not play it", report)
+            elif isinstance(report, BuilderRetired | BuilderLost):
+                self._on_gone(report, at)
+            else:
+                self.events.append(wire.stamped(report, at))
 
-    def _on_joined(self, host: HostState, report: BuilderJoined, at: float) -> None:
-        builder = report.builder
-        if builder.id not in host.plays:
-            # a host that plays a builder of its own (a container): it is taken as it is, but for
-            # its place among the others if it was not requested
-            if builder.id not in self._fleet.booting:
-                builder = msgspec.structs.replace(builder, index=-1)
-            self._roster.assign(host, Play(builder=builder), self._at_real)
-        self._roster.joined(host, builder.id)
-        self._fleet.not_booting(builder.id)
+    def _on_attempt(
+        self, host: HostState, entry: Entry, report: JobStarted | JobFinished, at: float
+    ) -> None:
+        token = (report.job, report.attempt)
+        dispatch = host.dispatches.get(token)
+        if dispatch is None or dispatch.command.builder != report.builder:
+            # someone else's, or one that is over: it was given up in the meantime
+            self._refuse(entry, "not-its-own", f"{host.name} has no such attempt", report)
+            return
+        if isinstance(report, JobStarted):
+            self._roster.confirm(host, token)
+            self.events.append(wire.stamped(report, at))
+        else:
+            self._roster.over(host, token)
+            outcome, reason = report.outcome, readable(report.reason)
+            self.events.append(JobFinished(at, *token, report.builder, outcome, reason))
+
+    def _on_joined(self, host: HostState, entry: Entry, report: BuilderJoined, at: float) -> None:
+        name = report.builder.id
+        if name not in host.plays:
+            found = self._own_builder(host, report.builder)
+            if isinstance(found, str):
+                self._refuse(entry, "not-its-own", found, report)
+                return
+            self._roster.assign(host, found, self._at_real)
+        # as it was requested, whatever the host says of it
+        builder = host.plays[name].builder
+        self._roster.joined(host, name)
+        self._fleet.not_booting(name)
         self.events.append(BuilderJoined(at, builder))
 
-    def _on_gone(self, host: HostState, report: BuilderRetired | BuilderLost, at: float) -> None:
-        if report.builder in host.plays:
-            self._roster.gone(report.builder)
-            self._gone(wire.stamped(report, at))
-            self.place()
+    def _own_builder(self, host: HostState, builder: Builder) -> Play | str:
+        """Return how a host of its own (a container) plays its builder, or why it may not."""
+        if not host.own or host.plays:
+            return f"{host.name} was not told to play {builder.id}"
+        if builder.id in self._roster.host_of:
+            return f"another host plays {builder.id}"
+        if builder.pool not in self._fleet.pools or host.pool not in ("", builder.pool):
+            return f"{host.name} may not play builders of pool {builder.pool}"
+        if (play := self._fleet.outside.get(builder.id)) is not None:
+            return play
+        if builder.id in self._fleet.booting:
+            return f"{builder.id} is to be played by another host"
+        # it comes unasked, and has no place among the others yet
+        return Play(builder=msgspec.structs.replace(builder, index=-1))
 
-    # --- submitters -------------------------------------------------------------------------
+    def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:
+        self._roster.gone(report.builder)
+        if isinstance(report, BuilderLost):
+            report = BuilderLost(at, report.builder, readable(report.reason))
+        self._gone(wire.stamped(report, at))
+        self.place()
 
-    def _from_submitter(
-        self, report: wire.SubmitterEvent | wire.LoadDone | OtherReport, at: float
-    ) -> None:
+    # --- submitters, operators, provisioners, readers ---------------------------------------
+
+    def _from_elsewhere(self, entry: Entry, report: wire.Report, at: float) -> None:
         if isinstance(report, JobsSubmitted):
-            self._on_submit(report, at)
+            self._on_submit(entry, report, at)
         elif isinstance(report, wire.LoadDone):
             self.end_load(at)
+        elif isinstance(report, wire.Watch | wire.Plan) and report.pool not in self._fleet.pools:
+            self._refuse(entry, "out-of-bounds", f"there is no pool {report.pool!r:.100}", report)
         elif isinstance(report, OtherReport):
             self.others.append(report)
-        else:
+        elif isinstance(report, wire.Request):
             self.events.append(wire.stamped(report, at))
 
     def end_load(self, at: float) -> None:
@@ -235,15 +315,10 @@ class Intake:
             self.load_done = True
             self.events.append(events.ArrivalsEnded(at))
 
-    def _on_submit(self, report: JobsSubmitted, at: float) -> None:
+    def _on_submit(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
         if self.closed:
             return
-        flaws = [flaw for job in report.jobs if (flaw := flaw_of(job)) is not None]
-        for flaw in flaws[:10]:
-            log.warning("refused a submitted job: %s", flaw)
-        jobs = report.jobs
-        if flaws:
-            jobs = tuple(job for job in jobs if flaw_of(job) is None)
+        jobs = self._sound(entry, report.jobs)
         if self.known is not None and jobs:
             jobs = self._new(jobs, self.known([job.id for job in jobs]))
         if not jobs:
@@ -252,6 +327,23 @@ class Intake:
         first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
         self.worst_delay = max(self.worst_delay, at - first)
         self.events.append(JobsSubmitted(at, jobs))
+
+    def _sound(self, entry: Entry, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        """Return the jobs that can be taken in, and refuse the others one by one."""
+        sound: list[Job] = []
+        for job in jobs:
+            flaw, platform = flaw_of(job), job.platform
+            if flaw is None and platform not in self._platforms:
+                if len(self._platforms) < MAX_PLATFORMS:
+                    self._platforms[platform] = platform
+                else:
+                    flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
+            if flaw is None:
+                share_parts(job, self._platforms[platform])
+                sound.append(job)
+            else:
+                self._refuse(entry, "out-of-bounds", flaw, job)
+        return jobs if len(sound) == len(jobs) else tuple(sound)
 
     def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
         """Leave out those that were handed in before, an instant before too."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
 from farm.live.hosts.registry import HostState, Roster
-from farm.live.wire.messages import HostCommand
+from farm.live.wire.messages import HostCommand, Reset
 from farm.live.wire.task_messages import TaskMessages
 
 
@@ -21,6 +21,7 @@ class Outbox:
         self._roster = roster
         self._messages = TaskMessages()
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
+        self._strangers: set[str] = set()
 
     def put(self, command: Command) -> None:
         """Send what a builder is to do, if the command is one for a builder."""
@@ -40,9 +41,12 @@ class Outbox:
 
     def send(self, host: HostState, command: HostCommand) -> None:
         """Put a command to a host into the batch that is being made."""
+        if isinstance(command, Reset):  # perhaps nobody is there to take it
+            self._strangers.add(host.name)
         self._waiting[host.name].append(self._messages.encode(command, host.name))
 
-    def take(self) -> dict[str, list[bytes]]:
-        """Return the messages by host, in order, and begin anew."""
-        taken, self._waiting = self._waiting, defaultdict(list)
+    def take(self) -> tuple[dict[str, list[bytes]], set[str]]:
+        """Return the messages by host, in order, and which hosts nobody knows; begin anew."""
+        taken = self._waiting, self._strangers
+        self._waiting, self._strangers = defaultdict(list), set()
         return taken

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import IO, Self
@@ -15,6 +14,7 @@ from farm.core.errors import RunError
 from farm.live.settings import LiveSettings, child_environment
 from farm.metrics.targets import forget_host
 from farm.processes.log_files import last_line
+from farm.processes.on_cord import command_on_cord
 
 STOP_TIMEOUT = 5.0
 #: a host that ends so soon after its start is broken; starting it again would not help
@@ -31,8 +31,9 @@ def hosts_needed(builders: int, room: int = 0) -> int:
 class HostProcess:
     """One Celery worker process that plays builders.
 
-    Its standard input is its cord: when the other end closes, it leaves. With a cord of its own
-    the other end is ours; else it inherits our standard input, and outlives us with that.
+    Its standard input is its cord (``farm.processes.on_cord``): when the other end closes, it
+    leaves. With a cord of its own the other end is ours; else it inherits our standard input, and
+    outlives us with that.
     """
 
     def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:
@@ -42,13 +43,14 @@ class HostProcess:
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
-                [sys.executable, "-m", *host_command(settings.host)],
+                command_on_cord(*host_command(settings.host)),
                 stdin=subprocess.PIPE if own_cord else None,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env=child_environment(msgspec.structs.replace(settings, watch_stdin=True)),
-                # Ctrl-C at the terminal is for the farm, which tells its hosts
-                start_new_session=True,
+                env=child_environment(settings),
+                # Ctrl-C at the terminal is for the farm, which tells its hosts. Not a session of
+                # its own: a host that is stopped is woken by the kernel when its keeper is gone
+                process_group=0,
             )
         self.pid = self._process.pid
 

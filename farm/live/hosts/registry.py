@@ -11,7 +11,7 @@ import msgspec
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.state import JobStatus
 from farm.live.store.saved import HostLife, SavedFarm, host_life
-from farm.live.wire.messages import Beat, HostCommand, HostUp, Play, Reset
+from farm.live.wire.messages import Beat, HostCommand, HostUp, Play
 
 Token = tuple[str, int]
 
@@ -52,20 +52,22 @@ class HostState(HostLife, kw_only=True):
     #: attempts that it said to have begun after its last heartbeat, which cannot name them
     begun_since_beat: set[Token] = msgspec.field(default_factory=set)
     lost: bool = False
-    reset_sent_at: float = float("-inf")
+    #: of the last envelope taken in
+    seq: int = 0
 
     def takes(self, pool: str) -> bool:
         """Whether it may be given one more builder of this pool."""
-        if self.lost or self.own or self.leaving or self.pool not in ("", pool):
+        if self.own or self.leaving or self.pool not in ("", pool):
             return False
         return not self.room or len(self.plays) < self.room
 
 
 class Roster:
-    """The hosts by name, and which of them plays which builder."""
+    """The hosts that are there by name, and which of them plays which builder."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, incarnation: str = "") -> None:
         self.patience = patience
+        self._incarnation = incarnation
         self.hosts: dict[str, HostState] = {}
         self.host_of: dict[str, HostState] = {}
         #: hosts of which a successor of this scheduler must know something new
@@ -92,10 +94,17 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
-    def arrive(self, name: str, life: str, now: float, up: HostUp | None = None) -> HostState:
+    def is_alien(self, incarnation: str) -> bool:
+        """Whether a host belongs to another life of this farm, whose keeper has ended."""
+        return bool(incarnation and self._incarnation and incarnation != self._incarnation)
+
+    def aliens(self) -> list[HostState]:
+        """Return the hosts that an earlier life of this farm has left: they have ended too."""
+        return [host for host in self.hosts.values() if self.is_alien(host.incarnation)]
+
+    def arrive(self, name: str, life: str, now: float, up: HostUp) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
-        up = up or HostUp()
-        host = HostState(name, life, up.own, up.room, up.pool, heard_at=now)
+        host = HostState(name, life, up.own, up.room, up.pool, up.incarnation, heard_at=now)
         self.hosts[name] = host
         self.changed.add(name)
         return host
@@ -183,29 +192,26 @@ class Roster:
     def give_up(self, host: HostState) -> list[str]:
         """The host is lost: forget what it held and return the builders lost with it."""
         host.lost = True
-        self.changed.add(host.name)
+        del self.hosts[host.name]
         builders = list(host.plays)
         host.dispatches.clear()
         for builder in builders:
             self.gone(builder)
+        self.changed.add(host.name)
         return builders
 
-    def shift(self, seconds: float) -> None:
-        """We ourselves could not hear for so long: nobody is to blame for that silence."""
+    def excuse(self, now: float) -> None:
+        """Nobody could speak to us, or fetch what we sent: all have their time from now on."""
         for host in self.hosts.values():
-            host.heard_at += seconds
+            host.heard_at = now
+            host.sent_at = dict.fromkeys(host.sent_at, now)
+            for dispatch in host.dispatches.values():
+                dispatch.sent_at = dispatch.cancel_sent_at = now
 
     def silent(self, now: float) -> list[HostState]:
         """Return the hosts that have said nothing for too long."""
         latest = now - self.patience.silence
-        return [h for h in self.hosts.values() if not h.lost and h.heard_at < latest]
-
-    def reset(self, host: HostState, life: str, now: float) -> Reset | None:
-        """Return the command for a life that was given up and speaks again; None: just sent."""
-        if now - host.reset_sent_at < self.patience.grace:
-            return None
-        host.reset_sent_at = now
-        return Reset(life)
+        return [host for host in self.hosts.values() if host.heard_at < latest]
 
     def check(
         self, host: HostState, beat: Beat, now: float, queued: int

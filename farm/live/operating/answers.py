@@ -9,6 +9,8 @@ import msgspec
 
 from farm.core.dispatching.decisions import Decision
 from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.turns import Turn
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep
@@ -35,6 +37,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     #: whose execution serves it too
     leader: str | None = None
     path: tuple[str, ...] = ()
+    #: under fair share, level by level: whose turn it is where it waits
+    turns: tuple[Turn, ...] = ()
     why: str = ""
 
 
@@ -97,7 +101,11 @@ def answering(
     executing = state.leader or state
     if executing.slot is None:
         ahead, dispatch_in_time = yield from _place(executing, scheduler, at)
-        events = msgspec.structs.replace(events, ahead=ahead, dispatch_in_time=dispatch_in_time)
+        queue = executing.lane.queue
+        turns = queue.turns(executing) if isinstance(queue, FairShareQueue) else ()
+        events = msgspec.structs.replace(
+            events, ahead=ahead, dispatch_in_time=dispatch_in_time, turns=turns
+        )
     events = msgspec.structs.replace(events, why=_why(events, has_pool=has_pool))
     return Answer(at=at, job=events, decision=decision)
 

@@ -85,6 +85,8 @@ class Desk:
         #: pools of the builders that were there, or asked for, at the last report
         self._homes: dict[str, str] = {}
         self._most = _limits(self._scenario)
+        live = self._scenario.get("live", {})
+        self._bounds = {name: live[name] for name in ("max_waiting", "max_backlog") if name in live}
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
@@ -123,7 +125,8 @@ class Desk:
             self._watches[report.pool] = report
             self._plans.pop(report.pool, None)
             self._observe_pool(report.pool, closely=report.closely)
-        elif isinstance(report, wire.Plan) and report.pool in self._pools:
+        elif isinstance(report, wire.Plan) and self._is_current(report):
+            report = self._bounded(report)
             self._plans[report.pool] = report
             world.tell(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
@@ -132,6 +135,20 @@ class Desk:
             world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
         elif isinstance(report, wire.Ask):
             self._answer_in_steps(report, world)
+
+    def _is_current(self, plan: wire.Plan) -> bool:
+        """Whether no other provisioner has taken the pool over since the plan was made."""
+        watch = self._watches.get(plan.pool)
+        return watch is not None and watch.token == plan.token
+
+    def _bounded(self, plan: wire.Plan) -> wire.Plan:
+        """Return the plan, which starts no more builders than its pool may have."""
+        spec = self._pools[plan.pool]
+        most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
+        requested = self._scheduler.pool(plan.pool).requested
+        there = len(requested) + self._scheduler.pool(plan.pool).builders
+        start = min(plan.start, max(0, most - there))
+        return plan if start == plan.start else msgspec.structs.replace(plan, start=start)
 
     def _planned(self, plan: wire.Plan, at: float) -> Event:
         watch = self._watches.get(plan.pool)
@@ -285,6 +302,7 @@ class Desk:
             queues=queues,
             ended_last_minute=len(self._ended_at),
             lost=lost,
+            **self._bounds,
         )
 
 

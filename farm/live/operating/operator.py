@@ -1,7 +1,7 @@
 """A live farm seen from outside: what operators ask of it and tell it, over Redis.
 
-Questions are answered from what the scheduler's process publishes; what is told goes into its
-inbox, and is acknowledged when the inbox has it (as durable as the server is).
+Questions are answered from what the scheduler's process publishes; what is told goes into one of
+its streams, and is acknowledged when that has it (as durable as the server is).
 """
 
 from __future__ import annotations
@@ -20,34 +20,38 @@ from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer
 from farm.live.operating.farm_image import FarmImage
-from farm.live.redis.connection import SOCKET_TIMEOUT, check_server, connect, redacted
-from farm.live.redis.keys import Keys
-from farm.live.redis.lease import holder_of
+from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
+from farm.live.redis.keys import Cursor, Keys, written_at
+from farm.live.redis.lease import Holder, holder_of
+from farm.live.redis.trouble import Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
-from farm.live.store.job_reader import AT_ONCE, JobReader
+from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
-from farm.live.wire.messages import (
-    UNSTAMPED,
-    VERSION,
-    Ask,
-    Envelope,
-    MessageError,
-    Play,
-    Report,
-    encode,
-)
+from farm.live.wire.dead_letters import DeadLetter, kept
+from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
+from farm.live.wire.sender import Sender
 
 #: a status that is older (real seconds) means that no scheduler is at work
 FRESH = 10.0
 #: real seconds that an answer of the scheduler's process is waited for
 ANSWER_TIMEOUT = 10.0
+#: jobs in one envelope: the scheduler takes in one between two looks at reports
+SUBMITTED_AT_ONCE = 200
+#: real seconds between two looks at how far the scheduler is
+CATCH_UP_INTERVAL = 0.05
 #: real seconds that the server is asked to wait at once
 LONGEST_BLOCK = SOCKET_TIMEOUT / 2
+#: real seconds that it may take to bring to its disk what was handed in
+SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 
 class NoFarmError(ServerError):
     """A server on which no farm is."""
+
+
+class FullError(ServerError):
+    """A farm that takes no more jobs at the moment."""
 
 
 class Operator(JobReader):
@@ -56,10 +60,15 @@ class Operator(JobReader):
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
     """
 
-    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX, name: str = "farm-operator") -> None:
-        super().__init__(connect(url, name), Keys(prefix), url)
-        self._sender = f"operator-{uuid.uuid4().hex[:12]}"
-        self._seq = 0
+    def __init__(
+        self,
+        url: str,
+        prefix: str = DEFAULT_PREFIX,
+        name: str = "farm-operator",
+        client: Connection | None = None,
+    ) -> None:
+        super().__init__(client or connect(url, name), Keys(prefix), url)
+        self._sender = Sender(name)
 
     def __enter__(self) -> Self:
         check_server(self._client, self.url)
@@ -68,7 +77,8 @@ class Operator(JobReader):
     def __exit__(self, _: object, error: object, __: object) -> None:
         self._client.close()
         if isinstance(error, redis.RedisError):
-            what = str(error).partition("\n")[0]
+            trouble = trouble_of(error)
+            what = str(error).partition("\n")[0] if trouble is None else trouble.words
             raise ServerError(f"Redis at {redacted(self.url)} cannot be used: {what}") from None
 
     # --- the farm ---------------------------------------------------------------------------
@@ -84,13 +94,24 @@ class Operator(JobReader):
             )
         return self._decoded(value, FarmStatus)
 
+    def trouble(self) -> Trouble | None:
+        """Say what is wrong with the server; None: nothing.
+
+        One that is full cannot be told so by its scheduler: whoever looks sees for himself.
+        """
+        return diagnose(self._client)
+
     def is_attended(self, status: FarmStatus | None = None) -> bool:
         """Whether a scheduler is at work (its status is fresh)."""
         return time.time() - (status or self.status()).written_at < FRESH
 
     def is_led(self) -> bool:
         """Whether a scheduler has the farm (one killed on another machine counts for 2 s)."""
-        return holder_of(self._client.get(self.keys.lease)) is not None
+        return self.leader() is not None
+
+    def leader(self) -> Holder | None:
+        """Return the scheduler that has the farm; None: nobody who is alive, as far as known."""
+        return holder_of(self._client.get(self.keys.lease))
 
     def is_provisioned(self) -> bool:
         """Whether a provisioner's service is at work; see ``is_led``."""
@@ -120,6 +141,16 @@ class Operator(JobReader):
         pools, requested = pipe.execute()
         return self._values(pools, PoolReport), self._values(requested, Play)
 
+    def dead_letters(self) -> tuple[list[DeadLetter], dict[str, int]]:
+        """Return the messages that were refused last, the newest first, and how many by reason."""
+        self.status()
+        counts = self._client.hgetall(self.keys.refused).items()
+        return kept(self._client, self.keys), {n.decode(): int(count) for n, count in counts}
+
+    def forget_dead_letters(self) -> None:
+        """Forget the messages that were refused, and their counts."""
+        self._client.delete(self.keys.dead_letters, self.keys.refused)
+
     def forget_everything(self) -> None:
         """Delete what a farm that is down has left; raises ServerError if it is not down."""
         if self.is_led():
@@ -131,26 +162,67 @@ class Operator(JobReader):
 
     # --- telling ----------------------------------------------------------------------------
 
-    def submit(self, jobs: Iterable[Job]) -> int:
-        """Hand jobs in; return their number when the inbox has them all."""
+    def check_room(self, jobs: int) -> None:
+        """Raise FullError if so many more jobs are more than the farm takes now."""
+        status = self.status()
+        if status.waiting + jobs > status.max_waiting:
+            raise FullError(
+                f"{status.waiting:,} jobs wait and {jobs:,} more are handed in; allowed: "
+                f"{status.max_waiting:,} in all (live.max_waiting). Nothing of it was submitted"
+            )
+        backlog = self._client.memory_usage(self.keys.stream("submissions")) or 0
+        if backlog > status.max_backlog:
+            raise FullError(
+                f"{backlog:,} bytes of submissions are not taken in yet; allowed: "
+                f"{status.max_backlog:,} (live.max_backlog). Nothing of it was submitted"
+            )
+
+    def submit(self, jobs: Iterable[Job], *, sync: bool = False) -> int:
+        """Hand jobs in; return their number when the farm's server has them all.
+
+        ``sync``: when they are on its disk (``check_sync`` says whether it can tell).
+        """
         count = 0
         rest = iter(jobs)
-        while chunk := tuple(islice(rest, AT_ONCE)):
-            self.tell(JobsSubmitted(UNSTAMPED, chunk))
+        chunk = tuple(islice(rest, SUBMITTED_AT_ONCE))
+        while chunk:
+            following = tuple(islice(rest, SUBMITTED_AT_ONCE))
+            # the file is written in order: what is there last has all before it
+            self.tell(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
             count += len(chunk)
+            chunk = following
         return count
 
-    def tell(self, *reports: Report) -> None:
-        """Put reports into the scheduler's inbox, together; returns when they are there."""
-        if not reports:
-            return
-        self._seq += 1
-        envelope = Envelope(VERSION, self._sender, "operator", self._seq, reports)
+    def tell(self, report: Report, *, sync: bool = False) -> None:
+        """Put a report into its stream; returns when it is there (``sync``: on the disk)."""
+        key = self.keys.stream(stream_of(report))
         try:
-            data = encode(envelope)
+            envelopes = list(self._sender.envelopes(report))
         except MessageError as error:
             raise ServerError(f"cannot be sent: {error}") from None
-        self._client.xadd(self.keys.inbox, {"m": data})
+        for data in envelopes[:-1]:
+            self._client.xadd(key, {"m": data})
+        # over one connection: the server waits for what came by the one that asks
+        pipe = self._client.pipeline(transaction=False)
+        pipe.xadd(key, {"m": envelopes[-1]})
+        if sync:
+            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
+        synced = pipe.execute()[-1]
+        if sync and not synced[0]:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
+                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+            )
+
+    def check_sync(self) -> None:
+        """Make sure that the server can tell what is on its disk; raises ServerError."""
+        try:
+            self._client.execute_command("WAITAOF", 1, 0, 1)
+        except redis.ResponseError as error:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
+                "--sync needs Redis 7.2 or Valkey, with appendonly on"
+            ) from None
 
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
@@ -159,9 +231,27 @@ class Operator(JobReader):
         return self._decoded(self._answer_to(about, job, timeout), Answer)
 
     def catch_up(self) -> None:
-        """Return when all that was told so far has been taken in, if a scheduler is at work."""
-        if self.is_attended():
-            self.ask("decision", "")
+        """Return when all jobs handed in so far have been taken in, if a scheduler is at work.
+
+        Raises ServerError if that is not in time.
+        """
+        if not self.is_attended():
+            return
+        seconds, micros = self._client.time()
+        now, key = seconds + micros / 1e6, self.keys.stream("submissions")
+        deadline = time.monotonic() + ANSWER_TIMEOUT
+        while self._client.xlen(key) and self._submissions_taken_until() <= now:
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the farm at {redacted(self.url)} has not taken in within "
+                    f"{ANSWER_TIMEOUT:g} s what was submitted before: try again later"
+                )
+            time.sleep(CATCH_UP_INTERVAL)
+
+    def _submissions_taken_until(self) -> float:
+        value = self._client.hget(self.keys.meta, "cursor")
+        cursor = {} if value is None else self._decoded(value, Cursor)
+        return written_at(cursor.get("submissions", "0-0"))
 
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return the whole farm as it stands; raises ServerError if no scheduler answers."""

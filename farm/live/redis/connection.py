@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
@@ -16,21 +14,11 @@ from farm.core.errors import ServerError
 Connection: TypeAlias = Any
 """A ``redis.Redis`` that answers in bytes (its own types leave that open)."""
 
-T = TypeVar("T")
-
 CONNECT_TIMEOUT = 3.0
 #: longer than any blocking read of ours
 SOCKET_TIMEOUT = 10.0
 #: streams, XTRIM MINID and friends
 OLDEST_SERVER = (6, 2)
-
-LOST_CONNECTION = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    redis.exceptions.BusyLoadingError,
-    redis.exceptions.ReadOnlyError,
-)
-"""What a call raises when the server is away for a while; trying again may help."""
 
 
 def redacted(url: str) -> str:
@@ -82,7 +70,7 @@ def check_server(client: Connection, url: str) -> None:
         ) from None
     except redis.exceptions.NoPermissionError as error:
         raise RefusedError(f"Redis at {shown}: this user may not do that ({error})") from None
-    except LOST_CONNECTION as error:
+    except (redis.ConnectionError, redis.TimeoutError) as error:
         raise ServerError(f"Redis at {shown} cannot be reached: {_first_line(error)}") from None
     except redis.RedisError as error:
         raise ServerError(f"Redis at {shown} cannot be used: {_first_line(error)}") from None
@@ -90,44 +78,6 @@ def check_server(client: Connection, url: str) -> None:
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
         needed = ".".join(map(str, OLDEST_SERVER))
         raise RefusedError(f"Redis at {shown} is version {version}: {needed} or newer is needed")
-
-
-def _sleep(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
-
-
-class Retrying:
-    """Repeats a call while the server is away, waiting a little longer each time.
-
-    Args:
-        limit: real seconds after which the last error is raised; None: never give up.
-        wait: how to pause (a stoppable wait returns True to give up at once).
-    """
-
-    def __init__(
-        self,
-        limit: float | None,
-        wait: Callable[[float], bool] = _sleep,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.limit = limit
-        self._wait = wait
-        self._monotonic = monotonic
-
-    def call(self, action: Callable[[], T]) -> T:
-        """Return what the action returns, as soon as it does not fail for a lost connection."""
-        pause = 0.02
-        began = self._monotonic()
-        while True:
-            try:
-                return action()
-            except LOST_CONNECTION:
-                if self.limit is not None and self._monotonic() - began > self.limit:
-                    raise
-                if self._wait(pause):
-                    raise
-                pause = min(2 * pause, 0.5)
 
 
 def _first_line(error: Exception) -> str:

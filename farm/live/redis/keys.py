@@ -6,13 +6,19 @@ key (after prefix)     type     meaning
 lease                  string   the scheduler in charge and its token (JSON); it expires
 fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
                                 transactions; only those of the latest epoch are carried out
-meta                   hash     ``version``, ``speed``, ``cursor`` (last inbox entry taken in) and
-                                ``at`` (farm time then), ``clock`` (the same by the clock of the
-                                scheduler's machine); of a farm that stays up also ``counts``
-                                (JSON) and ``rules`` (the scheduling that the jobs' keys are of)
+meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry taken in,
+                                JSON) and ``at`` (farm time then), ``clock`` (the same by the clock
+                                of the scheduler's machine); of a farm that stays up also
+                                ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
+                                are of)
 log                    stream   event log lines of the latest commits (field ``l``), until they are
                                 on disk (a farm that stays up)
-inbox                  stream   everything reported to the scheduler; field ``m`` is an Envelope
+reports                stream   what builder hosts say of themselves, their builders and attempts;
+                                field ``m`` is an Envelope, here as in the other streams
+submissions            stream   jobs handed in
+requests               stream   what operators want: cancel, drain, undrain, another priority
+plans                  stream   what provisioners decided
+questions              stream   what readers ask
 platforms              set      names of the platforms that ever had a pending queue
 pending:<platform>     zset     waiting jobs in policy order (score 0, member: encoded key and
                                 job id): ZCARD is the queue's depth, ZRANGE 0 0 its head
@@ -39,6 +45,9 @@ learned                string   Learned (JSON): what the scheduler of a farm tha
                                 the past (run times, fair-share trees), for its next scheduler
 provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
 provisioner:lease      string   the provisioner in charge, like ``lease``
+dead-letters           list     DeadLetter (JSON), for the last 1,000 messages that were refused,
+                                the newest first
+refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
@@ -46,8 +55,18 @@ celery:…               various  what Celery's transport keeps (one list per bu
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from farm.core.model import Platform
 from farm.live.settings import DEFAULT_PREFIX
+
+Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
+"""What is written to the scheduler, by role; nobody else reads it."""
+
+STREAMS: tuple[Stream, ...] = get_args(Stream)
+
+Cursor = dict[Stream, str]
+"""The last entry taken in of each stream; what is left out: nothing yet."""
 
 
 class Keys:
@@ -58,7 +77,6 @@ class Keys:
         self.lease = f"{prefix}lease"
         self.fence = f"{prefix}fence"
         self.meta = f"{prefix}meta"
-        self.inbox = f"{prefix}inbox"
         self.log = f"{prefix}log"
         self.platforms = f"{prefix}platforms"
         self.jobs = f"{prefix}jobs"
@@ -74,10 +92,16 @@ class Keys:
         self.hosts = f"{prefix}hosts"
         self.status = f"{prefix}status"
         self.learned = f"{prefix}learned"
+        self.dead_letters = f"{prefix}dead-letters"
+        self.refused = f"{prefix}refused"
         self.provisioner = f"{prefix}provisioner"
         self.provisioner_lease = f"{prefix}provisioner:lease"
         #: put before every key of Celery's Redis transport (its ``global_keyprefix``)
         self.celery = f"{prefix}celery:"
+
+    def stream(self, name: Stream) -> str:
+        """Return the stream of this name."""
+        return f"{self.prefix}{name}"
 
     def pending(self, platform: str) -> str:
         """Return the sorted set of the jobs that wait for this platform."""
@@ -94,6 +118,11 @@ class Keys:
     def host_list(self, host: str) -> str:
         """Return the list that Celery's transport keeps for a host's queue."""
         return self.celery + queue_name(host)
+
+
+def written_at(entry: str) -> float:
+    """Return when a stream's entry was written, Unix seconds by the server's clock."""
+    return int(entry.partition("-")[0]) / 1000
 
 
 def queue_name(host: str) -> str:

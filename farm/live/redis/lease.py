@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 import uuid
 
 import msgspec
@@ -61,6 +62,9 @@ class Lease:
         )
         self._value = msgspec.json.encode(self.holder)
         self._epoch = 0
+        #: the latest epoch that was seen; until when an absent lease is left alone
+        self._seen = 0
+        self._not_before = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         #: somebody else took over
@@ -79,22 +83,35 @@ class Lease:
     def try_to_take(self, client: Connection) -> Fence | None:
         """Take the farm in charge if nobody has it; None: somebody has.
 
-        Returns the fence for what the new holder writes through ``client``.
+        Returns the fence for what the new holder writes through ``client``. When the server has
+        been in trouble, or has lost what it had, its holder could not keep the lease and has the
+        farm in memory: it is given time to take it again.
         """
-        # a WatchError: another one was quicker
-        with contextlib.suppress(redis.WatchError), self._client.pipeline() as pipe:
+        try:
+            return self._try_to_take(client)
+        except redis.WatchError:  # another one was quicker
+            return None
+        except redis.RedisError:
+            self._not_before = time.monotonic() + self._time
+            raise
+
+    def _try_to_take(self, client: Connection) -> Fence | None:
+        with self._client.pipeline() as pipe:
             pipe.watch(self._key)
-            if holder_of(pipe.get(self._key)) is not None:
+            value, epoch = pipe.get(self._key), int(pipe.hget(self._keys.fence, "epoch") or 0)
+            if epoch < self._seen:
+                self._not_before = time.monotonic() + self._time
+            self._seen = epoch
+            if holder_of(value) or (value is None and time.monotonic() < self._not_before):
                 return None
             pipe.multi()
             self._set(pipe)
             pipe.hincrby(self._keys.fence, "epoch", 1)
             pipe.hget(self._keys.fence, "commits")
             _, self._epoch, commits = pipe.execute()
-            self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
-            self._thread.start()
-            return Fence(client, self._keys, self._epoch, int(commits or 0))
-        return None
+        self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
+        self._thread.start()
+        return Fence(client, self._keys, self._epoch, int(commits or 0))
 
     def check(self) -> None:
         """Raise DeposedError if the farm is not ours any more."""

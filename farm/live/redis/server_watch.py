@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import redis
 
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import STREAMS, Keys
+from farm.live.redis.trouble import KINDS, Trouble, trouble_in, trouble_of
 from farm.metrics.series import Readings
 
 #: real seconds between two questions; one costs the server well under a millisecond
 INTERVAL = 5.0
 
 
-def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
+def readings_of(
+    info: Mapping[str, Any], keys: int, inbox: int, refused: Mapping[bytes, bytes] | None = None
+) -> Readings:
     """Return the metrics of a server that answered INFO so, and has so many keys and reports."""
     last_writes = (
         ("aof_last_write_status", "aof_last_bgrewrite_status")
@@ -38,7 +41,19 @@ def readings_of(info: Mapping[str, Any], keys: int, inbox: int) -> Readings:
         "farm_redis_keys": keys,
         "farm_redis_inbox_length": inbox,
     }
-    return {name: {(): float(value)} for name, value in values.items()}
+    readings: dict[str, dict[tuple[str, ...], float]] = {
+        name: {(): float(value)} for name, value in values.items()
+    }
+    readings["farm_dead_letters_total"] = {
+        (reason.decode(),): float(count) for reason, count in (refused or {}).items()
+    }
+    return readings
+
+
+def told_of(*troubles: Trouble | None) -> Readings:
+    """Return the metric of a server that is in these troubles."""
+    kinds = {trouble.kind for trouble in troubles if trouble is not None}
+    return {"farm_server_trouble": {(kind,): float(kind in kinds) for kind in KINDS}}
 
 
 class ServerWatch:
@@ -48,12 +63,23 @@ class ServerWatch:
         url: the server.
         prefix: first part of the farm's keys.
         interval: real seconds between two questions.
+        met: returns the trouble that the farm itself has with the server now: it may see one that
+            does not show (a password that was changed, a user that may do less).
     """
 
-    def __init__(self, url: str, prefix: str, interval: float = INTERVAL) -> None:
+    def __init__(
+        self,
+        url: str,
+        prefix: str,
+        interval: float = INTERVAL,
+        met: Callable[[], Trouble | None] = lambda: None,
+    ) -> None:
         self._client: Connection = connect(url, "farm-watch")
-        self._inbox = Keys(prefix).inbox
+        self._refused = Keys(prefix).refused
+        self._streams = [Keys(prefix).stream(name) for name in STREAMS]
         self._interval = interval
+        self._met = met
+        #: replaced as a whole
         self._readings: Readings = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="farm-watch", daemon=True)
@@ -77,12 +103,17 @@ class ServerWatch:
         """Ask once."""
         try:
             pipe = self._client.pipeline(transaction=False)
-            pipe.info().dbsize().xlen(self._inbox)
-            self._readings = readings_of(*pipe.execute())
-        except redis.RedisError:
+            pipe.info().dbsize()
+            for stream in self._streams:
+                pipe.xlen(stream)
+            info, keys, *lengths, refused = pipe.hgetall(self._refused).execute()
+            told = told_of(trouble_in(info), self._met())
+            self._readings = {**readings_of(info, keys, sum(lengths), refused), **told}
+        except redis.RedisError as error:
             with contextlib.suppress(redis.RedisError):
                 self._client.close()
-            self._readings = {"farm_redis_up": {(): 0.0}}
+            told = told_of(trouble_of(error) or Trouble("gone"), self._met())
+            self._readings = {"farm_redis_up": {(): 0.0}, **told}
 
     def _watch(self) -> None:
         while True:

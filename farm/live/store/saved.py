@@ -16,6 +16,7 @@ from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
+from farm.live.redis.keys import Cursor
 from farm.live.wire.messages import Play
 
 
@@ -29,6 +30,8 @@ class HostLife(msgspec.Struct, omit_defaults=True):
     #: builders that it plays at most (0: any number), and of which pool only (empty: any)
     room: int = 0
     pool: str = ""
+    #: see ``farm.live.wire.messages.HostUp``
+    incarnation: str = ""
     #: it was told to go, and takes nothing more
     leaving: bool = False
     #: builders that it ought to play, that have joined, and that were told to retire
@@ -78,8 +81,8 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     #: farm time of the last commit, and the speed
     at: float
     speed: float
-    #: up to where the inbox was taken in
-    cursor: str
+    #: the last entry taken in of each stream
+    cursor: Cursor
     #: real seconds since then
     age: float
     rules: str

@@ -6,28 +6,35 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
-from farm.core.model import Job
+from farm.core.model import Platform
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence
-from farm.live.redis.keys import Keys, platform_name
+from farm.live.redis.fence import Fence, LostWritesError
+from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
+from farm.live.wire.dead_letters import DeadLetter, Reason, kept, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
 
 #: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
 MAX_LOG = 20_000
+
+
+#: real seconds that a message waits for a host that nobody knows
+STRANGERS_TIME = 5
 
 
 class Batch:
@@ -57,6 +64,11 @@ class Batch:
         self.log = b""
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
+        #: hosts that perhaps are not there: their messages expire
+        self.strangers: set[str] = set()
+        #: what was refused, and how many by reason
+        self.dead_letters: list[DeadLetter] = []
+        self.refused: dict[Reason, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -64,13 +76,13 @@ class Batch:
         changes = vars(self).values()
         return not any(changes) and self.wanted is None and self.requested is None
 
-    def waits(self, job: Job, member: str) -> None:
-        """The job waits, at the place that the member says."""
-        self.waiting[platform_name(job.platform)][member] = 0.0
+    def waits(self, platform: Platform, member: str) -> None:
+        """A job waits for this platform, at the place that the member says."""
+        self.waiting[platform_name(platform)][member] = 0.0
 
-    def waits_no_more(self, job: Job, member: str) -> None:
-        """The job is not at that place any more."""
-        self.not_waiting[platform_name(job.platform)].append(member)
+    def waits_no_more(self, platform: Platform, member: str) -> None:
+        """No job is at that place any more."""
+        self.not_waiting[platform_name(platform)].append(member)
 
 
 class Store:
@@ -80,6 +92,8 @@ class Store:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
+        #: what was written once for all
+        self._meta: dict[str, str | int] = {}
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
@@ -87,14 +101,42 @@ class Store:
 
     # --- writing: the scheduler only --------------------------------------------------------
 
-    def commit(self, batch: Batch, cursor: str, at: float) -> None:
-        """Write the batch, and that the inbox is taken in up to the cursor, as one transaction.
+    def commit(self, batch: Batch, cursor: Cursor, at: float) -> None:
+        """Write the batch, and that the streams are taken in up to the cursor, as one transaction.
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
 
-    def _write(self, pipe: Connection, batch: Batch, cursor: str, at: float) -> None:
+    def write_something(self) -> None:
+        """Change nothing, but fail where a change would; raises DeposedError."""
+        with contextlib.suppress(LostWritesError):  # the next commit will tell
+            self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
+
+    def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
+        """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
+
+        Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
+        Raises DeposedError if somebody else took charge meanwhile.
+        """
+        keys, json = self._keys, self._json
+        platforms = [name.decode() for name in self._client.smembers(keys.platforms)]
+
+        def fill(pipe: Connection) -> None:
+            pipe.unlink(keys.jobs, keys.running, keys.builders, keys.lives)
+            for old in (*map(keys.pending, platforms), *map(keys.host_list, batch.lives)):
+                pipe.unlink(old)
+            pipe.hset(keys.meta, mapping=self._meta)
+            for number, end in enumerate(ended):
+                pipe.hset(keys.results, end.job.id, json(end))
+                pipe.rpush(keys.ended, end.job.id)
+                # before all live ones, if their places were lost
+                pipe.zadd(keys.submitted, {end.job.id: number / len(ended)}, nx=True)
+            self._write(pipe, batch, cursor, at)
+
+        self.fence.restore(fill)
+
+    def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys, json = self._keys, self._json
         for platform, members in batch.not_waiting.items():
             pipe.zrem(keys.pending(platform), *members)
@@ -124,9 +166,22 @@ class Store:
             pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        meta = {"cursor": cursor, "at": repr(at), "clock": self._clock.now()}
+        for host in batch.strangers:
+            pipe.expire(keys.host_list(host), STRANGERS_TIME)
+        set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
-        pipe.xtrim(keys.inbox, minid=_after(cursor), approximate=False)
+        for name, entry in cursor.items():
+            pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
+
+    def set_aside(self, letter: DeadLetter) -> None:
+        """Keep a message that could not be handled, and nothing of what it led to."""
+        self.fence.write(lambda pipe: set_aside(pipe, self._keys, [letter], {letter.reason: 1}))
+
+    def unreadable(self) -> set[tuple[Stream, str]]:
+        """Return which messages ended a scheduler, as pairs of stream and entry."""
+        letters = kept(self._client, self._keys)
+        return {(one.stream, one.entry) for one in letters if one.reason == "error"}
 
     def _save(self, pipe: Connection, batch: Batch) -> None:
         """Write what only a successor reads; a host that is gone needs no messages any more."""
@@ -153,11 +208,19 @@ class Store:
             pipe.hset(self._keys.meta, "rules", rules)
 
         self.fence.write(fill)
+        self._meta["rules"] = rules
 
-    def open(self, speed: float) -> None:
-        """Begin a fresh farm: forget what an earlier one of this prefix left."""
+    def open(self, speed: float, *, stays: bool = False) -> None:
+        """Begin a fresh farm: forget what an earlier one of this prefix left.
+
+        ``stays``: from here on a successor goes on with it, also with what was handed in before
+        the first commit.
+        """
         self.clear()
-        meta = {"version": VERSION, "speed": repr(speed)}
+        self._meta = {"version": VERSION, "speed": repr(speed)}
+        meta: dict[str, Any] = dict(self._meta)
+        if stays:
+            meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
 
     def clear(self) -> None:
@@ -165,7 +228,15 @@ class Store:
         ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
         for names in _portions(name for name in ours if name not in kept):
-            self._client.unlink(*names)
+            if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
+                self.fence.write(partial(_unlink, names))
+            else:
+                self._client.unlink(*names)
+
+    def vanish(self) -> None:
+        """Leave a server as it was before this farm came."""
+        self.clear()
+        self._client.unlink(self._keys.fence)
 
     # --- reading: all ------------------------------------------------------------------------
 
@@ -196,13 +267,9 @@ class Store:
         meta = {name.decode(): value for name, value in self._client.hgetall(keys.meta).items()}
         if "cursor" not in meta or "counts" not in meta:
             return None
-        version = meta.get("version", b"").decode()
-        if version != str(VERSION):
-            raise ServerError(
-                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
-            )
-        cursor = meta["cursor"].decode()
+        self._check_whole(meta)
+        self._meta = {"version": VERSION, "speed": meta["speed"].decode()}
+        cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
         age = self._clock.since(meta.get("clock", b"").decode())
         return SavedFarm(
             at=float(meta["at"]),
@@ -219,15 +286,32 @@ class Store:
             learned=self.learned(),
         )
 
+    def _check_whole(self, meta: Mapping[str, bytes]) -> None:
+        """Raise ServerError for a farm of another version, or one of which something is missing."""
+        if missing := {"version", "speed", "at"} - set(meta):
+            jobs = self._client.hlen(self._keys.jobs)
+            raise ServerError(
+                f"what is left of the farm in Redis is incomplete: {self._keys.meta} has no "
+                f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
+                f"seems); {jobs:,} of its jobs are there. Begin afresh (--fresh), restore the "
+                "server's data from a copy, or use another FARM_PREFIX"
+            )
+        version = meta["version"].decode()
+        if version != str(VERSION):
+            raise ServerError(
+                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+            )
+
     def learned(self) -> Learned:
         """Return what an earlier scheduler knew of the past."""
         text = self._client.get(self._keys.learned)
         return Learned() if text is None else msgspec.json.decode(text, type=Learned)
 
-    def _age(self, cursor: str) -> float:
+    def _age(self, cursor: Cursor) -> float:
         """Return the real seconds since the last report taken in, by the server's clock."""
         seconds, micros = self._client.time()
-        taken_at = int(cursor.partition("-")[0]) / 1000
+        taken_at = max(map(written_at, cursor.values()), default=0.0)
         return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
@@ -243,10 +327,14 @@ class Store:
         return dict(zip(names, pipe.execute(), strict=True))
 
 
-def _after(cursor: str) -> str:
+def _after(entry: str) -> str:
     """Return the smallest stream id that is greater."""
-    time, _, serial = cursor.partition("-")
+    time, _, serial = entry.partition("-")
     return f"{time}-{int(serial or 0) + 1}"
+
+
+def _unlink(names: list[bytes], pipe: Connection) -> None:
+    pipe.unlink(*names)
 
 
 def _literal(text: str) -> str:

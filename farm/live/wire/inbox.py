@@ -1,62 +1,129 @@
-"""The scheduler's inbox: one stream, one reader, each envelope taken in once."""
+"""The scheduler's inbox: a stream by role, one reader, each envelope taken in once.
+
+Reports do not wait behind submissions: a turn takes in either what there is of everything else,
+or one envelope of submissions, and the two kinds of turn alternate.
+"""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Container, Iterable
+from typing import Any
+
+import msgspec
 
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import Keys
-from farm.live.wire.messages import Envelope, MessageError, decode_envelope
+from farm.live.redis.keys import STREAMS, Cursor, Keys, Stream, written_at
+from farm.live.wire.bounds import flaw_of_envelope
+from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
+from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 
-log = logging.getLogger(__name__)
-
-#: stream entries read at once: bounds how long a batch of decisions can take
+#: entries of a stream read at once: bounds how long a batch of decisions can take
 AT_ONCE = 100
 #: senders that are remembered, to know what they sent twice
 MOST_SENDERS = 10_000
 
+URGENT: tuple[Stream, ...] = tuple(name for name in STREAMS if name != "submissions")
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """An envelope and where it stood."""
+
+    stream: Stream
+    id: str
+    envelope: Envelope[Report]
+    data: bytes = b""
+
+    def refused(self, reason: Reason, why: str, text: str = "") -> DeadLetter:
+        """Return what is kept of it, or of the part of it that is this text."""
+        kept = text or shown(self.data)
+        return DeadLetter(self.stream, self.id, reason, why, self.envelope.sender, kept)
+
 
 class Inbox:
-    """Reads envelopes in order and drops those that were sent twice or cannot be understood."""
+    """Reads envelopes in order and drops those that were sent twice or cannot be believed.
 
-    def __init__(self, client: Connection, keys: Keys, cursor: str = "0-0") -> None:
+    Args:
+        cursor: the last entries read by an earlier scheduler.
+        refusals: where what is refused is collected.
+        set_aside: entries that are not read again, as pairs of stream and id.
+    """
+
+    def __init__(
+        self,
+        client: Connection,
+        keys: Keys,
+        cursor: Cursor | None = None,
+        refusals: Refusals | None = None,
+        set_aside: Container[tuple[Stream, str]] = (),
+    ) -> None:
         self._client = client
-        self._key = keys.inbox
-        #: the last entry read
-        self.cursor = cursor
-        #: messages refused, for metrics and for one warning each kind
-        self.refused = 0
-        #: what each sender sent last, whoever has been silent longest first
-        self._last_seq: dict[tuple[str, str], int] = {}
+        self._streams = {keys.stream(name).encode(): name for name in STREAMS}
+        self._keys = {name: keys.stream(name) for name in STREAMS}
+        #: the last entry read of each stream
+        self.cursor: Cursor = dict.fromkeys(STREAMS, "0-0") | (cursor or {})
+        self.refusals = refusals or Refusals()
+        self._set_aside = set_aside
+        #: what each sender sent last, whoever has been silent longest first; hosts are known better
+        self._last_seq: dict[tuple[Stream, str, str], int] = {}
+        #: the last turn left submissions out
+        self._owed = False
+        #: when the oldest report of the last turn was written (Unix); None: there was none
+        self.oldest: float | None = None
+        #: more reports lie there than one turn takes in
+        self.is_behind = False
 
-    def read(self, timeout: float) -> list[Envelope]:
-        """Return what came, waiting up to ``timeout`` real seconds; raises redis.RedisError."""
+    def read(self, timeout: float, *, submissions: bool = True) -> list[Entry]:
+        """Return what came, waiting up to ``timeout`` real seconds; raises redis.RedisError.
+
+        Submissions are left where they are if the farm takes none at the moment.
+        """
+        self.oldest = None
+        if not self._owed:
+            self.is_behind = False
+            urgent = self._read(URGENT, AT_ONCE, None)
+            if urgent is not None:
+                self._owed = True
+                return urgent
+        self._owed = False
         block = max(1, int(timeout * 1000)) if timeout > 0 else None
-        found = self._client.xread({self._key: self.cursor}, count=AT_ONCE, block=block)
-        envelopes: list[Envelope] = []
-        for _, entries in found or ():
-            for entry, fields in entries:
-                self.cursor = entry.decode()
-                envelope = self._open(fields.get(b"m", b""))
-                if envelope is not None and self._is_new(envelope):
-                    envelopes.append(envelope)
-        return envelopes
+        return self._read(STREAMS if submissions else URGENT, 1, block) or []
 
-    @property
-    def taken_at(self) -> float:
-        """When the last entry read was written, Unix seconds by the server's clock."""
-        return int(self.cursor.partition("-")[0]) / 1000
-
-    def _open(self, data: bytes) -> Envelope | None:
-        try:
-            return decode_envelope(data)
-        except MessageError as error:
-            self.refused += 1
-            log.warning("refused a report: %s", error)
+    def _read(self, names: Iterable[Stream], count: int, block: int | None) -> list[Entry] | None:
+        """Return what is new in these streams; None: nothing at all."""
+        cursors = {self._keys[name]: self.cursor[name] for name in names}
+        found = self._client.xread(cursors, count=count, block=block)
+        if not found:
             return None
+        entries: list[Entry] = []
+        for key, rows in found:
+            stream = self._streams[key]
+            if stream == "reports":
+                self.oldest = written_at(rows[0][0].decode())
+                self.is_behind = self.is_behind or len(rows) == AT_ONCE
+            for name, fields in rows:
+                self.cursor[stream] = name.decode()
+                entry = self._open(stream, name.decode(), fields or {})
+                if entry is not None:
+                    entries.append(entry)
+        return entries
 
-    def _is_new(self, envelope: Envelope) -> bool:
-        who = (envelope.sender, envelope.life)
+    def _open(self, stream: Stream, name: str, fields: dict[bytes, Any]) -> Entry | None:
+        if (stream, name) in self._set_aside:
+            return None
+        data = fields.get(b"m", b"")
+        try:
+            envelope = decode_envelope(data, stream)
+        except MessageError as error:
+            self.refusals.add(DeadLetter(stream, name, error.reason, str(error), "", shown(data)))
+            return None
+        entry = Entry(stream, name, envelope, data)
+        if (flaw := flaw_of_envelope(envelope)) is not None:
+            self.refusals.add(entry.refused("out-of-bounds", flaw))
+            return None
+        return entry if stream == "reports" or self._is_new(stream, envelope) else None
+
+    def _is_new(self, stream: Stream, envelope: Envelope[Report]) -> bool:
+        who = (stream, envelope.sender, envelope.life)
         last = self._last_seq.pop(who, 0)
         self._last_seq[who] = max(last, envelope.seq)
         if len(self._last_seq) > MOST_SENDERS:  # every command of an operator is another one

@@ -1,13 +1,14 @@
 """Wire messages: what hosts and submitters report, and what hosts are commanded to do.
 
 JSON, versioned, bounded in size. What the farm's core knows travels as it is: its events in an
-``Envelope`` through the inbox, its commands as the argument of a Celery task. A message of
-another version is refused with a ``MessageError`` that names both versions.
+``Envelope`` through one of the scheduler's streams, its commands as the argument of a Celery task.
+Each stream takes only its own kinds of report. A message of another version is refused with a
+``MessageError`` that names both versions.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -22,13 +23,31 @@ from farm.core.events import (
 )
 from farm.emulation.builder import BuilderEvent
 from farm.emulation.spec import BuilderSpec
+from farm.live.redis.keys import Stream
 
-VERSION = 2
-MAX_BYTES = 64 * 1024 * 1024
+VERSION = 3
+#: bytes of a message
+MAX_BYTES = 1_000_000
+#: reports in one envelope
+MAX_REPORTS = 1000
 
 
 class MessageError(FarmError):
     """A message that cannot be understood: another version, too large, malformed."""
+
+    reason: Literal["unreadable", "version", "too-large"] = "unreadable"
+
+
+class VersionError(MessageError):
+    """A message of another version."""
+
+    reason = "version"
+
+
+class TooLargeError(MessageError):
+    """A message of too many bytes."""
+
+    reason = "too-large"
 
 
 # --- reports: to the scheduler ---------------------------------------------------------------
@@ -52,6 +71,8 @@ class HostUp(_Report, frozen=True, tag="host-up"):
     room: int = 0
     #: it plays builders of this pool only; empty: of any
     pool: str = ""
+    #: the life of the farm that it was started for, and ends with; empty: it stands alone
+    incarnation: str = ""
 
 
 class Beat(_Report, frozen=True, tag="beat"):
@@ -96,6 +117,8 @@ class Plan(_Report, frozen=True, tag="plan"):
     joined: int = 0
     waiting: int = 0
     why: str = ""
+    #: that of the Watch under which it was made: what another provisioner decided since then holds
+    token: str = ""
 
 
 class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
@@ -114,18 +137,17 @@ class Ask(_Report, frozen=True, tag="ask"):
     reply_to: str
 
 
-SubmitterEvent = (
-    JobsSubmitted | CancelRequested | PriorityChanged | DrainRequested | UndrainRequested
-)
-"""Events of the farm that submitters and operators report."""
-
-HostReport = Beat | HostLeft | BuilderEvent
-Report = HostUp | HostReport | SubmitterEvent | LoadDone | Watch | Plan | GiveUpBuilder | Ask
+HostReport = HostUp | Beat | HostLeft | BuilderEvent
+Submission = JobsSubmitted | LoadDone
+Request = CancelRequested | PriorityChanged | DrainRequested | UndrainRequested
+PlannerReport = Watch | Plan | GiveUpBuilder
+Report = HostReport | Submission | Request | PlannerReport | Ask
 
 UNSTAMPED = 0.0
 """``at`` of an event on its way: it is stamped with farm time where it is taken in."""
 
-WireEvent = TypeVar("WireEvent", bound=BuilderEvent | SubmitterEvent)
+WireEvent = TypeVar("WireEvent", bound=BuilderEvent | JobsSubmitted | Request)
+Kind_co = TypeVar("Kind_co", bound=Report, covariant=True)
 
 
 def stamped(event: WireEvent, at: float) -> WireEvent:
@@ -133,10 +155,11 @@ def stamped(event: WireEvent, at: float) -> WireEvent:
     return msgspec.structs.replace(event, at=at)
 
 
-class Envelope(msgspec.Struct, frozen=True, gc=False):
+class Envelope(msgspec.Struct, Generic[Kind_co], frozen=True, gc=False):
     """Reports of one sender, in order.
 
-    ``life`` names one life of the sender (a restarted host has another); ``seq`` counts its
+    ``life`` names one life of the sender (a restarted host has another) and is known to the sender
+    and the scheduler only: who does not know it cannot speak for the sender. ``seq`` counts its
     envelopes, so that one that was sent twice over a broken connection is taken in once.
     """
 
@@ -144,7 +167,18 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     sender: str
     life: str
     seq: int
-    reports: tuple[Report, ...]
+    reports: tuple[Kind_co, ...]
+
+
+def stream_of(report: Report) -> Stream:
+    """Return the stream that takes such a report."""
+    if isinstance(report, Submission):
+        return "submissions"
+    if isinstance(report, Request):
+        return "requests"
+    if isinstance(report, PlannerReport):
+        return "plans"
+    return "questions" if isinstance(report, Ask) else "reports"
 
 
 # --- commands: to a builder host, as Celery tasks --------------------------------------------
@@ -178,7 +212,13 @@ TASK_NAMES: dict[type[HostCommand], str] = {
 }
 
 _encoder = msgspec.json.Encoder()
-_envelopes = msgspec.json.Decoder(Envelope)
+_decoders: dict[Stream, msgspec.json.Decoder[Any]] = {
+    "reports": msgspec.json.Decoder(Envelope[HostReport]),
+    "submissions": msgspec.json.Decoder(Envelope[Submission]),
+    "requests": msgspec.json.Decoder(Envelope[Request]),
+    "plans": msgspec.json.Decoder(Envelope[PlannerReport]),
+    "questions": msgspec.json.Decoder(Envelope[Ask]),
+}
 
 
 class _Head(msgspec.Struct):
@@ -189,25 +229,30 @@ _heads = msgspec.json.Decoder(_Head)
 AnyCommand = TypeVar("AnyCommand", bound=HostCommand)
 
 
-def encode(message: Envelope | HostCommand) -> bytes:
-    """Return the message as JSON; raises MessageError if it is larger than MAX_BYTES."""
+def encode(message: Envelope[Report] | HostCommand) -> bytes:
+    """Return the message as JSON; raises TooLargeError if it is larger than MAX_BYTES."""
     data = _encoder.encode(message)
-    if len(data) > MAX_BYTES:
-        raise MessageError(f"message of {len(data)} bytes: at most {MAX_BYTES} are allowed")
+    _check_size(data)
     return data
 
 
-def decode_envelope(data: bytes) -> Envelope:
-    """Return what was reported; raises MessageError (too large, malformed, another version)."""
-    if len(data) > MAX_BYTES:
-        raise MessageError(f"message of {len(data)} bytes: at most {MAX_BYTES} are allowed")
+def decode_envelope(data: bytes, stream: Stream) -> Envelope[Report]:
+    """Return what was written to this stream; raises MessageError."""
+    _check_size(data)
     try:
-        envelope = _envelopes.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise MessageError(_why_undecodable(data, error)) from None
+        envelope: Envelope[Report] = _decoders[stream].decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if (version := _version_of(data)) not in (None, VERSION):
+            raise VersionError(_versions(version)) from None
+        raise MessageError(f"malformed message: {error}") from None
     if envelope.v != VERSION:
-        raise MessageError(_versions(envelope.v))
+        raise VersionError(_versions(envelope.v))
     return envelope
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_BYTES:
+        raise TooLargeError(f"message of {len(data)} bytes: at most {MAX_BYTES} are allowed")
 
 
 def encode_play(play: Play) -> str:
@@ -219,7 +264,7 @@ def decode_play(text: str) -> Play:
     """Return the Play command that is written in JSON; raises MessageError."""
     try:
         value = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MessageError(f"malformed Play command: {error}") from None
     return convert_command(value, value.pop("v", None), Play)
 
@@ -227,23 +272,22 @@ def decode_play(text: str) -> Play:
 def convert_command(value: object, version: object, kind: type[AnyCommand]) -> AnyCommand:
     """Return the command that a Celery task got as its arguments; raises MessageError."""
     if version != VERSION:
-        raise MessageError(_versions(version))
+        raise VersionError(_versions(version))
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise MessageError(f"malformed {kind.__name__} command: {error}") from None
 
 
-def _why_undecodable(data: bytes, error: Exception) -> str:
+def _version_of(data: bytes) -> int | None:
     try:
-        version = _heads.decode(data).v
-    except (msgspec.DecodeError, RecursionError):
-        return f"malformed message: {error}"
-    return _versions(version) if version != VERSION else f"malformed message: {error}"
+        return _heads.decode(data).v
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _versions(found: object) -> str:
     return (
-        f"message of version {found!r}, this side speaks version {VERSION}: "
+        f"message of version {found!r:.20}, this side speaks version {VERSION}: "
         "run the same release of the farm on all sides"
     )

@@ -93,5 +93,8 @@ class FarmStatus(LiveStatus, frozen=True, kw_only=True):
     queues: dict[str, int] = {}
     #: jobs that ended in the last real minute
     ended_last_minute: int = 0
+    #: jobs that may wait, and bytes of submissions that may lie in Redis: more are refused
+    max_waiting: int = 2_000_000
+    max_backlog: int = 1_000_000_000
     #: the last builders that were lost, the newest last
     lost: tuple[LostBuilder, ...] = ()

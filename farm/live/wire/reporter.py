@@ -1,18 +1,18 @@
-"""Sends reports to the scheduler's inbox: in order, none lost while this process lives."""
+"""Sends reports to one of the scheduler's streams: in order, none lost while this process lives."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import uuid
 from collections import deque
 
 import redis
 
 from farm.core.events import JobsSubmitted
-from farm.live.redis.connection import LOST_CONNECTION, Connection, connect
-from farm.live.redis.keys import Keys
-from farm.live.wire.messages import VERSION, Beat, Envelope, MessageError, Report, encode
+from farm.live.redis.connection import Connection, connect
+from farm.live.redis.keys import Keys, Stream
+from farm.live.wire.messages import Beat, MessageError, Report
+from farm.live.wire.sender import Sender
 
 #: reports in one envelope
 AT_ONCE = 500
@@ -25,15 +25,12 @@ class Reporter:
     attempts held agrees exactly with the reports before it; of several unsent ones one is kept.
     """
 
-    def __init__(self, url: str, keys: Keys, sender: str) -> None:
+    def __init__(self, url: str, keys: Keys, sender: str, stream: Stream = "reports") -> None:
         self._client: Connection = connect(url, f"farm-{sender}")
-        self._key = keys.inbox
-        self.sender = sender
-        #: names this life of the sender; see Envelope
-        self.life = uuid.uuid4().hex[:12]
+        self._key = keys.stream(stream)
+        self._sender = Sender(sender)
         #: the first report that could not be sent at all (too large)
         self.refused: MessageError | None = None
-        self._seq = 0
         self._queue: deque[Report] = deque()
         self._beat_queued = False
         self._changed = threading.Condition()
@@ -64,8 +61,12 @@ class Reporter:
         with self._changed:
             self._queue.clear()
             self._beat_queued = False
-            self.life = uuid.uuid4().hex[:12]
-            self._seq = 0
+            self._sender = Sender(self._sender.name)
+
+    @property
+    def life(self) -> str:
+        """The name of this life of the sender; see Envelope."""
+        return self._sender.life
 
     @property
     def waiting(self) -> int:
@@ -92,16 +93,19 @@ class Reporter:
     def _run(self) -> None:
         with contextlib.suppress(redis.RedisError):
             self._client.ping()  # connect now: the first report must not wait for it
-        while (envelope := self._next_envelope()) is not None:
+        while (batch := self._next_batch()) is not None:
+            sender, reports = batch
             try:
-                self._add(encode(envelope))
+                for data in sender.envelopes(*reports):
+                    self._add(data)
             except MessageError as error:
                 self.refused = self.refused or error
             with self._changed:
                 self._sending = 0
                 self._changed.notify_all()
 
-    def _next_envelope(self) -> Envelope | None:
+    def _next_batch(self) -> tuple[Sender, list[Report]] | None:
+        """Return what is to be sent together, and as which life."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closing.is_set())
             if not self._queue:
@@ -116,16 +120,15 @@ class Reporter:
                 if isinstance(reports[-1], Beat):
                     self._beat_queued = False
             self._sending = len(reports)
-            self._seq += 1
-            return Envelope(VERSION, self.sender, self.life, self._seq, tuple(reports))
+            return self._sender, reports
 
     def _add(self, data: bytes) -> None:
         pause = 0.02
         while True:
             try:
                 self._client.xadd(self._key, {"m": data})
-            except (*LOST_CONNECTION, redis.ResponseError):
-                # a server out of memory answers with an error; it too may recover
+            except redis.RedisError:
+                # whatever is wrong with the server, it may recover
                 self.failures += 1
                 if self._closing.wait(pause):
                     return

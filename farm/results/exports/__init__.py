@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from farm.results.exports import batsim, swf
+from farm.results.exports import batsim, swf, taskcluster
 from farm.results.run_directory import JOBS, Run
 
 
@@ -24,5 +24,6 @@ EXPORTS: dict[str, Callable[[Run, Path], int]] = {
     "csv": _export_csv,
     "swf": swf.export,
     "batsim": batsim.export,
+    "taskcluster": taskcluster.export,
 }
 """Format -> what writes a run to a new file (batsim: a new directory); returns how many jobs."""

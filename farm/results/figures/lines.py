@@ -34,19 +34,19 @@ class Figure(NamedTuple):
 
 def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
     """Write figures, one below the other, as SVG or HTML, by the file's suffix; InputError."""
-    drawing = _stacked([_svg(figure) for figure in figures])
+    picture = _stacked([drawing(figure) for figure in figures])
     if path.suffix == ".html":
         title = escape(figures[0].title)
-        drawing = (
+        picture = (
             f"<!doctype html>\n<html lang='en'><meta charset='utf-8'><title>{title}</title>"
-            f"\n<body style='max-width:60em;margin:2em auto'>{drawing}</body></html>\n"
+            f"\n<body style='max-width:60em;margin:2em auto'>{picture}</body></html>\n"
         )
     elif path.suffix != ".svg":
         raise InputError(
             f"{option}: found {path.name!r}; allowed: a name that ends in .svg or .html"
         )
     try:
-        path.write_text(drawing, encoding="utf-8")
+        path.write_text(picture, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{option}: cannot write {path}: {error.strerror}") from None
 
@@ -55,14 +55,14 @@ def _stacked(drawings: Sequence[str]) -> str:
     if len(drawings) == 1:
         return drawings[0]
     parts = [
-        drawing.replace("<svg ", f'<svg y="{place * HEIGHT}" width="{WIDTH}" height="{HEIGHT}" ', 1)
-        for place, drawing in enumerate(drawings)
+        one.replace("<svg ", f'<svg y="{place * HEIGHT}" width="{WIDTH}" height="{HEIGHT}" ', 1)
+        for place, one in enumerate(drawings)
     ]
     view = f'viewBox="0 0 {WIDTH} {HEIGHT * len(drawings)}"'
     return "\n".join([f'<svg xmlns="{SVG}" {view}>', *parts, "</svg>"]) + "\n"
 
 
-def _svg(figure: Figure) -> str:
+def drawing(figure: Figure) -> str:
     """Draw the lines through their points; returns a whole SVG document."""
     frame = _Frame(
         [

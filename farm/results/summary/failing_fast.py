@@ -1,4 +1,4 @@
-"""Failing fast: how soon a matrix shows that it fails, and what cancelling its rest saved."""
+"""Failing fast: what cancelling the rest of a matrix saved."""
 
 from __future__ import annotations
 
@@ -7,21 +7,6 @@ from collections.abc import Iterable, Mapping
 from farm.core.commands import EndJob
 from farm.core.model import Cause
 from farm.results.summary.records import RunRecords
-
-
-def times_to_first_failure(ends: Iterable[EndJob]) -> list[float]:
-    """Return first failure - first arrival of each matrix that had a failure; seconds."""
-    released: dict[str, float] = {}
-    failed: dict[str, float] = {}
-    for end in ends:
-        matrix = end.job.matrix
-        if matrix is None:
-            continue
-        arrived_at = end.job.arrival(end.submitted_at)
-        released[matrix] = min(released.get(matrix, arrived_at), arrived_at)
-        if end.outcome == "failed":
-            failed[matrix] = min(failed.get(matrix, end.finished_at), end.finished_at)
-    return [failed[matrix] - at for matrix, at in released.items() if matrix in failed]
 
 
 def time_saved(ends: Iterable[EndJob], speeds: Mapping[str, float]) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -18,9 +17,9 @@ import numpy as np
 from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.results.summary.builder_time import Window
-from farm.results.summary.percentiles import quantile
+from farm.results.summary.percentiles import Floats, quantile
 from farm.results.summary.records import RunRecords
-from farm.results.summary.summary import matrix_response_times
+from farm.results.summary.summary import counted
 from farm.units import format_duration, parse_duration
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
@@ -100,38 +99,28 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
 
     A job that was never served, or given up, counts as infinity; cancelled ones do not count.
     """
-    ends = [e for e in records.ends if window.holds(e.job.arrival(e.submitted_at))]
-    lost = [job for job, at in records.unended() if window.holds(job.arrival(at))]
-    values: list[float] = []
+    ends, lost = counted(records, window)
+    given_up = np.array([end.cause is Cause.UNRUNNABLE for end in ends.ends], np.bool_)
+    never = given_up & ~ends.served
     if term.metric == "matrix_response_time":
-        values = matrix_response_times(ends, lost)
+        values, never = ends.matrix_response_times({job.matrix for job in lost}), given_up[:0]
     elif term.metric == "waiting_time":
-        values = [
-            math.inf if e.started_at is None else e.started_at - e.job.arrival(e.submitted_at)
-            for e in ends
-            if e.started_at is not None or e.outcome != "cancelled" or e.cause is Cause.UNRUNNABLE
-        ]
+        values, never = ends.waits(), (given_up | ends.served) & np.isnan(ends.started_at)
+    elif term.metric == "response_time":
+        values = ends.responses()
     else:
-        for end in ends:
-            response = end.finished_at - end.job.arrival(end.submitted_at)
-            if end.outcome == "cancelled":
-                if end.cause is Cause.UNRUNNABLE:
-                    values.append(math.inf)
-            elif term.metric == "response_time":
-                values.append(response)
-            elif end.job.service_time > 0:
-                values.append(response / end.job.service_time)
-    values.extend(math.inf for _ in lost)
-    return _statistic(values, term.statistic)
+        values = ends.stretches()
+    infinite = np.full(len(lost) + int(never.sum()), math.inf)
+    return _statistic(np.concatenate((values, infinite)), term.statistic)
 
 
-def _statistic(values: Sequence[float], statistic: str) -> float:
-    if not values:
+def _statistic(values: Floats, statistic: str) -> float:
+    if not len(values):
         return 0.0
     if statistic == "mean":
-        return math.fsum(values) / len(values)
+        return math.fsum(values.tolist()) / len(values)
     if statistic == "max":
-        return max(values)
+        return float(values.max())
     level = int(statistic[1:]) / 100
     if np.quantile(values, level, method="higher") == math.inf:
         return math.inf

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import Literal
 
 import msgspec
+import numpy as np
 
-from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.results.jobs_table import invocation_of
 from farm.results.json_names import door_name
@@ -23,7 +24,8 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs, Part, Parts
-from farm.results.summary.failing_fast import speeds_of, time_saved, times_to_first_failure
+from farm.results.summary.ends import Ends
+from farm.results.summary.failing_fast import speeds_of, time_saved
 from farm.results.summary.percentiles import Spread, spread_of
 from farm.results.summary.records import RunRecords
 from farm.results.summary.taskcluster import touching
@@ -124,14 +126,13 @@ def summarise(
     window = info.window
     if info.as_taskcluster:
         records, window = touching(records, info.window), Window()
-    ends, lost = _counted(records, window)
-    served = [end for end in ends if end.outcome != "cancelled"]
+    ends, lost = counted(records, window)
     times = builder_times(records, info.window)
-    makespan = _makespan(ends)
+    makespan = ends.makespan()
     length = makespan if info.window == Window() else info.window.end - info.window.start
     charged_to = partial(invocation_of, fair_share=info.fair_share)
     costs = Costs(records, info.window, info.bills, charged_to)
-    parts = Parts(ends, lost, costs, charged_to, length)
+    parts = Parts(ends.ends, lost, costs, charged_to, length)
     return Summary(
         name=info.name,
         world=info.world,
@@ -139,23 +140,24 @@ def summarise(
         seed=info.seed,
         policy=info.policy,
         jobs=_job_counts(ends, lost),
-        attempts=sum(end.attempts for end in ends if end.served_by is None),
+        attempts=sum([end.attempts for end in ends.ends if end.served_by is None]),
         makespan=makespan,
-        waiting_time=spread_of(_waits(ends, info)),
-        response_time=spread_of([end.finished_at - _arrival(end) for end in served]),
-        stretch=spread_of([value for _, value in _stretches(served)]),
-        matrix_response_time=spread_of(matrix_response_times(ends, lost)),
-        first_failure_time=spread_of(times_to_first_failure(ends)),
-        saved_time=time_saved(ends, speeds_of(records)),
+        # as Taskcluster: of the jobs that were over by the phase's end
+        waiting_time=spread_of(ends.waits(info.window.end if info.as_taskcluster else np.inf)),
+        response_time=spread_of(ends.responses()),
+        stretch=spread_of(ends.stretches()),
+        matrix_response_time=spread_of(ends.matrix_response_times({job.matrix for job in lost})),
+        first_failure_time=spread_of(ends.times_to_first_failure()),
+        saved_time=time_saved(ends.ends, speeds_of(records)),
         builders=builder_counts(records, window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,
         fairness_index=fairness_index(
-            (_party(end.job, info.fair_share), value) for end, value in _stretches(served)
+            _parties(ends, info.fair_share[:1]), ends.stretches().tolist()
         ),
         cost=costs.total,
         idle_share=costs.idle_share,
-        throughput_per_s=len(served) / length if length else None,
+        throughput_per_s=len(ends.responses()) / length if length else None,
         pools=parts.by_pool(),
         platforms=parts.by_platform(),
         invocations=parts.by_invocation(),
@@ -166,69 +168,31 @@ def summarise(
     )
 
 
-def matrix_response_times(ends: Iterable[EndJob], lost: Iterable[Job] = ()) -> list[float]:
-    """Return last end - first arrival of each matrix, in order of first end; seconds.
-
-    A matrix with a lost job has none.
-    """
-    released: dict[str, float] = {}
-    finished: dict[str, float] = {}
-    for end in ends:
-        matrix = end.job.matrix
-        if matrix is not None:
-            arrived_at = _arrival(end)
-            released[matrix] = min(released.get(matrix, arrived_at), arrived_at)
-            finished[matrix] = max(finished.get(matrix, end.finished_at), end.finished_at)
-    unfinished = {job.matrix for job in lost}
-    return [finished[m] - at for m, at in released.items() if m not in unfinished]
-
-
-def _counted(records: RunRecords, window: Window) -> tuple[list[EndJob], list[Job]]:
+def counted(records: RunRecords, window: Window) -> tuple[Ends, list[Job]]:
     """Return the ends of the jobs that arrived in the window, and such jobs without an end."""
-    ends = [end for end in records.ends if window.holds(_arrival(end))]
-    if sum(len(event.jobs) for event in records.submissions) == len(records.ends):
+    ends = Ends.of(records.ends).within(window.start, window.end)
+    if sum([len(event.jobs) for event in records.submissions]) == len(records.ends):
         return ends, []
     lost = [job for job, at in records.unended() if window.holds(job.arrival(at))]
     return ends, lost
 
 
-def _waits(ends: Iterable[EndJob], info: RunInfo) -> list[float]:
-    """Return how long each started job waited; as Taskcluster: those over by the phase's end."""
-    by = info.window.end if info.as_taskcluster else float("inf")
-    return [
-        end.started_at - _arrival(end)
-        for end in ends
-        if end.started_at is not None and end.finished_at <= by
-    ]
+def _job_counts(ends: Ends, lost: Sequence[Job]) -> JobCounts:
+    outcomes = {"succeeded": 0, "failed": 0, "cancelled": 0, **ends.counts()}
+    return JobCounts(submitted=len(ends.ends) + len(lost), lost=len(lost), **outcomes)
 
 
-def _arrival(end: EndJob) -> float:
-    return end.job.arrival(end.submitted_at)
-
-
-def _job_counts(ends: Sequence[EndJob], lost: Sequence[Job]) -> JobCounts:
-    outcomes = {"succeeded": 0, "failed": 0, "cancelled": 0}
-    for end in ends:
-        outcomes[end.outcome] += 1
-    return JobCounts(submitted=len(ends) + len(lost), lost=len(lost), **outcomes)
-
-
-def _makespan(ends: Sequence[EndJob]) -> float | None:
-    if not ends:
-        return None
-    return max(end.finished_at for end in ends) - min(_arrival(end) for end in ends)
-
-
-def _stretches(served: Iterable[EndJob]) -> list[tuple[EndJob, float]]:
-    return [
-        (end, (end.finished_at - _arrival(end)) / end.job.service_time)
-        for end in served
-        if end.job.service_time > 0
-    ]
-
-
-def _party(job: Job, fair_share: tuple[str, ...]) -> str:
-    return invocation_of(job, fair_share[:1]).partition("/")[0]
+def _parties(ends: Ends, fair_share: tuple[str, ...]) -> list[str]:
+    """Return who is charged for each job that has a stretch; like attributes are looked at once."""
+    found: dict[int, str] = {}
+    parties = []
+    for end in compress(ends.ends, ends.has_stretch().tolist()):
+        attributes = end.job.attributes
+        party = found.get(id(attributes)) if attributes else ""
+        if party is None:
+            party = found[id(attributes)] = invocation_of(end.job, fair_share).partition("/")[0]
+        parties.append(party)
+    return parties
 
 
 def jain_index(shares: Sequence[float]) -> float:
@@ -244,10 +208,10 @@ def jain_index(shares: Sequence[float]) -> float:
     return total * total / (len(shares) * squares)
 
 
-def fairness_index(stretches: Iterable[tuple[str, float]]) -> float:
-    """Return Jain's index over each party's mean stretch, from (party, stretch of a job) pairs."""
+def fairness_index(parties: Iterable[str], stretches: Iterable[float]) -> float:
+    """Return Jain's index over each party's mean stretch, of jobs given by party and stretch."""
     sums: dict[str, tuple[float, int]] = {}
-    for party, stretch in stretches:
+    for party, stretch in zip(parties, stretches, strict=True):
         total, count = sums.get(party, (0.0, 0))
         sums[party] = (total + stretch, count + 1)
     return jain_index([total / count for total, count in sums.values()])

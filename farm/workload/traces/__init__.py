@@ -14,7 +14,7 @@ from farm.core.errors import TraceError, did_you_mean
 from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.heavy import longest, longest_rules
-from farm.workload.traces import csv_table, firefox_ci, swf
+from farm.workload.traces import csv_table, firefox_ci, swf, taskcluster
 from farm.workload.traces.csv_table import write_csv
 from farm.workload.traces.foreign_table import read_foreign
 from farm.workload.traces.records import Records, selected
@@ -39,6 +39,7 @@ FORMATS: dict[str, Format] = {
     "firefox-ci": Format(firefox_ci.read, (".dat",)),
     "swf": Format(swf.read, (".swf", ".swf.gz")),
     "csv": Format(_read_csv, (".csv", ".csv.gz")),
+    "taskcluster": Format(taskcluster.read, ("datastore.json",)),
 }
 
 

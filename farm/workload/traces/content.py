@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from pathlib import Path
 
 from farm.core.errors import TraceError
+
+#: bytes that any gzip may unpack to, and how many times its size beyond that: recorded traces
+#: shrink five- to tenfold, what is made to fill a memory a thousandfold
+MAX_SMALL = 10_000_000
+MAX_RATIO = 100
+#: bytes that none may unpack to
+MAX_UNPACKED = 1_000_000_000
 
 
 def read_bytes(path: Path) -> bytes:
@@ -21,9 +27,32 @@ def read_bytes(path: Path) -> bytes:
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
+        return _unpacked(content, path)
+    except zlib.error as error:
         raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
+
+
+def _unpacked(packed: bytes, path: Path) -> bytes:
+    """Return what is in a gzip of one member or several; the bound is kept while unpacking."""
+    most = min(MAX_UNPACKED, max(MAX_SMALL, MAX_RATIO * len(packed)))
+    parts: list[bytes] = []
+    left = most
+    rest = packed
+    while rest.startswith(b"\x1f\x8b"):
+        member = zlib.decompressobj(wbits=31)
+        parts.append(member.decompress(rest, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            raise TraceError(
+                f"{path}: gzip of {len(packed):,} bytes unpacks to more than {most:,}; allowed: "
+                f"{MAX_RATIO} times its size (or {MAX_SMALL:,} bytes), up to {MAX_UNPACKED:,}"
+            )
+        if not member.eof:
+            raise zlib.error("it ends too early")
+        rest = member.unused_data.lstrip(b"\0")
+    if rest:
+        raise zlib.error("something else follows it")
+    return b"".join(parts)
 
 
 def read_text(path: Path) -> str:

@@ -154,6 +154,14 @@ def test_cancelling_job_holds_its_builder():
     assert estimate_dispatch(view, 0, PAGE).tnb_s == 60
 
 
+def test_a_head_of_its_own_is_virtual_in_2010():
+    """The code of 2010 spells out the job's own platform, and leaves another head's as written."""
+    any_builder = [JobView(id=i, name=f"j{i}", duration_s=60.0) for i in (1, 2)]
+    view = FarmView((BuilderView("b", ("i386",)),), tuple(any_builder))
+    assert estimate_dispatch(view, 1, LAUNCHPAD_2010).head_platform == Platform(None, True)
+    assert estimate_dispatch(view, 2, LAUNCHPAD_2010).head_platform == Platform(None, None)
+
+
 def test_rounding_is_per_group_as_written_in_2010():
     """In 2010 unspecified and virtual sums were rounded apart, then added, then divided."""
     jobs = (

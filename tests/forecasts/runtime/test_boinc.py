@@ -59,6 +59,18 @@ def test_sizes_scale_the_estimate() -> None:
     assert estimator.estimate(job(declared=None, size=5_000.0)) == pytest.approx(5.0)
 
 
+def test_sizes_of_any_unit_climb_the_ladder() -> None:
+    """Sizes in FLOPs teach a kind as sizes in seconds do: the first success settles the unit."""
+    work = {"declared": 60.0, "size": 2e10}
+    estimator = taught(Boinc(), ONE, 20.0, 110, **work)
+    assert estimator.estimate(job(**work)) == pytest.approx(20.0)  # type: ignore[arg-type]
+    twice = job(declared=60.0, size=4e10)
+    assert estimator.estimate(twice) == pytest.approx(40.0)
+    again = Boinc()
+    again.load(json.loads(json.dumps(estimator.dump())))
+    assert again.estimate(twice) == pytest.approx(40.0)
+
+
 def test_a_declared_time_beside_a_size_is_the_plan() -> None:
     """Before anything is learned what the submitter says stands, on any builder."""
     both = job(declared=10.0, size=7.0)

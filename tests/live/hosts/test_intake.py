@@ -7,6 +7,7 @@ from farm.core.model import Job
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import Fleet
+from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 
 
@@ -18,9 +19,8 @@ def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
 
     def hand_in(*names: str) -> None:
         jobs = tuple(Job(id=name, service_time=1.0) for name in names)
-        intake.take_in(
-            Envelope(VERSION, "operator", "life", 1, (JobsSubmitted(UNSTAMPED, jobs),)), 1.0, 1.0
-        )
+        envelope = Envelope(VERSION, "operator", "life", 1, (JobsSubmitted(UNSTAMPED, jobs),))
+        intake.take_in(Entry("submissions", "1-1", envelope), 1.0, 1.0)
 
     hand_in("a", "b", "a")
     hand_in("b", "c")

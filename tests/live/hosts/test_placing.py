@@ -2,85 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from farm.core import events
-from farm.core.commands import RequestBuilder, StartJob
-from farm.core.events import BuilderJoined, BuilderRetired
+from farm.core.commands import StartJob
+from farm.core.events import BuilderRetired
 from farm.core.model import Job
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
-from farm.live.hosts.intake import Intake
-from farm.live.hosts.registry import HostState, Patience, Roster
-from farm.live.hosts.requests import Fleet
+from farm.live.hosts.registry import Patience, Roster
 from farm.live.mirror import write_hosts
 from farm.live.store.saved import Counts, HostLife, SavedFarm
 from farm.live.store.store import Batch
-from farm.live.wire import messages as wire
-from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, HostLeft, HostUp
-
-POOLS = [
-    PoolSpec(name="linux", processors=("amd64",), builders=0, provisioned=True),
-    PoolSpec(name="mac", processors=("arm64",), builders=0, provisioned=True),
-    PoolSpec(name="fixed", processors=("amd64",), builders=1),
-]
-
-
-class Door:
-    """The scheduler's door: what hosts say goes in, orders to hosts and events come out."""
-
-    def __init__(self) -> None:
-        self.orders: list[tuple[str, wire.HostCommand]] = []
-        self.roster = Roster(Patience())
-        self.fleet = Fleet(POOLS, speed=1.0)
-        self.intake = Intake(self.fleet, self.roster, self._send)
-        self.scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS)
-        self.requested: list[str] = []
-        self.at = 0.0
-
-    def _send(self, host: HostState, order: wire.HostCommand) -> None:
-        self.orders.append((host.name, order))
-
-    def hear(self, host: str, *reports: Any, life: str = "1") -> None:
-        self.at += 1.0
-        self.intake.take_in(Envelope(VERSION, host, life, 1, reports), self.at, self.at)
-
-    def want(self, pool: str, count: int = 1) -> None:
-        self._decide(events.PoolPlanned(self.at, pool, 0, 0, 0, 0, start=count))
-
-    def settle(self) -> None:
-        """Let the scheduler decide on what was heard."""
-        for event in list(self.intake.events):
-            self._decide(event)
-
-    def _decide(self, event: events.Event) -> None:
-        for command in self.scheduler.handle(event):
-            if isinstance(command, RequestBuilder):
-                self.requested.append(command.builder.id)
-                self.fleet.request(command)
-                self.intake.place()
-
-    @property
-    def plays(self) -> dict[str, list[str]]:
-        """Whom each host plays."""
-        return {h.name: list(h.plays) for h in self.roster.hosts.values() if not h.lost}
-
-    @property
-    def wanted(self) -> list[str]:
-        return [play.builder.id for play in self.fleet.wanted]
-
-    def events(self, kind: type) -> list[Any]:
-        return [event for event in self.intake.events if isinstance(event, kind)]
-
-    def joins(self, host: str) -> None:
-        """All that the host plays have booted."""
-        plays = self.roster.hosts[host].plays.values()
-        self.hear(host, *(BuilderJoined(UNSTAMPED, play.builder) for play in list(plays)))
+from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp
+from tests.fixtures.door import Door
 
 
 @pytest.fixture
@@ -238,7 +172,7 @@ def _saved(lives: dict[str, HostLife]) -> SavedFarm:
     return SavedFarm(
         at=0.0,
         speed=1.0,
-        cursor="0-0",
+        cursor={},
         age=0.0,
         rules="",
         counts=Counts(),

@@ -7,7 +7,7 @@ import pytest
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
 from farm.live.hosts.registry import HostState, Patience, Roster
-from farm.live.wire.messages import Beat, Play, Reset
+from farm.live.wire.messages import Beat, HostUp, Play
 
 PLAY = Play(builder=Builder(id="b", pool="p", index=1))
 START = StartJob(Job(id="job", service_time=1.0), 1, "b", 0)
@@ -24,7 +24,7 @@ def roster() -> Roster:
 @pytest.fixture
 def host(roster: Roster) -> HostState:
     """A host that plays builder b, which has joined."""
-    host = roster.arrive("h", "life", 0.0)
+    host = roster.arrive("h", "life", 0.0, HostUp())
     roster.assign(host, PLAY, 0.0)
     host.joined.add("b")
     return host
@@ -104,7 +104,7 @@ def test_a_cancelled_attempt_that_never_arrived_is_not_sent_again(roster: Roster
 
 def test_builders_that_are_not_played_are_sent_again(roster: Roster):
     """A lost play order, and a lost retire order."""
-    host = roster.arrive("h", "life", 0.0)
+    host = roster.arrive("h", "life", 0.0, HostUp())
     roster.assign(host, PLAY, 0.0)
     assert roster.check(host, Beat(), 1.0, queued=0)[0] == []
     assert roster.check(host, Beat(), 3.0, queued=0)[0] == [PLAY]
@@ -119,19 +119,15 @@ def test_builders_that_are_not_played_are_sent_again(roster: Roster):
 def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState):
     """After an interruption of our own nobody is declared lost for it."""
     assert roster.silent(4.0) == []
-    roster.shift(10.0)
-    assert roster.silent(14.0) == []
-    assert roster.silent(16.0) == [host]
+    roster.dispatch(host, START, 1.0)
+    roster.excuse(14.0)
+    assert roster.silent(14.0) == roster.silent(19.0) == []
+    assert roster.silent(19.1) == [host]
+    # nor for what was sent and could not be fetched
+    assert roster.check(host, Beat(builders=PLAYING), 30.0, queued=1)[2] is False
     assert roster.give_up(host) == ["b"]
     assert roster.silent(99.0) == []
     assert roster.host_of == {}
-
-
-def test_a_lost_life_is_told_to_begin_anew(roster: Roster, host: HostState):
-    """Not with every word it says."""
-    assert roster.reset(host, "life", 10.0) == Reset("life")
-    assert roster.reset(host, "life", 11.0) is None
-    assert roster.reset(host, "life", 13.0) is not None
 
 
 def test_nothing_is_under_way_to_a_builder_that_is_gone(roster: Roster, host: HostState):

@@ -89,9 +89,9 @@ class TestRealServer:
         """No password and a wrong one get a message, the right one gets in."""
         with choose_server(None) as server, connect(server.url, "test") as client:
             client.config_set("requirepass", "secret-1")
+            place = server.url.rpartition("@")[2]
             with pytest.raises(ServerError, match="give the password in the URL"):
-                check_server(connect(server.url, "test"), server.url)
-            place = server.url.removeprefix("redis://")
+                check_server(connect(f"redis://{place}", "test"), server.url)
             assert "refuses us" in fails(f"redis://:secret-2@{place}")
             with GivenServer(f"redis://:secret-1@{place}"):
                 pass
@@ -100,7 +100,7 @@ class TestRealServer:
         """Celery would ask for ever, ever more rarely, and its container would look healthy."""
         with choose_server(None) as server, connect(server.url, "test") as client:
             client.config_set("requirepass", "secret-1")
-            url = f"redis://:secret-2@{server.url.removeprefix('redis://')}"
+            url = f"redis://:secret-2@{server.url.rpartition('@')[2]}"
             host = subprocess.run(
                 [sys.executable, "-m", "celery", "--quiet", "-A", "workers.app", "worker"],
                 cwd=Path(__file__).parents[3],
@@ -203,6 +203,28 @@ class TestRealServer:
         assert client.get(keys.lease) is not None
         lease.release()
 
+    def test_a_holder_takes_its_lease_again_after_trouble_with_the_server(self, client, keys):
+        """It has the farm in memory; who stands by knows only what a server has, or has lost."""
+        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        assert holder.try_to_take(client) is not None
+        assert standby.try_to_take(client) is None
+        client.config_set("maxmemory", "1")
+        try:
+            client.delete(keys.lease)  # it could not be kept
+            with pytest.raises(redis.OutOfMemoryError):
+                standby.try_to_take(client)
+        finally:
+            client.config_set("maxmemory", "0")
+        assert standby.try_to_take(client) is None
+        holder.release()
+
+        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        assert holder.try_to_take(client) is not None
+        assert standby.try_to_take(client) is None
+        client.delete(keys.fence, keys.lease)
+        assert standby.try_to_take(client) is None
+        holder.release()
+
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
     def test_a_killed_farm_takes_its_server_with_it(self):
         """Even SIGKILL leaves no server behind."""
@@ -225,3 +247,33 @@ def wait_for_end(pid: int) -> None:
     while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline, f"process {pid} lives on"
         time.sleep(0.02)
+
+
+@pytest.mark.live
+def test_a_server_of_our_own_is_for_its_user_alone(tmp_path: Path):
+    """Others of the machine have no password, see none, and can read no file."""
+    before = os.umask(0o022)
+    try:
+        data = tmp_path / "data"
+        server = choose_server(None, data=data)
+        assert isinstance(server, EmbeddedServer)
+        with server, contextlib.closing(connect(server.url, "test")) as client:
+            client.set("key", "value")
+            password = server.url.partition("redis://:")[2].partition("@")[0]
+            place = server.url.rpartition("@")[2]
+            with (
+                contextlib.closing(connect(f"redis://{place}", "stranger")) as stranger,
+                pytest.raises(redis.AuthenticationError),
+            ):
+                stranger.ping()
+            words = Path(f"/proc/{server.pid}/cmdline")
+            if words.exists():
+                assert password not in words.read_text()
+            assert data.stat().st_mode & 0o077 == 0
+            files = [path for path in data.rglob("*") if path.is_file()]
+            assert files
+            assert [path for path in files if path.stat().st_mode & 0o077] == []
+        with choose_server(None) as other:
+            assert password not in other.url
+    finally:
+        os.umask(before)

@@ -8,7 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from farm.live.redis.server import choose_server
-from farm.live.redis.server_watch import ServerWatch, readings_of
+from farm.live.redis.server_watch import ServerWatch, readings_of, told_of
+from farm.live.redis.trouble import Trouble
 from farm.metrics.catalogue import REDIS
 from farm.metrics.exporter import registry_of
 
@@ -33,12 +34,13 @@ def number(readings, name: str) -> float:
 
 def test_every_metric_of_the_catalogue_is_told():
     """None of them is empty for a server that answers."""
-    assert set(readings_of(INFO, 1, 2)) == set(REDIS)
+    assert {*readings_of(INFO, 1, 2), *told_of()} == set(REDIS)
 
 
 def test_promtool_finds_nothing_to_complain_about(tool):
     """Names, units, help texts."""
-    text = generate_latest(registry_of(lambda: readings_of(INFO, 1, 2), process=False))
+    readings = {**readings_of(INFO, 1, 2), **told_of(Trouble("disk"))}
+    text = generate_latest(registry_of(lambda: readings, process=False))
     check = [tool("promtool"), "check", "metrics"]
     run = subprocess.run(check, input=text, capture_output=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
@@ -71,14 +73,17 @@ def test_a_real_server_is_read_and_its_absence_told():
     server = choose_server(None)
     with server:
         watch = ServerWatch(server.url, "test:")
-        watch._client.xadd("test:inbox", {"m": b"x"})
+        watch._client.xadd("test:reports", {"m": b"x"})
         watch.look()
         told = watch.readings()
         assert number(told, "up") == number(told, "inbox_length") == number(told, "keys") == 1
         assert 0 < number(told, "memory_bytes") <= number(told, "memory_limit_bytes")
         assert number(told, "clients") >= 1
     watch.look()
-    assert dict(watch.readings()) == {"farm_redis_up": {(): 0.0}}
+    told = watch.readings()
+    assert set(told) == {"farm_redis_up", "farm_server_trouble"}
+    assert number(told, "up") == 0
+    assert {kind for (kind,), there in told["farm_server_trouble"].items() if there} == {"gone"}
 
 
 @pytest.mark.live

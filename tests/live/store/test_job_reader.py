@@ -39,26 +39,26 @@ class Farm:
             job = self.jobs[number]
             batch.jobs[job.id] = waiting_record(job, number)
             batch.submitted[job.id] = number + 1
-            batch.waits(job, encode_member((0, 0.0, number), job.id))
-        self.store.commit(batch, "0-0", 0.0)
+            batch.waits(job.platform, encode_member((0, 0.0, number), job.id))
+        self.store.commit(batch, {}, 0.0)
 
     def run(self, *numbers: int) -> None:
         batch = Batch()
         for number in numbers:
             job = self.jobs[number]
-            batch.waits_no_more(job, encode_member((0, 0.0, number), job.id))
+            batch.waits_no_more(job.platform, encode_member((0, 0.0, number), job.id))
             batch.jobs[job.id] = running_record(job, "b-1", 1.0, 1.0)
             batch.running[job.id] = 1.0
-        self.store.commit(batch, "0-0", 1.0)
+        self.store.commit(batch, {}, 1.0)
 
     def end(self, *numbers: int) -> None:
         batch = Batch()
         for number in numbers:
             job = self.jobs[number]
             batch.not_running.append(job.id)
-            batch.waits_no_more(job, encode_member((0, 0.0, number), job.id))
+            batch.waits_no_more(job.platform, encode_member((0, 0.0, number), job.id))
             batch.ended[job.id] = EndJob(job, "succeeded", 1, 0.0, 2.0)
-        self.store.commit(batch, "0-0", 2.0)
+        self.store.commit(batch, {}, 2.0)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_the_queue_is_read_through_though_its_head_leaves(farm: Farm):
     farm.run(*range(400))
     batch = Batch()  # one that another job's execution serves: it is in no queue
     batch.jobs["follower"] = waiting_record(Job(id="follower", service_time=1.0, platform=AMD64))
-    farm.store.commit(batch, "0-0", 1.0)
+    farm.store.commit(batch, {}, 1.0)
     seen += [job.job.id for job in waiting]
     assert seen == [*(job.id for job in farm.jobs), "follower"]
 
@@ -122,8 +122,8 @@ def test_attempts_that_came_to_nothing_are_told_and_forgotten_with_the_job(farm:
     """A commit that was repeated after a cut tells nothing twice."""
     batch = Batch()
     batch.tries["j0"] += [Try(1, "b-1", 1.0, "lost"), Try(2, "b-2", 2.0, "lost too")]
-    farm.store.commit(batch, "0-0", 2.0)
-    farm.store.commit(batch, "0-0", 2.0)
+    farm.store.commit(batch, {}, 2.0)
+    farm.store.commit(batch, {}, 2.0)
     assert [(t.attempt, t.reason) for t in farm.operator.tries("j0")] == [
         (1, "lost"),
         (2, "lost too"),

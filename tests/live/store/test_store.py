@@ -6,12 +6,15 @@ import fakeredis
 import pytest
 
 from farm.core.commands import EndJob
+from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import BuilderRecord
+from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
-from farm.live.store.saved import Counts
-from farm.live.store.store import Batch
+from farm.live.store.saved import Counts, HostLife
+from farm.live.store.store import Batch, Store
 from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
 from tests.fixtures.readable_store import ReadableStore
@@ -37,7 +40,7 @@ def waits(batch: Batch, number: int, level: int = 0) -> Job:
     """Let a job wait in this batch."""
     job = Job(id=f"job-{number}", service_time=1.0, platform=AMD64, level=level)
     batch.jobs[job.id] = waiting_record(job, number)
-    batch.waits(job, encode_member((-level, 0.0, number), job.id))
+    batch.waits(job.platform, encode_member((-level, 0.0, number), job.id))
     return job
 
 
@@ -46,7 +49,7 @@ def test_waiting_jobs_lie_in_policy_order(store: ReadableStore, redis, keys: Key
     batch = Batch()
     for number in range(25):
         waits(batch, number, level=1 if number == 20 else 0)
-    store.commit(batch, "0-0", 1.5)
+    store.commit(batch, {}, 1.5)
     assert store.depths() == {"amd64/virtual": 25}
     assert redis.zcard(keys.pending("amd64/virtual")) == 25
     first = store.waiting("amd64/virtual", 0, 3)
@@ -59,12 +62,12 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redi
     """Each stage leaves the one before it."""
     batch = Batch()
     job = waits(batch, 1)
-    store.commit(batch, "0-0", 0.0)
+    store.commit(batch, {}, 0.0)
     batch = Batch()
-    batch.waits_no_more(job, encode_member((0, 0.0, 1), job.id))
+    batch.waits_no_more(job.platform, encode_member((0, 0.0, 1), job.id))
     batch.jobs[job.id] = record = running_record(job, "b", 2.0, 2.0)
     batch.running[job.id] = 2.0
-    store.commit(batch, "1-0", 2.0)
+    store.commit(batch, {}, 2.0)
     assert store.depths() == {"amd64/virtual": 0}
     assert on_builders(store) == {job.id: record}
     assert redis.zrange(keys.running, 0, -1) == [job.id.encode()]
@@ -74,7 +77,7 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redi
         job=job, outcome="succeeded", attempts=1, submitted_at=0.0, finished_at=3.0, builder="b"
     )
     batch.ended[job.id] = end
-    store.commit(batch, "2-0", 3.0)
+    store.commit(batch, {}, 3.0)
     assert redis.zrange(keys.running, 0, -1) == []
     assert store.jobs() == {}
     assert store.result(job.id) == end
@@ -89,8 +92,8 @@ def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Key
     view = BuilderRecord(builder=builder, condition="idle", joined_at=0.0, active_at=0.0)
     batch.builders["b"] = view
     batch.messages["host"] = [b"one", b"two"]
-    store.commit(batch, "0-0", 0.0)
-    store.commit(batch, "0-0", 0.0)
+    store.commit(batch, {}, 0.0)
+    store.commit(batch, {}, 0.0)
     assert store.depths() == {"amd64/virtual": 1}
     assert store.builders() == {"b": view}
     # a host takes from the right: first the first
@@ -98,13 +101,16 @@ def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Key
     assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
 
 
-def test_the_inbox_is_trimmed_up_to_the_cursor(store: ReadableStore, redis, keys: Keys):
+def test_each_stream_is_trimmed_up_to_the_cursor(store: ReadableStore, redis, keys: Keys):
     """What was taken in goes, what was not stays, and the cursor is kept for a successor."""
-    entries = [redis.xadd(keys.inbox, {"m": b"x"}).decode() for _ in range(5)]
-    assert store.cursor() == "0-0"
-    store.commit(Batch(), entries[2], 9.0)
-    assert store.cursor() == entries[2]
-    assert [entry.decode() for entry, _ in redis.xrange(keys.inbox)] == entries[3:]
+    stream = keys.stream("reports")
+    entries = [redis.xadd(stream, {"m": b"x"}).decode() for _ in range(5)]
+    redis.xadd(keys.stream("submissions"), {"m": b"x"})
+    assert store.cursor() == {}
+    store.commit(Batch(), {"reports": entries[2]}, 9.0)
+    assert store.cursor() == {"reports": entries[2]}
+    assert [entry.decode() for entry, _ in redis.xrange(stream)] == entries[3:]
+    assert redis.xlen(keys.stream("submissions")) == 1
 
 
 def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(
@@ -114,7 +120,7 @@ def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(
     redis.set(keys.lease, "mine")
     batch = Batch()
     waits(batch, 1)
-    store.commit(batch, "0-0", 0.0)
+    store.commit(batch, {}, 0.0)
     other = Keys("other-" + keys.prefix)
     redis.set(other.meta + "x", "theirs")
     wild = ReadableStore(redis, Keys("*"))
@@ -133,7 +139,7 @@ def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, ke
     batch.counts = Counts()
     redis.hset(keys.meta, mapping={"version": VERSION, "speed": "1.0"})
     long_ago = "1000-0"  # as the server's clock has it: 1970
-    store.commit(batch, long_ago, 5.0)
+    store.commit(batch, {"reports": long_ago}, 5.0)
     saved = store.saved()
     assert saved is not None
     assert 0.0 <= saved.age < 3600.0
@@ -141,3 +147,55 @@ def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, ke
     saved = store.saved()
     assert saved is not None
     assert saved.age > 1e9
+
+
+def test_what_an_emptied_server_left_is_no_farm_to_go_on_with(store: ReadableStore, keys: Keys):
+    """Emptied under a scheduler that died then: it is said what is missing, and what to do."""
+    batch = Batch()
+    waits(batch, 1)
+    batch.counts = Counts(serial=1)
+    store.commit(batch, {}, 1.0)
+    with pytest.raises(ServerError, match=r"no speed and no version .* 1 of its jobs .*--fresh"):
+        store.saved()
+
+
+def test_a_farm_is_written_anew_in_the_place_of_what_is_left(
+    store: ReadableStore, redis, keys: Keys
+):
+    """What a server came back with is replaced: no job stands there twice, or has no place."""
+    store.open(1.0)
+    store.take_over("rules")
+    old, ended = Batch(), EndJob(Job(id="job-0", service_time=1.0), "succeeded", 1, 0.0, 9.0)
+    for number in range(3):
+        waits(old, number)
+    old.running["job-9"] = 1.0
+    old.messages["host"] = [b"obeyed long ago"]
+    store.commit(old, {}, 1.0)
+    now = Batch()
+    now.lives["host"] = HostLife(name="host", life="life")
+    now.counts = Counts(serial=3)
+    waits(now, 2)
+    store.restore(now, [ended], {}, 10.0)
+    assert store.waiting("amd64/virtual", 0, 9) == ["job-2"]
+    assert set(store.jobs()) == {"job-2"}
+    assert redis.zcard(keys.running) == redis.llen(keys.host_list("host")) == 0
+    assert store.known(["job-0", "job-1", "job-2"]) == {"job-0", "job-2"}
+    saved = store.saved()
+    assert saved is not None
+    assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
+
+
+def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
+    """Paused between a look at an empty farm and its opening, while another one began to work."""
+    lease = Lease(redis, keys)
+    old = lease.try_to_take(redis)
+    redis.delete(keys.lease)
+    other = Lease(redis, keys)
+    assert old is not None
+    assert other.try_to_take(redis) is not None
+    redis.hset(keys.jobs, "job", "of the other's farm")
+    with pytest.raises(DeposedError):
+        Store(redis, keys, old).open(1.0)
+    assert redis.hlen(keys.jobs) == 1
+    lease.release()
+    other.release()

@@ -29,8 +29,9 @@ from farm.core.events import (
     UndrainRequested,
 )
 from farm.core.model import Builder, Job, Platform
+from farm.live.redis.keys import STREAMS
 from farm.live.wire import messages as wire
-from farm.live.wire.job_limits import flaw_of
+from farm.live.wire.bounds import flaw_of
 from farm.live.wire.messages import VERSION, Envelope, MessageError
 
 JOB = Job(id='j"1', service_time=3.5, platform=Platform("amd64", True), attributes={"user": "ü"})
@@ -73,8 +74,13 @@ COMMANDS = (
 
 def test_reports_survive_the_wire():
     """Every kind of report comes out as it went in."""
-    envelope = Envelope(VERSION, "host", "life", 7, REPORTS)
-    assert wire.decode_envelope(wire.encode(envelope)) == envelope
+    for report in REPORTS:
+        envelope = Envelope(VERSION, "host", "life", 7, (report,))
+        stream = wire.stream_of(report)
+        assert wire.decode_envelope(wire.encode(envelope), stream) == envelope
+        for other in {*STREAMS} - {stream}:  # each takes only its own
+            with pytest.raises(MessageError, match="Invalid value"):
+                wire.decode_envelope(wire.encode(envelope), other)
     assert {type(report) for report in REPORTS} == set(get_args(wire.Report))
 
 
@@ -103,21 +109,21 @@ def test_a_play_command_survives_as_text():
 def test_events_that_are_not_reported_are_refused(event):
     """What only the scheduler's own process can say does not come over the wire."""
     with pytest.raises(MessageError, match="malformed"):
-        wire.decode_envelope(wire.encode(Envelope(VERSION, "host", "life", 1, (event,))))
+        wire.decode_envelope(wire.encode(Envelope(VERSION, "host", "life", 1, (event,))), "plans")
 
 
 def test_another_version_is_refused_by_name():
     """A host and a scheduler of different releases say so instead of misunderstanding."""
     old = Envelope(VERSION + 1, "host", "life", 1, ())
     with pytest.raises(MessageError, match=f"version {VERSION + 1}.*version {VERSION}"):
-        wire.decode_envelope(wire.encode(old))
+        wire.decode_envelope(wire.encode(old), "reports")
     future = b'{"v": 99, "reports": [{"event": "never heard of"}]}'
     with pytest.raises(MessageError, match="version 99"):
-        wire.decode_envelope(future)
+        wire.decode_envelope(future, "reports")
     with pytest.raises(MessageError, match="version None"):
         wire.convert_command({"builder": "b"}, None, RetireBuilder)
-    with pytest.raises(MessageError, match="version 3"):
-        wire.convert_command({"builder": "b"}, 3, RetireBuilder)
+    with pytest.raises(MessageError, match="version 2"):
+        wire.convert_command({"builder": "b"}, 2, RetireBuilder)
 
 
 @pytest.mark.parametrize("size_of", ["written", "read"])
@@ -129,21 +135,22 @@ def test_large_messages_are_refused(size_of, monkeypatch):
             wire.encode(RetireBuilder("b" * 200))
     else:
         with pytest.raises(MessageError, match="at most 100"):
-            wire.decode_envelope(b" " * 101)
+            wire.decode_envelope(b" " * 101, "reports")
 
 
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
 def test_garbage_is_refused_and_nothing_worse(data: bytes):
     """No bytes from the wire lead to anything but a MessageError."""
-    with pytest.raises(MessageError):
-        wire.decode_envelope(data)
+    for stream in STREAMS:
+        with pytest.raises(MessageError):
+            wire.decode_envelope(data, stream)
 
 
 def test_deep_json_is_refused():
     """A deeply nested message does not exhaust the stack."""
-    deep = b'{"v":2,"sender":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    deep = b'{"v":3,"sender":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with pytest.raises(MessageError):
-        wire.decode_envelope(deep)
+        wire.decode_envelope(deep, "reports")
 
 
 @pytest.mark.parametrize(

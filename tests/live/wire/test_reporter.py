@@ -21,28 +21,29 @@ from workers.celery_app import celery_app
 
 pytestmark = pytest.mark.live
 
+JOBS = JobsSubmitted(wire.UNSTAMPED, (Job(id="a", service_time=1.0),))
+
 
 def read_all(inbox: Inbox, count: int) -> list[wire.Report]:
     """Read until so many reports are there, or a minute is over."""
     reports: list[wire.Report] = []
     for _ in range(1200):
-        reports += [report for envelope in inbox.read(0.05) for report in envelope.reports]
+        reports += [report for entry in inbox.read(0.05) for report in entry.envelope.reports]
         if len(reports) >= count:
             break
     return reports
 
 
 def test_reports_arrive_in_order(server, client, keys):
-    """Many small ones share envelopes; a submission has its own."""
+    """Many small ones share envelopes."""
     reporter = Reporter(server.url, keys, "me")
     sent: list[wire.Report] = [SlotCleaned(wire.UNSTAMPED, "b", n) for n in range(1200)]
-    sent.insert(700, JobsSubmitted(wire.UNSTAMPED, (Job(id="a", service_time=1.0),)))
     for report in sent:
         reporter.put(report)
     reporter.start()
     assert reporter.close(60.0)
     assert read_all(Inbox(client, keys), len(sent)) == sent
-    assert 4 <= client.xlen(keys.inbox) <= 8
+    assert client.xlen(keys.stream("reports")) == 3
 
 
 def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
@@ -62,9 +63,9 @@ def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
 
 
 @pytest.fixture
-def wire_cut_twice(wire, keys):
+def wire_cut_twice(server, wire, keys):
     """A reporter that speaks through a cuttable wire."""
-    reporter = Reporter(f"redis://127.0.0.1:{wire.port}/0", keys, "me")
+    reporter = Reporter(wire.url(server.url), keys, "me")
     yield wire, reporter
     reporter.close(1.0)
 
@@ -82,7 +83,7 @@ def test_one_heartbeat_waits_at_most(server, client, keys):
 def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, keys, monkeypatch):
     """It is remembered for whoever asks; what follows is sent."""
     monkeypatch.setattr(wire, "MAX_BYTES", 500)
-    reporter = Reporter(server.url, keys, "me")
+    reporter = Reporter(server.url, keys, "me", "submissions")
     reporter.put(JobsSubmitted(wire.UNSTAMPED, (Job(id="x" * 600, service_time=1.0),)))
     reporter.put(wire.LoadDone())
     reporter.start()
@@ -93,17 +94,53 @@ def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, key
 
 def test_an_envelope_sent_twice_is_taken_in_once(client, keys, caplog):
     """By sender, life and number; other versions and garbage are dropped, and that is said."""
-    one = encode(Envelope(VERSION, "h", "life", 1, (wire.LoadDone(),)))
-    new_life = encode(Envelope(VERSION, "h", "other", 1, (wire.HostLeft(),)))
+    one = encode(Envelope(VERSION, "h", "life", 1, (JOBS,)))
+    new_life = encode(Envelope(VERSION, "h", "other", 1, (wire.LoadDone(),)))
     alien = encode(Envelope(99, "h", "other", 2, ()))
+    stream = keys.stream("submissions")
     for data in (one, one, alien, b"{", new_life, one):
-        client.xadd(keys.inbox, {"m": data})
-    client.xadd(keys.inbox, {"not": "ours"})
+        client.xadd(stream, {"m": data})
+    client.xadd(stream, {"not": "ours"})
     inbox = Inbox(client, keys)
-    assert read_all(inbox, 2) == [wire.LoadDone(), wire.HostLeft()]
-    assert inbox.refused == 3
+    assert read_all(inbox, 2) == [JOBS, wire.LoadDone()]
+    while inbox.cursor["submissions"] != client.xinfo_stream(stream)["last-generated-id"].decode():
+        assert inbox.read(0.0) == []
+    assert inbox.refusals.total == {"version": 1, "unreadable": 2}
     assert "version 99" in caplog.text
     assert inbox.read(0.0) == []
+
+
+def test_reports_do_not_wait_behind_submissions(client, keys):
+    """A turn takes in all that is urgent, or one submission; neither keeps the other waiting."""
+    for number in range(1, 30):
+        envelope = encode(Envelope(VERSION, "load", "life", number, (JOBS,)))
+        client.xadd(keys.stream("submissions"), {"m": envelope})
+    inbox = Inbox(client, keys)
+    assert len(inbox.read(0.0)) == 1
+    for number in range(1, 30):
+        envelope = encode(Envelope(VERSION, "host", "life", number, (wire.Beat(),)))
+        client.xadd(keys.stream("reports"), {"m": envelope})
+    found = [[entry.stream for entry in inbox.read(0.0)] for _ in range(4)]
+    assert found == [["reports"] * 29, *3 * [["submissions"]]]
+    assert inbox.read(0.0, submissions=False) == []
+    assert len(inbox.read(0.0)) == 1
+
+
+def test_jobs_are_handed_in_in_bounded_envelopes(server, client, keys):
+    """By number and by bytes; together as far as the bounds allow, and in order."""
+    many = tuple(Job(id=f"j{n}", service_time=1.0) for n in range(2300))
+    large = tuple(
+        Job(id=f"k{n}", service_time=1.0, attributes={f"a{m}": "x" * 1000 for m in range(60)})
+        for n in range(40)
+    )
+    reporter = Reporter(server.url, keys, "me", "submissions")
+    reporter.put(JobsSubmitted(wire.UNSTAMPED, many))
+    reporter.put(JobsSubmitted(wire.UNSTAMPED, large))
+    reporter.start()
+    assert reporter.close(60.0)
+    found = read_all(Inbox(client, keys), 7)
+    assert [len(report.jobs) for report in found] == [1000, 1000, 300, 10, 10, 10, 10]
+    assert [job for report in found for job in report.jobs] == [*many, *large]
 
 
 def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
@@ -112,8 +149,9 @@ def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
     inbox = Inbox(client, keys)
     for number in range(1, 6):
         for sender, seq in (("host", number), ("host", number), (f"operator-{number}", 1)):
-            envelope = wire.Envelope(wire.VERSION, sender, "life", seq, (wire.LoadDone(),))
-            client.xadd(keys.inbox, {"m": wire.encode(envelope)})
+            ask = wire.Ask("job", "", "token")
+            envelope = wire.Envelope(wire.VERSION, sender, "life", seq, (ask,))
+            client.xadd(keys.stream("questions"), {"m": wire.encode(envelope)})
     assert len(inbox.read(0.1)) == 10
     assert len(inbox._last_seq) == 3
 

@@ -33,6 +33,10 @@ KEYS: Mapping[str, KeyExtractor] = {
     "correlated-build": attribute("correlated-build"),
     "invocation": attribute("invocation"),
     "image": attribute("image"),
+    # upstream's names
+    "tool_invocation_id": attribute("tool_invocation_id"),
+    "correlated_invocations_id": attribute("correlated_invocations_id"),
+    "authentication_metadata": attribute("user"),
     "kind": lambda job: job.kind or NO_KEY,
     "matrix": lambda job: job.matrix or NO_KEY,
     "platform": lambda job: str(job.platform),

@@ -118,6 +118,17 @@ class TreeListing:
         ]
         return sorted(states, key=lambda state: state.serial)
 
+    def idle_in(self, path: tuple[str, ...] = ()) -> list[tuple[Slot, tuple[str, ...]]]:
+        """List the free slots whose last invocation is a node or below, with that one's path."""
+        top = self._tree.find(path)
+        nodes = () if top is None else top.subtree()
+        return [(slot, node.path) for node in nodes for slot in node.own_free]
+
+    def node(self, path: tuple[str, ...] = ()) -> InvocationView | None:
+        """Return a node as it would be listed, None if there is none."""
+        found = self._tree.find(path)
+        return None if found is None else _view(found, ())
+
 
 def _page(rows: list[tuple[Any, Any]], limit: int | None) -> list[tuple[Any, Any]]:
     """Return the first rows in order of their places (which are unique)."""

@@ -29,6 +29,7 @@ from farm.core.queues.fair_share.tree import (
     shared_prefix,
 )
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
+from farm.core.queues.fair_share.turns import Turn, best_turns
 from farm.core.queues.plain import Entry, Key
 from farm.core.state import JobState, Slot
 
@@ -324,6 +325,11 @@ class FairShareQueue:
         """Count the slots that execute something of this node and below."""
         node = self._tree.find(path)
         return 0 if node is None else len(node.executing)
+
+    def turns(self, state: JobState, *, taken: bool = False) -> tuple[Turn, ...]:
+        """Say level by level whose turn it is where a job waits; ``taken``: its own, now."""
+        execution = self._execution_of(state)
+        return () if execution is None else best_turns(execution.operations, taken=taken)
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the jobs as they would be dispatched, one by one to new slots, none ending.

@@ -160,3 +160,13 @@ def test_drained_builders_keep_their_home(farm):
     farm.handle(DrainRequested, "x*")
     assert farm.submit(job("b")) == []
     assert farm.handle(UndrainRequested, "x*") == [("b", "x")]
+
+
+def test_an_undrained_builder_has_been_free_the_shortest(farm):
+    """The longest free goes first, also where no queue saw the undrain: nothing came before."""
+    farm.join("x", 0)
+    farm.join("y", 1)
+    farm.handle(DrainRequested, "x")
+    farm.handle(UndrainRequested, "x")
+    assert farm.submit(job("a")) == [("a", "y")]
+    assert farm.submit(job("b")) == [("b", "x")]

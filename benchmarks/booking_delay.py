@@ -1,0 +1,103 @@
+"""How late a finished job is booked while very many others are handed in.
+
+A farm of 100 builders stays up on a server of its own; another process hands in JOBS jobs of one
+second at once. The delay is the age of the oldest report of a batch when that is committed.
+
+    python benchmarks/booking_delay.py [JOBS]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from farm.core.model import Job, Platform
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
+from farm.live.operating.control_plane import Desk
+from farm.live.operating.operator import Operator
+from farm.live.redis.server import choose_server
+from farm.live.run import LiveOptions, Stays, Watchers, run_live
+from farm.live.world import LiveWorld
+
+JOBS = 1_000_000
+BUILDERS = 100
+#: real seconds after which the measurement ends, taken in or not
+LIMIT = 300.0
+AMD64 = Platform("amd64", True)
+
+
+class Delays:
+    """Hears what the live world measures, and keeps the delays."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def lag(self, seconds: float) -> None:
+        if seconds > 0:
+            self.found.append(seconds)
+
+    def cycle(self, seconds: float) -> None:
+        """Not what is asked here."""
+
+    commit = aside = cycle
+
+    def step(self) -> bool:
+        return False
+
+
+class Flood:
+    """Hands the jobs in when the builders are there, and ends the farm when they are taken in."""
+
+    def __init__(self, desk: Desk, url: str, jobs: int, delays: Delays) -> None:
+        self._desk, self._url, self._jobs, self._delays = desk, url, jobs, delays
+        self._sender: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+
+    def tick(self, world: LiveWorld) -> None:
+        self._desk.tick(world)
+        if self._sender is None and len(world.roster.host_of) == BUILDERS:
+            self._delays.found.clear()
+            self._began = time.monotonic()
+            self._sender = subprocess.Popen([sys.executable, __file__, str(self._jobs), self._url])
+        if self._sender is None or world.stopping:
+            return
+        taken = time.monotonic() - self._began
+        if world.intake.jobs_taken_in >= self._jobs or taken > LIMIT:
+            print(f"{world.intake.jobs_taken_in:,} jobs taken in within {taken:.0f} s")
+            world.stop()
+            self._sender.wait()
+
+
+def hand_in(jobs: int, url: str) -> None:
+    with Operator(url) as operator:
+        operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
+
+
+def measure(jobs: int) -> None:
+    pools = [PoolSpec(name="linux", processors=("amd64",), builders=BUILDERS)]
+    scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
+    delays, desk = Delays(), Desk(scheduler, pools, long_lived=True)
+    with TemporaryDirectory() as folder, choose_server(None) as server:
+        flood = Flood(desk, server.url, jobs, delays)
+        stays = Stays(restore=lambda *_: None, rules="")
+        options = LiveOptions(redis_url=server.url, log_folder=Path(folder), hosts=1, stays=stays)
+        watchers = Watchers(observe=lambda *_: None, on_tick=flood.tick, meter=delays)
+        run_live(scheduler, pools, None, options, watchers)
+    found = sorted(delays.found)
+    for share in (0.5, 0.9, 0.99, 1.0):
+        place = min(len(found) - 1, int(share * len(found)))
+        print(f"{share:4.0%} of {len(found):,} batches within {1000 * found[place]:6.1f} ms")
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
+    if len(sys.argv) > 2:
+        hand_in(count, sys.argv[2])
+    else:
+        measure(count)

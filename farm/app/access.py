@@ -1,0 +1,77 @@
+"""The users of a shared server: made from roles, with passwords in files, written or applied."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from farm.core.errors import InputError, ServerError
+from farm.live.redis.connection import check_server, connect, redacted
+from farm.live.redis.keys import Keys
+from farm.live.redis.roles import User, user_of
+from farm.live.redis.trouble import RedisError
+
+
+def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str]) -> list[User]:
+    """Return the users of these roles, a builder for each host if some are named.
+
+    Raises InputError for a role that there is not, or a name that cannot be one.
+    """
+    if any(character.isspace() or character == '"' for character in prefix):
+        raise InputError(f"FARM_PREFIX: found {prefix!r}; allowed here: no spaces and quotes")
+    keys, users = Keys(prefix), list[User]()
+    for role in roles:
+        of_hosts = hosts if role == "builder" else ()
+        users += [user_of(keys, role, host) for host in of_hosts] or [user_of(keys, role)]
+    return users
+
+
+def password_of(user: User, folder: Path) -> str:
+    """Return a user's password: what stands in FOLDER/NAME, or a new one that is written there.
+
+    Raises InputError for an empty file.
+    """
+    path = folder / user.name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(f"{secrets.token_urlsafe(24)}\n", encoding="utf-8")
+    password = path.read_text(encoding="utf-8").strip()
+    if not password:
+        raise InputError(f"{path}: found nothing; allowed: a password in its only line")
+    return password
+
+
+def lines_of(users: Iterable[User], folder: Path, *, aclfile: bool) -> list[str]:
+    """Return a line for each user: for redis-cli, or of a whole access list file.
+
+    In a file nobody else may come in: the user ``default`` is turned off.
+    """
+    first = "user" if aclfile else "ACL SETUSER"
+    lines = [" ".join((first, u.name, *u.with_password(password_of(u, folder)))) for u in users]
+    return ["user default reset off", *lines] if aclfile else lines
+
+
+def apply(users: Iterable[User], folder: Path, url: str) -> bool:
+    """Make the users on the server; return whether it keeps them when it starts again.
+
+    Raises ServerError if it refuses.
+    """
+    with closing(connect(url, "farm-acl")) as client:
+        check_server(client, url)
+        try:
+            for user in users:
+                words = user.with_password(password_of(user, folder))
+                client.execute_command("ACL", "SETUSER", user.name, *words)
+        except RedisError as error:
+            raise ServerError(
+                f"Redis at {redacted(url)} makes no such user: {error} (needed: Redis or Valkey "
+                "7.0, and a user that may use ACL)"
+            ) from None
+        try:
+            client.execute_command("ACL", "SAVE")
+        except RedisError:
+            return False
+        return True

@@ -1,0 +1,191 @@
+"""The farm that chaos is done to: processes of its own in a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from farm.app.farm_place import FarmPlace, read_place
+from farm.core.errors import InputError, RunError
+from farm.live.operating.sabotage import Saboteur
+from farm.live.settings import environment_of_another
+from farm.processes.child import die_with_parent
+from farm.processes.identity import began_at, is_alive
+from farm.processes.orphans import end_at_once
+
+PREFIX = "chaos:"
+#: real seconds for the farm to come up, and to go down
+UP_TIMEOUT, DOWN_TIMEOUT = 120.0, 60.0
+#: real seconds within which nobody is left of a farm whose keeper has ended
+GONE_WITHIN = 15.0
+STEP = 0.05
+
+Process = tuple[int, str]
+"""A process: its id, and when it began."""
+
+
+class ChaosFarm:
+    """A farm that stays up.
+
+    Its processes are found by their working directory: only Linux shows it.
+
+    Args:
+        folder: an empty one.
+        scenario: the text of its scenario.
+    """
+
+    def __init__(self, folder: Path, scenario: str) -> None:
+        if not Path("/proc/self/cwd").exists():
+            raise InputError("farm chaos finds processes in /proc: it works on Linux only")
+        self.folder = folder.resolve()
+        self.state = self.folder / "farm"
+        self.journals = self.folder / "journals"
+        (self.folder / "scenario.yaml").write_text(scenario, encoding="utf-8")
+        self._keeper: subprocess.Popen[bytes] | None = None
+        #: who ought to be gone by a moment
+        self._doomed: list[tuple[float, Process]] = []
+        #: how often the keeper ended of itself
+        self.gave_up = 0
+        #: processes that outlived their keeper
+        self.orphans = 0
+
+    # --- its life -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the keeper; it comes up by itself."""
+        words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
+        environment = environment_of_another(FARM_PREFIX=PREFIX, FARM_JOURNAL=str(self.journals))
+        with (self.folder / "keeper.log").open("ab") as sink:
+            self._keeper = subprocess.Popen(  # noqa: S603 - ourselves, no shell
+                [sys.executable, "-m", *words],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+            )
+
+    def tend(self) -> None:
+        """Start again what has ended and nobody else starts; note who outlives the keeper."""
+        if self._keeper is not None and self._keeper.poll() is not None:
+            self.gave_up += 1
+            self.doom()
+            self.start()
+        self._look_for_orphans()
+
+    def await_up(self) -> None:
+        """Return when it is up; raises RunError if it is not in time."""
+        deadline = time.monotonic() + UP_TIMEOUT
+        while (place := self.place()) is None or place.state != "up":
+            self.tend()
+            if time.monotonic() > deadline:
+                raise RunError(f"the farm did not come up (logs: {self.state})")
+            time.sleep(STEP)
+        self.tend()
+
+    def end(self, kind: signal.Signals) -> None:
+        """End the keeper by a signal (SIGTERM: running jobs end first) and wait for that."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            self.doom()
+            keeper.send_signal(kind)
+            try:
+                keeper.wait(DOWN_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                keeper.kill()
+                keeper.wait()
+            self._doomed = [(time.monotonic() + GONE_WITHIN, one) for _, one in self._doomed]
+
+    def close(self) -> None:
+        """End whatever is still there."""
+        self.end(signal.SIGTERM)
+        while self._doomed:
+            self._look_for_orphans()
+            time.sleep(STEP)
+        for pid in self.processes():
+            self.orphans += 1
+            end_at_once(pid)
+
+    def place(self) -> FarmPlace | None:
+        """Return where the farm of this keeper is; None: it is not known yet."""
+        with contextlib.suppress(InputError):
+            place = read_place(self.state)
+            if place is not None and self._keeper is not None and place.pid == self._keeper.pid:
+                return place
+        return None
+
+    # --- its processes ------------------------------------------------------------------------
+
+    def processes(self) -> dict[int, list[str]]:
+        """Return the command line of each live process of the farm."""
+        found: dict[int, list[str]] = {}
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if self.folder in ((cwd := (path / "cwd").readlink()), *cwd.parents):
+                    found[int(path.name)] = (path / "cmdline").read_text().split("\0")
+        return found
+
+    def find(self, target: str, server: Saboteur, rng: random.Random) -> Process | None:
+        """Return a process of this role; None: there is none just now."""
+        if target == "keeper":
+            found = [self._keeper.pid] if self._keeper is not None else []
+        elif target == "server":
+            found = [server.server_pid()]
+        else:
+            leader = server.leader_pid()
+            found = [
+                pid
+                for pid, words in self.processes().items()
+                if _role(words, leads=pid == leader) == target
+            ]
+        pid = rng.choice(sorted(found)) if found else 0
+        began = began_at(pid) if pid else ""
+        return (pid, began) if began else None
+
+    def doom(self) -> None:
+        """The keeper ends: everybody that it kept is to be gone soon."""
+        deadline = time.monotonic() + GONE_WITHIN
+        doomed = {pid: began_at(pid) for pid in self.processes()}
+        self._doomed += [(deadline, (pid, began)) for pid, began in doomed.items() if began]
+
+    def _look_for_orphans(self) -> None:
+        left = [(by, one) for by, one in self._doomed if is_alive(*one)]
+        late = [one for by, one in left if time.monotonic() > by]
+        self.orphans += len(late)
+        for pid, _ in late:
+            end_at_once(pid)
+        self._doomed = [(by, one) for by, one in left if one not in late]
+
+
+def _role(words: list[str], *, leads: bool) -> str:
+    """Return what a process with this command line is."""
+    scheduler = "scheduler" if leads else "standby"
+    roles = {"workers.app": "host", "provisioner": "provisioner", "scheduler": scheduler}
+    return next((role for word, role in roles.items() if word in words), "")
+
+
+def send(process: Process, kind: signal.Signals) -> None:
+    """Send a signal to a process, if it is still that one."""
+    if is_alive(*process):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process[0], kind)
+
+
+def until(there: Callable[[], bool], tend: Callable[[], None], timeout: float) -> bool:
+    """Wait, tending the farm, until a condition holds; False: it does not in time."""
+    deadline = time.monotonic() + timeout
+    while not there():
+        if time.monotonic() > deadline:
+            return False
+        tend()
+        time.sleep(STEP)
+    return True

@@ -1,0 +1,64 @@
+"""Carries out one fault after the other."""
+
+from __future__ import annotations
+
+import logging
+import random
+import signal
+from collections.abc import Callable
+
+from farm.app.chaos.farm import ChaosFarm, send
+from farm.app.chaos.plan import Fault, FaultKind
+from farm.live.operating.sabotage import Saboteur
+
+Lift = Callable[[Callable[[], Saboteur]], None]
+"""Takes a fault back; given the way to the server, which may be another one by then, or stopped."""
+
+log = logging.getLogger("farm.chaos")
+
+
+def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
+    """Hurt the farm; return what takes it back, if that is not up to the farm alone.
+
+    Raises redis errors when the server is away.
+    """
+    rng = random.Random(fault.dice)  # noqa: S311 - dice, not secrets
+    match fault.kind:
+        case FaultKind.KILL_KEEPER:
+            farm.end(signal.SIGKILL)
+            farm.start()
+        case FaultKind.RESTART_FARM:
+            farm.end(signal.SIGINT)  # at once: running jobs wait again
+            farm.start()
+        case FaultKind.CUT_CONNECTIONS:
+            server.cut_connections()
+        case FaultKind.REFUSE_WRITES:
+            server.refuse_writes(on=True)
+            return lambda server_now: server_now().refuse_writes(on=False)
+        case FaultKind.OUT_OF_MEMORY:
+            server.run_out_of_memory(on=True)
+            return lambda server_now: server_now().run_out_of_memory(on=False)
+        case FaultKind.GARBAGE_REPORTS:
+            server.garbage_reports(rng)
+        case FaultKind.GARBAGE_COMMANDS:
+            server.garbage_commands(rng)
+        case FaultKind.FORGED_REPORTS:
+            server.forged_reports(rng)
+        case _:
+            return _signal(fault, farm, server, rng)
+    return None
+
+
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "restart": signal.SIGTERM}
+
+
+def _signal(fault: Fault, farm: ChaosFarm, server: Saboteur, rng: random.Random) -> Lift | None:
+    """Hit one process."""
+    process = farm.find(fault.kind.target, server, rng)
+    if process is None:
+        log.info("fault %d (%s) hits nobody: there is none", fault.number, fault.kind.value)
+        return None
+    send(process, _SIGNALS[fault.kind.verb])
+    if fault.kind.verb == "stop":
+        return lambda _: send(process, signal.SIGCONT)
+    return None

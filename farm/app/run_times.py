@@ -1,0 +1,166 @@
+"""How long will a job run: asked of the estimator of a live farm, a snapshot or a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from farm.app.estimates import seed_estimator
+from farm.app.snapshots import image_from
+from farm.app.what_if import scenario_of
+from farm.assembly import estimator_named
+from farm.core.errors import InputError, StateError
+from farm.core.events import BuilderJoined, JobsSubmitted
+from farm.core.model import Builder, Job
+from farm.forecasts.runtime import RuntimeEstimator
+from farm.forecasts.runtime.boinc import Boinc, is_anonymous
+from farm.live.operating.farm_image import FarmImage
+from farm.results.run_directory import load_run
+from farm.scenario import parse_scenario
+from farm.scenario.document import parse_document
+
+
+class RunTime(msgspec.Struct, frozen=True):
+    """How long a job will run on one builder, or (``builder`` None) while it waits for any."""
+
+    estimate_s: float
+    #: the rung of the estimator's ladder, and how many samples it has
+    rung: str
+    samples: int = 0
+    builder: str | None = None
+    pool: str | None = None
+    speed: float = 1.0
+    #: of a job that runs there: how long it has run, and its rest
+    elapsed_s: float | None = None
+    remaining_s: float | None = None
+    #: anonymous builders are told sizes times this, so that they foresee the same time
+    size_scale: float | None = None
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """An estimator with what it has learned, and the farm that it may be asked about."""
+
+    estimator: RuntimeEstimator
+    builders: dict[str, Builder]
+    jobs: dict[str, Job]
+    #: of jobs that run: builder and seconds since the start
+    running: dict[str, tuple[str, float]] = {}
+
+    def job(self, job_id: str) -> Job:
+        """Return a job of the farm; raises InputError if it is not known."""
+        if job_id not in self.jobs:
+            raise InputError(f"--job: job {job_id!r:.300} is not known there")
+        return self.jobs[job_id]
+
+    def run_times(self, job: Job, builder: str | None = None) -> list[RunTime]:
+        """Return the job's estimate while it waits, and on each builder that may run it.
+
+        ``builder``: only on this one. A job that runs is asked about where it runs. Raises
+        InputError for a builder that is unknown or cannot run it.
+        """
+        place = self.running.get(job.id)
+        if builder is None and place is not None:
+            return [self._on(job, self.builders[place[0]], place[1])]
+        if builder is not None:
+            return [self._on(job, self._named(job, builder))]
+        able = [one for one in self.builders.values() if one.can_run(job.platform)]
+        return [self._on(job, None), *(self._on(job, one) for one in able)]
+
+    def _named(self, job: Job, name: str) -> Builder:
+        found = self.builders.get(name)
+        if found is None or not found.can_run(job.platform):
+            able = [n for n, one in self.builders.items() if one.can_run(job.platform)]
+            raise InputError(
+                f"--builder: found {name!r:.100}; allowed: one that runs {job.platform} "
+                f"({', '.join(able[:10]) or 'there is none'})"
+            )
+        return found
+
+    def _on(self, job: Job, builder: Builder | None, elapsed: float | None = None) -> RunTime:
+        estimator = self.estimator
+        basis = estimator.basis(job, builder)
+        scale = None
+        if isinstance(estimator, Boinc) and builder is not None and is_anonymous(builder):
+            scale = estimator.anonymous(job, builder).size_scale
+        rest = None
+        if builder is not None and elapsed is not None:
+            rest = estimator.remaining(job, builder, elapsed)
+        return RunTime(
+            estimate_s=estimator.estimate(job, builder),
+            rung=basis.rung,
+            samples=basis.samples,
+            builder=None if builder is None else builder.id,
+            pool=None if builder is None else builder.pool,
+            speed=1.0 if builder is None else builder.speed,
+            elapsed_s=elapsed,
+            remaining_s=rest,
+            size_scale=scale,
+        )
+
+
+def learned_from(
+    source: Path | None, redis: str | None, folder: Path, name: str | None = None
+) -> Learned:
+    """Return the estimator of a run directory, a snapshot or state file, or a live farm (None).
+
+    ``name``: another estimator than the farm's own, which learns from a run directory anew.
+    """
+    if source is not None and source.is_dir():
+        return _of_run(source, name)
+    return _of_image(image_from(source, redis, folder), name)
+
+
+def _of_run(path: Path, name: str | None) -> Learned:
+    run = load_run(path, unfinished=True)
+    document = parse_document(run.scenario_text, str(path / "scenario.yaml"))
+    scenario = parse_scenario(document, path)
+    estimator = estimator_named(name or scenario.scheduling.runtime_estimates, scenario)
+    seed_estimator(estimator, path)
+    builders: dict[str, Builder] = {}
+    jobs: dict[str, Job] = {}
+    for entry in run.entries():
+        if isinstance(entry.event, BuilderJoined):
+            builders[entry.event.builder.id] = entry.event.builder
+        elif isinstance(entry.event, JobsSubmitted):
+            jobs.update((job.id, job) for job in entry.event.jobs)
+    return Learned(estimator=estimator, builders=builders, jobs=jobs)
+
+
+def _of_image(image: FarmImage, name: str | None) -> Learned:
+    scenario, snapshot = scenario_of(image, []), image.snapshot
+    own = scenario.scheduling.runtime_estimates
+    if name is not None and name != own:
+        raise InputError(
+            f"--estimator: found {name!r}; this farm has learned for {own} alone: another one "
+            "learns from a run directory"
+        )
+    estimator = estimator_named(own, scenario)
+    statistics = image.statistics or {}
+    try:
+        if statistics.get("estimator") == own:
+            estimator.load(statistics.get("statistics", statistics))
+    except StateError as error:
+        raise StateError(f"snapshot: statistics: {error}") from None
+    records = [*snapshot.running, *snapshot.waiting]
+    return Learned(
+        estimator=estimator,
+        builders={one.builder.id: one.builder for one in snapshot.builders},
+        jobs={record.job.id: record.job for record in records},
+        running={
+            record.job.id: (record.builder, snapshot.at - (record.started_at or snapshot.at))
+            for record in snapshot.running
+            if record.builder is not None
+        },
+    )
+
+
+def alike(rows: Iterable[RunTime]) -> list[tuple[RunTime, int]]:
+    """Put builders of one pool with one answer together; return one of each with their number."""
+    found: dict[tuple[object, ...], tuple[RunTime, int]] = {}
+    for row in rows:
+        key = (row.pool, row.estimate_s, row.rung, row.samples, row.speed, row.size_scale)
+        first, count = found.get(key, (row, 0))
+        found[key] = (first, count + 1)
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""Published experiments, played again on this farm's scheduler."""

@@ -1,0 +1,84 @@
+"""``farm acl``: users for a server that several people and machines share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app import access
+from farm.core.errors import InputError
+from farm.live.redis.roles import ROLES
+from farm.live.settings import from_environment
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import Quiet
+
+PASSWORDS = Path("farm-passwords")
+
+
+def acl(
+    roles: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ROLE]...", help=f"Of {', '.join(ROLES)}; absent: all but admin."),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            help="A builder's user for this host alone (its FARM_HOST); may be given again. "
+            "Absent: one user for all hosts.",
+        ),
+    ] = None,
+    passwords: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Each user's password is in DIR/USER; one that is missing is made up there.",
+        ),
+    ] = PASSWORDS,
+    aclfile: Annotated[
+        bool, typer.Option("--aclfile", help="Print a whole file for the server's aclfile option.")
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Make the users on the server, and print nothing.")
+    ] = False,
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FARM_REDIS_URL", metavar="URL", help="The server, as a user who may use ACL."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print, or make, the users of a farm's server: each role has what it needs and no more.
+
+    The farm is that of FARM_PREFIX. What is printed is for redis-cli, and has no password in it.
+    """
+    if apply and aclfile:
+        raise InputError("found --apply and --aclfile; allowed: one of them")
+    if apply and not redis:
+        raise InputError("--redis: found none; --apply needs the server")
+    wanted = roles or [name for name in ROLES if aclfile or name != "admin"]
+    users = access.users_of(from_environment().prefix, wanted, hosts or ())
+    kept = True
+    if apply:
+        kept = access.apply(users, passwords, redis or "")
+    else:
+        for line in access.lines_of(users, passwords, aclfile=aclfile):
+            typer.echo(line)
+    if quiet:
+        return
+    console = FarmConsole(stderr=True)
+    console.print(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0")
+    if apply:
+        console.print(
+            "the user default is as it was: give it a password, or turn it off when nobody needs "
+            "it any more (ACL SETUSER default off)"
+        )
+    if not kept:
+        console.print(
+            "the server forgets these users when it ends: start it with an aclfile (farm acl "
+            "--aclfile), or apply them again"
+        )

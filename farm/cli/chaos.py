@@ -1,0 +1,78 @@
+"""``farm chaos``: a farm of its own, faults on purpose, and an audit of every job."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from farm.app.chaos.campaign import Campaign
+from farm.app.chaos.plan import FaultKind, plan
+from farm.app.chaos.verdict import Verdict
+from farm.scenario import load_scenario
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
+
+
+def chaos(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    faults: Annotated[int, typer.Option(min=1, help="How many faults.")] = 60,
+    seed: Annotated[int, typer.Option(help="Draws which, in which order, against whom.")] = 1,
+    jobs: Annotated[
+        int,
+        typer.Option(min=1, help="How many jobs, spread over the faults (one each at least)."),
+    ] = 2000,
+    only: Annotated[
+        list[FaultKind] | None,
+        typer.Option(metavar="KIND", help="Faults of this kind; may be given again. Absent: all."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep what the farm leaves in this new directory."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Start a farm of its own, hurt it by a seeded plan, and audit every job.
+
+    Processes are killed, stopped and restarted, connections cut, writes refused, garbage and
+    forgeries sent. Exit code 1 if a job was lost, ended twice, ran twice at once or is stuck, if a
+    process was left, or the farm did not recover.
+    """
+    loaded = load_scenario(scenario, sets or ())
+    planned = plan(faults, seed, only or ())
+    console = FarmConsole(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="farm-chaos-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=keep is None)
+        with console.status("the farm comes up") as line:
+            verdict = Campaign(loaded, folder, line.update).run(planned, jobs)
+    if as_json:
+        told = msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws}
+        typer.echo(msgspec.json.encode(told).decode())
+    elif not quiet:
+        _print(verdict)
+    raise typer.Exit(0 if verdict.holds else 1)
+
+
+def _print(verdict: Verdict) -> None:
+    console = FarmConsole()
+    table = Table("fault", "times", "recovery: median (s)", "max (s)", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for kind, times in verdict.recoveries.items():
+        table.add_row(kind, str(times.faults), f"{times.median:.2f}", f"{times.max:.2f}")
+    console.print(table)
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in verdict.outcomes.items())
+    console.print(f"{verdict.submitted:,} jobs submitted, {verdict.ended:,} ended: {outcomes}")
+    if verdict.gave_up:
+        console.print(f"the farm ended of itself {verdict.gave_up} times, and was started again")
+    if verdict.log:
+        console.print(f"event log: {verdict.log}")
+    flaws = (f"{count:,} {name}" for name, count in verdict.flaws.items())
+    console.print(", ".join(flaws))

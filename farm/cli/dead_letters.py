@@ -1,0 +1,58 @@
+"""``farm dead-letters``: messages to the scheduler that were refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.farm_place import reach
+from farm.live.redis.keys import written_at
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+
+COLUMNS = (
+    Column("written"), Column("stream"), Column("sender", folds=True), Column("reason"),
+    Column("why", folds=True),
+)  # fmt: skip
+#: characters of a reason in the table; --json has all of it
+SHOWN = 300
+
+
+def dead_letters(
+    clear: Annotated[bool, typer.Option("--clear", help="Forget them, and their counts.")] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages to the scheduler that were refused: the last thousand, and all by reason.
+
+    With --json each with its beginning, as it came.
+    """
+    with reach(redis, folder) as operator:
+        letters, counts = operator.dead_letters()
+        if clear:
+            operator.forget_dead_letters()
+    if as_json:
+        for letter in letters:
+            typer.echo(msgspec.json.encode(letter).decode())
+        return
+    if letters:
+        rows = [
+            (
+                datetime.fromtimestamp(written_at(letter.entry), UTC).isoformat(" ", "seconds"),
+                letter.stream,
+                plain(letter.sender),
+                letter.reason,
+                plain(letter.why.strip()[-SHOWN:]),
+            )
+            for letter in letters
+        ]
+        console = FarmConsole()
+        console.print(listing(COLUMNS, rows, console.width, "sender stream"))
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+    typer.echo(
+        f"{many(sum(counts.values()), 'message')} refused{f': {reasons}' if reasons else ''}"
+    )

@@ -1,0 +1,47 @@
+"""Whose turn it is under fair share, level by level, on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from farm.core.queues.fair_share.turns import Party, Turn
+from farm.terminal.console import Column, FarmConsole, listing, plain
+from farm.units import format_duration
+
+_COLUMNS = (
+    Column("level"), Column("invocation"), Column("executing", right=True),
+    Column("priority", right=True), Column("waiting", right=True),
+    Column("last start", right=True), Column("why", folds=True),
+)  # fmt: skip
+
+_WHY = {
+    "alone": "nobody else waits here",
+    "level": "by static level",
+    "share": "by share: slots executing",
+    "priority": "by priority",
+    "share and priority": "by share and priority: (executing + 1) * 2^(priority ÷ 100)",
+    "turn": "all alike: the least recently started one",
+    "stickiness": "all alike: the slot stays where it was",
+    "directly": "a job queued in the node above precedes it",
+}
+
+
+def show_turns(console: FarmConsole, turns: Sequence[Turn]) -> None:
+    """Print a table: at each level the job's own invocation, then those that it competes with."""
+    if turns:
+        console.print(plain("whose turn, level by level"), style="italic")
+        console.print(listing(_COLUMNS, list(_rows(turns)), console.width, "last start"))
+
+
+def _rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
+    for depth, turn in enumerate(turns, 1):
+        said = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
+        yield (str(depth), *_cells(turn.party), said)
+        for rival in turn.rivals:
+            yield ("", *_cells(rival), "")
+
+
+def _cells(party: Party) -> tuple[str, ...]:
+    last = format_duration(round(party.started_at, 1))
+    counts = (party.executing, party.priority, party.waiting)
+    return (party.name, *map(str, counts), last)

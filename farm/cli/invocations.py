@@ -1,0 +1,98 @@
+"""``farm invocations``: the fair-share tree of a farm, as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from farm.app.invocations import Invocations, invocations_of
+from farm.app.snapshots import image_from
+from farm.core.errors import InputError
+from farm.core.queues.fair_share.listing import Filter
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.units import format_duration
+
+_CHILDREN = (
+    Column("invocation"), Column("waiting", right=True), Column("executing", right=True),
+    Column("idle", right=True), Column("priority", right=True), Column("last start", right=True),
+)  # fmt: skip
+_QUEUE = (Column("next to go"), Column("invocation", folds=True), Column("priority", right=True))
+_EXECUTING = (Column("executing"), Column("invocation", folds=True), Column("builder"))
+_IDLE = (Column("idle builder"), Column("last invocation", folds=True))
+
+
+def invocations(
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="An invocation, such as team or team/user.")
+    ] = "",
+    queued: Annotated[
+        bool, typer.Option("--queued", help="Only with waiting jobs, the next to go first.")
+    ] = False,
+    active: Annotated[
+        bool, typer.Option("--active", help="Only where something waits or executes.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Those where builders idle, too (without an option).")
+    ] = False,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file of farm snapshot, in place of a live farm."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of each table; 0: all.")] = 20,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List invocations of a farm that shares fairly: who waits, who executes, where builders idle.
+
+    By platform: the invocations below PATH, their waiting jobs in the order in which they will go,
+    what executes, and the idle builders by the invocation that they served last. With --json: one
+    object for each platform. farm cancel --invocation PATH cancels all jobs of one.
+    """
+    if queued + active + everything > 1:
+        raise InputError("found several of --queued, --active, --all; allowed: one of them")
+    show: Filter = "queued" if queued else "active" if active else "all"
+    image = image_from(snapshot, redis, folder)
+    parts = tuple(part for part in path.split("/") if part)
+    found = invocations_of(image, parts, show, limit or None)
+    for one in found:
+        if as_json:
+            typer.echo(msgspec.json.encode(one).decode())
+        else:
+            _show(one)
+    if not found and not as_json:
+        typer.echo("nothing has been submitted yet: there are no invocations")
+
+
+def _show(found: Invocations) -> None:
+    console = FarmConsole()
+    where = "/".join((found.platform, *found.invocation)) if found.invocation else found.platform
+    executing, idle = many(found.executing_slots, "slot"), many(found.idle_slots, "slot")
+    waiting = many(found.waiting, "job")
+    console.print(plain(f"{where}: {waiting} waiting, {executing} executing, {idle} idle"))
+    tables: tuple[tuple[tuple[Column, ...], list[tuple[Any, ...]]], ...] = (
+        (_CHILDREN, [_child(one) for one in found.children]),
+        (_QUEUE, [(q.job, _path(q.invocation), str(q.priority)) for q in found.queue]),
+        (
+            _EXECUTING,
+            [(e.job, _path(e.invocation), f"{e.builder}/{e.slot}") for e in found.executing],
+        ),
+        (_IDLE, [(f"{i.builder}/{i.slot}", _path(i.last_invocation)) for i in found.idle]),
+    )
+    for columns, rows in tables:
+        if rows:
+            console.print(listing(columns, rows, console.width))
+
+
+def _child(one: Any) -> tuple[str, ...]:
+    priority = "" if one.priority is None else str(one.priority)
+    counts = (str(one.waiting), str(one.executing), str(one.free))
+    return (one.path[-1], *counts, priority, format_duration(round(one.started_at, 1)))
+
+
+def _path(path: tuple[str, ...]) -> str:
+    return " / ".join(path) or "-"

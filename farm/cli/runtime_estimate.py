@@ -1,0 +1,105 @@
+"""``farm runtime-estimate``: how long will this job run, and how is that known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.jobs.json_lines import parse_platform
+from farm.app.run_times import RunTime, alike, learned_from
+from farm.core.errors import InputError
+from farm.core.model import Builder, Job, Platform
+from farm.terminal.console import Column, FarmConsole, listing, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.units import format_duration, parse_duration
+
+_COLUMNS = (
+    Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
+    Column("rest", right=True), Column("by", folds=True), Column("samples", right=True),
+)  # fmt: skip
+
+
+def runtime_estimate(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN|FILE]",
+            help="A run directory, or a file of farm snapshot or farm estimate; absent: live.",
+        ),
+    ] = None,
+    job: Annotated[str | None, typer.Option(metavar="ID", help="A job that is there.")] = None,
+    kind: Annotated[str, typer.Option(help="Of a job that is not there: its kind, …")] = "job",
+    size: Annotated[float | None, typer.Option(help="… its size, …")] = None,
+    declared: Annotated[
+        str | None, typer.Option(metavar="TIME", help="… what its submitter says it takes, …")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option(help="… and what it needs, such as amd64/virtual.")
+    ] = None,
+    builder: Annotated[str | None, typer.Option(help="Only on this builder.")] = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(help="Another runtime estimator, which learns from the run directory."),
+    ] = None,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how long a job will run, by which rung of the estimator, from how many samples.
+
+    While it waits (on a builder of speed 1), and on each builder that may run it; of a job that
+    runs, on its builder, with the rest. Builders of one pool with one answer share a row; with
+    --json each has its own.
+    """
+    learned = learned_from(source, redis, folder, estimator)
+    if job is not None:
+        wanted = learned.job(job)
+    else:
+        wanted = Job(
+            id="",
+            service_time=0.0,
+            kind=kind,
+            size=size,
+            declared_time=None if declared is None else _time(declared),
+            platform=_platform(platform, learned.builders.values()),
+        )
+    rows = learned.run_times(wanted, builder)
+    if as_json:
+        for row in rows:
+            typer.echo(msgspec.json.encode(row).decode())
+        return
+    console = FarmConsole()
+    what = wanted.id or f"a job of the kind {wanted.kind}"
+    console.print(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
+    cells = [_cells(row, count) for row, count in alike(rows)]
+    console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
+
+
+def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
+    if given is not None:
+        return parse_platform(given, "--platform", None)
+    first = next(iter(builders), None)
+    if first is None:
+        return Platform()
+    return Platform(first.processors[0] if first.processors else None, first.virtualized)
+
+
+def _time(given: str) -> float:
+    try:
+        return parse_duration(given)
+    except ValueError as error:
+        raise InputError(f"--declared: {error}") from None
+
+
+def _cells(row: RunTime, count: int) -> tuple[str, ...]:
+    name = "(waiting)" if row.builder is None else row.builder
+    rest = "" if row.remaining_s is None else format_duration(round(row.remaining_s, 1))
+    scaled = "" if row.size_scale is None else f"; told size * {row.size_scale:g}"
+    return (
+        name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
+        format_duration(round(row.estimate_s, 1)), rest, f"{row.rung}{scaled}", f"{row.samples:,}",
+    )  # fmt: skip

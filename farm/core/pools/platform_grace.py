@@ -1,0 +1,98 @@
+"""Platform queues that vanish some time after their last builder; what waits there fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from farm.core import events
+from farm.core.alarms import Alarms
+from farm.core.commands import Command, Ignored
+from farm.core.dispatching.matching import Lane
+from farm.core.events import Event
+from farm.core.jobs.cancelling import Canceller
+from farm.core.model import Cause
+from farm.core.pools.keeper import PoolKeeper
+from farm.core.state import JobState
+
+Handler = Callable[[Any], Sequence[Command]]
+
+WATCHED = (
+    events.FarmOpened, events.JobsSubmitted, events.BuilderJoined, events.BuilderRetired,
+    events.BuilderLost,
+    events.DrainRequested, events.PoolPlanned, events.AlarmRang,
+)  # fmt: skip
+"""Events that may bring jobs to a platform without builders, or take its last builder away."""
+
+
+class PlatformGrace:
+    """Fails the jobs of a platform that has had no builder for longer than ``grace`` seconds.
+
+    The time begins when the last builder goes, or with the first job that waits for a platform
+    without any; a builder that boots stops it. A scheduler that is restored begins anew.
+    """
+
+    def __init__(
+        self,
+        grace: float,
+        canceller: Canceller,
+        keeper: PoolKeeper,
+        alarms: Alarms,
+    ) -> None:
+        self._grace = grace
+        self._canceller = canceller
+        self._book, self._dispatcher = canceller.book, canceller.dispatcher
+        self._keeper = keeper
+        self._alarms = alarms
+        #: since when jobs wait for a platform without builders
+        self._since: dict[Lane, float] = {}
+
+    def follow(self, handlers: dict[type, Handler]) -> None:
+        """Look after each event that may leave jobs without builders."""
+        for kind in WATCHED:
+            handlers[kind] = self._after(handlers[kind])
+
+    def _after(self, handler: Handler) -> Handler:
+        def handle(event: Event) -> Sequence[Command]:
+            commands = handler(event)
+            if type(commands) is Ignored:
+                return commands
+            more = self.look(event.at)
+            return [*commands, *more] if more else commands
+
+        return handle
+
+    def look(self, at: float) -> list[Command]:
+        """Fail what has waited for too long; have an alarm set for the rest."""
+        commands: list[Command] = []
+        for lane in self._dispatcher.matching.lanes:
+            if not lane.waiting or self._has_builders(lane):
+                self._since.pop(lane, None)
+                continue
+            vanishes_at = self._since.setdefault(lane, at) + self._grace
+            if at < vanishes_at:
+                self._alarms.ask(vanishes_at, commands)
+                continue
+            del self._since[lane]
+            for state in list(lane.queue.in_order()):
+                self._fail(state, lane, at, commands)
+        self._canceller.fail_fast(at, commands)
+        return commands
+
+    def _has_builders(self, lane: Lane) -> bool:
+        there = (state for group in lane.groups for state in group.free.members())
+        if any(state.builder.takes_jobs and not state.retiring for state in there):
+            return True
+        requested = (one for pool in self._keeper.pools.values() for one in pool.requested.values())
+        return any(one.builder.can_run(lane.platform) for one in requested)
+
+    def _fail(self, state: JobState, lane: Lane, at: float, commands: list[Command]) -> None:
+        reason = f"no builder for {lane.platform} was there for {self._grace:g} s"
+        for follower in state.followers:
+            self._book.leave(follower, state, at)
+            commands.append(self._book.end(follower, at, "failed", Cause.UNRUNNABLE, reason, state))
+        self._dispatcher.unwait(state, lane, at)
+        if state.abandoned:
+            self._book.forget(state)
+        else:
+            commands.append(self._book.end(state, at, "failed", Cause.UNRUNNABLE, reason))

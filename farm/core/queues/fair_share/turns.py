@@ -1,0 +1,97 @@
+"""Whose turn it is, level by level: what a fair-share decision is explained with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import nsmallest
+
+import msgspec
+
+from farm.core.queues.fair_share.invocation import TIE, Invocation, Operation
+
+#: rivals told of at one level
+_SHOWN = 5
+
+
+class Party(msgspec.Struct, frozen=True):
+    """An invocation that competes with its siblings for the next slot."""
+
+    name: str
+    #: slots that execute something of it
+    executing: int
+    waiting: int
+    #: of the job that would go next there: smaller is more urgent
+    priority: int
+    level: int
+    #: when something of it was started last, farm time
+    started_at: float
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One level of the tree: the invocation that a job is charged to, and its rivals there.
+
+    ``why``: ``alone`` (no rival), ``level`` (a static level decides), ``share`` (by slots
+    executing), ``priority``, ``share and priority`` (the two weighed), ``turn`` (all alike: the
+    least recently started one), ``stickiness`` (all alike, and the slot stays where it was), or
+    ``directly`` (a rival's jobs wait in the node itself and precede its children).
+    """
+
+    party: Party
+    #: others with waiting jobs, the first to go first (at most five)
+    rivals: tuple[Party, ...]
+    #: whether it goes before all of them
+    first: bool
+    why: str
+
+
+def turns_to(operation: Operation, *, taken: bool = False) -> tuple[Turn, ...]:
+    """Return the turns on the way from the root to a waiting operation.
+
+    ``taken``: the operation is what a slot takes now, so a party that is not the first by its
+    score has been preferred by stickiness.
+    """
+    nodes = [node for node in operation.node.lineage() if node.parent is not None]
+    return tuple(_turn(node, node.parent, taken=taken) for node in reversed(nodes) if node.parent)
+
+
+def best_turns(operations: Sequence[Operation], *, taken: bool = False) -> tuple[Turn, ...]:
+    """Return the turns to that one of an execution's operations which is nearest to its turn."""
+    ways = [turns_to(operation, taken=taken) for operation in operations]
+    return min(ways, key=lambda turns: sum(not turn.first for turn in turns), default=())
+
+
+def _turn(node: Invocation, parent: Invocation, *, taken: bool) -> Turn:
+    others = [other for other in parent.waiting_children if other is not node]
+    nearest = nsmallest(_SHOWN, others, key=Invocation.urgency)
+    first = not nearest or node.urgency() < nearest[0].urgency()
+    rivals = tuple(map(_party, nearest))
+    if parent.queue.first() is not None and not taken:
+        return Turn(_party(node), rivals, False, "directly")
+    return Turn(_party(node), rivals, first or taken, _why(node, nearest, first or not taken))
+
+
+def _why(node: Invocation, rivals: Sequence[Invocation], by_score: bool) -> str:
+    """Say what told a node from its nearest rival."""
+    if not rivals:
+        return "alone"
+    if not by_score:
+        return "stickiness"
+    rival = rivals[0]
+    if node.level != rival.level:
+        return "level"
+    if node.urgency()[:TIE] == rival.urgency()[:TIE]:
+        return "turn"
+    if node.priority == rival.priority:
+        return "share"
+    return "priority" if len(node.executing) == len(rival.executing) else "share and priority"
+
+
+def _party(node: Invocation) -> Party:
+    return Party(
+        name=node.path[-1],
+        executing=len(node.executing),
+        waiting=node.waiting,
+        priority=node.priority,
+        level=node.level,
+        started_at=node.started[0],
+    )

@@ -1,0 +1,145 @@
+"""What can be done to a live farm through its server, on purpose (``farm chaos``)."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterator
+
+import msgspec
+import redis
+
+from farm.core.commands import EndJob
+from farm.core.errors import FarmError
+from farm.core.events import BuilderLost, JobFinished
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.store.store import Store
+from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
+
+#: what a call raises while the server is away, or refuses
+AWAY = (redis.RedisError, FarmError, OSError)
+#: entries put into each stream or list at once
+AT_ONCE = 20
+#: enough for a server to answer, too little to write anything
+LITTLE_MEMORY = "1mb"
+
+#: a level that no number of the farm holds, for a job whose name is no text
+ABSURD_PRIORITY = (
+    b'{"v":2,"sender":"x","life":"x","seq":1,"reports":[{"event":"priority-changed",'
+    b'"at":0,"jobs":["\xff"],"level":1' + b"0" * 400 + b"}]}"
+)
+#: a Celery message whose body holds no arguments
+EMPTY_TASK = (
+    b'{"body":"W10=","content-encoding":"utf-8","content-type":"application/json",'
+    b'"headers":{"task":"farm.start","id":"x"},"properties":{"delivery_tag":"x",'
+    b'"delivery_info":{"exchange":"","routing_key":"x"},"body_encoding":"base64"}}'
+)
+
+
+class Saboteur:
+    """Hurts one farm's server or what lies on it. Calls raise redis errors when it is away."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._client = connect(operator.url, "farm-chaos")
+        self._operator = operator
+        self._keys: Keys = operator.keys
+        self._store = Store(self._client, self._keys)
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self._client.close()
+
+    def keep_history(self) -> None:
+        """Let the server never rewrite its append-only file: an audit wants all of it."""
+        self._client.config_set("auto-aof-rewrite-percentage", 0)
+
+    def server_pid(self) -> int:
+        """Return the server's process id."""
+        return int(self._client.info("server")["process_id"])
+
+    def leader_pid(self) -> int:
+        """Return the process id of the scheduler that has the farm; 0: none has."""
+        leader = self._operator.leader()
+        return 0 if leader is None else leader.pid
+
+    def count_ended(self) -> int:
+        """Return how many jobs have ended."""
+        return int(self._client.hlen(self._keys.results))
+
+    def has_ended(self, job: str) -> bool:
+        """Whether a job has ended."""
+        return bool(self._client.hexists(self._keys.results, job))
+
+    def stories(self) -> tuple[dict[str, EndJob], set[str]]:
+        """Return the ends of all jobs by id, and the ids of those that have not ended."""
+        pairs = self._client.hgetall(self._keys.results).items()
+        ends = {name.decode(): msgspec.json.decode(end, type=EndJob) for name, end in pairs}
+        return ends, set(self._store.jobs())
+
+    def cut_connections(self) -> None:
+        """Close every connection but ours."""
+        self._client.client_kill_filter(_type="normal", skipme=True)
+
+    def refuse_writes(self, *, on: bool) -> None:
+        """Let the server refuse every write (as with a full disk), or take them again."""
+        self._client.config_set("min-replicas-to-write", int(on))
+
+    def run_out_of_memory(self, *, on: bool) -> None:
+        """Let the server be out of memory, or have as much as there is again."""
+        self._client.config_set("maxmemory", LITTLE_MEMORY if on else 0)
+
+    def garbage_reports(self, rng: random.Random) -> None:
+        """Put what nobody can read into every stream that the scheduler reads."""
+        for stream in self._streams():
+            for _ in range(AT_ONCE):
+                field = rng.choice([b"m", b"m", b"m", b"x", b""])
+                self._client.xadd(stream, {field: garbage(rng)})
+
+    def garbage_commands(self, rng: random.Random) -> None:
+        """Put what nobody can read into every builder host's queue."""
+        for host in self._operator.hosts():
+            for _ in range(AT_ONCE):
+                self._client.lpush(self._keys.host_list(host), garbage(rng))
+
+    def forged_reports(self, rng: random.Random) -> None:
+        """End running jobs, and lose builders, in the name of hosts that have nothing to say."""
+        running = [r for r in self._store.jobs().values() if r.builder is not None]
+        hosts = [*self._operator.hosts(), "stranger"]
+        for record in rng.sample(running, min(AT_ONCE, len(running))):
+            builder = record.builder or ""
+            reports = (
+                Beat(),
+                JobFinished(UNSTAMPED, record.job.id, record.attempts, builder, "failed", "forged"),
+                BuilderLost(UNSTAMPED, builder, "forged"),
+            )
+            life, seq = uuid.uuid4().hex[:12], rng.choice([1, 2**62])
+            envelope = Envelope(VERSION, rng.choice(hosts), life, seq, reports)
+            for stream in self._streams():
+                self._client.xadd(stream, {"m": encode(envelope)})
+
+    def _streams(self) -> Iterator[bytes]:
+        for key in self._client.scan_iter(match=self._keys.prefix + "*", _type="stream"):
+            if key != self._keys.log.encode():
+                yield key
+
+
+def garbage(rng: random.Random) -> bytes:
+    """Return something that is no message: broken, absurd, or of another kind."""
+    return rng.choice(
+        [
+            b"",
+            rng.randbytes(rng.randrange(1, 200)),
+            b"[" * 5000,
+            b"null",
+            b'{"v":2}',
+            b'{"v":2,"sender":"\xff\xfe","life":"x","seq":1,"reports":[]}',
+            b'{"v":99,"sender":"x","life":"x","seq":1,"reports":[]}',
+            b'{"v":2,"sender":"x","life":"x","seq":' + b"9" * 400 + b',"reports":[]}',
+            b'{"v":2,"sender":"x","life":"x","seq":1,"reports":[{"event":"beat","held":7}]}',
+            ABSURD_PRIORITY,
+            b'{"body":"e30=","headers":{},"properties":{}}',
+            EMPTY_TASK,
+        ]
+    )

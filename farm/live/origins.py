@@ -1,0 +1,44 @@
+"""Which message each event came from: the one to set aside if the event cannot be handled."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sized
+from contextlib import contextmanager
+
+from farm.live.wire.inbox import Entry
+
+
+class Origins:
+    """Follows a queue of events, filled at one end and emptied at the other.
+
+    Args:
+        events: the queue; what ``of`` encloses appends to it, ``taken`` follows each that goes.
+    """
+
+    def __init__(self, events: Sized) -> None:
+        self._events = events
+        #: events that have gone
+        self._gone = 0
+        #: places of the first event of a message, and of the first one after it
+        self._spans: deque[tuple[int, int, Entry]] = deque()
+        #: the message that is being seen to; None: what is done came from no message
+        self.current: Entry | None = None
+
+    @contextmanager
+    def of(self, entry: Entry) -> Iterator[None]:
+        """Whatever is appended meanwhile comes from this message."""
+        self.current, first = entry, self._gone + len(self._events)
+        yield
+        self.current, after = None, self._gone + len(self._events)
+        if after > first:
+            self._spans.append((first, after, entry))
+
+    def taken(self) -> None:
+        """The first event was taken off the queue: it is being handled from now on."""
+        place = self._gone
+        self._gone += 1
+        while self._spans and self._spans[0][1] <= place:
+            self._spans.popleft()
+        came = bool(self._spans) and self._spans[0][0] <= place
+        self.current = self._spans[0][2] if came else None

@@ -1,0 +1,162 @@
+"""What can be wrong with the farm's Redis server for a while, and calls that outlast it.
+
+Nothing of this is the end of a farm that stays up: it says what it met, pauses, and goes on when
+it is over. What is wrong with a command itself is no trouble of the server's, and never retried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import redis
+from redis import RedisError as RedisError  # noqa: PLC0414 - for rooms that may not see redis
+
+from farm.live.redis.connection import Connection
+
+T = TypeVar("T")
+
+KINDS: dict[str, str] = {
+    "gone": "it does not answer",
+    "refused": "it refuses our user or password",
+    "loading": "it is still reading what it kept",
+    "busy": "it is busy with a script",
+    "read-only": "it takes no writes: it is a replica, or has too few of them",
+    "memory": "it is full: it uses all the memory that it may (maxmemory)",
+    "disk": "it cannot write to its disk (full, or failing), and refuses what is new",
+}
+"""Every kind of trouble, with what is said of it."""
+
+#: words with which a server answers, and what they mean; looked for in this order
+_ANSWERS = {
+    "NOAUTH": "refused", "WRONGPASS": "refused", "NOPERM": "refused", "LOADING": "loading",
+    "BUSY ": "busy", "READONLY": "read-only", "NOREPLICAS": "read-only", "UNBLOCKED": "read-only",
+    "MASTERDOWN": "read-only", "OOM ": "memory", "MISCONF": "disk",
+}  # fmt: skip
+#: redis-py takes those words away and raises these instead; the special ones first
+_TYPES: dict[type[redis.RedisError], str] = {
+    redis.AuthenticationError: "refused",
+    redis.exceptions.AuthorizationError: "refused",
+    redis.exceptions.NoPermissionError: "refused",
+    redis.BusyLoadingError: "loading",
+    redis.ReadOnlyError: "read-only",
+    redis.exceptions.MasterDownError: "read-only",
+    redis.OutOfMemoryError: "memory",
+    redis.ConnectionError: "gone",
+    redis.TimeoutError: "gone",
+}
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What is wrong with a server."""
+
+    #: one of KINDS
+    kind: str
+    #: what the server, or the network, said
+    details: str = ""
+
+    @property
+    def words(self) -> str:
+        """What is said to a person, in part of a sentence."""
+        return f"{KINDS[self.kind]} ({self.details})" if self.details else KINDS[self.kind]
+
+
+def trouble_of(error: redis.RedisError) -> Trouble | None:
+    """Return the trouble that an error shows; None: it is none of the server's."""
+    said = str(error).partition("\n")[0]
+    # a pipeline's error repeats its command, with all that jobs brought along
+    said = said.rpartition("of pipeline caused error: ")[2][:200]
+    kinds = (kind for one, kind in _TYPES.items() if isinstance(error, one))
+    kind = next(kinds, None)
+    if kind is None and isinstance(error, redis.ResponseError):
+        kind = next((known for word, known in _ANSWERS.items() if word in said), None)
+    return None if kind is None else Trouble(kind, said)
+
+
+def trouble_in(info: Mapping[str, Any]) -> Trouble | None:
+    """Return the trouble that a server has by its answer to INFO; it may answer reads all the same.
+
+    (A snapshot that failed counts only where there is no append-only file.)
+    """
+    if info.get("loading"):
+        return Trouble("loading")
+    if info.get("role") == "slave":
+        return Trouble("read-only", "it is a replica")
+    last_write = "aof_last_write_status" if info.get("aof_enabled") else "rdb_last_bgsave_status"
+    if info.get(last_write, "ok") != "ok":
+        return Trouble("disk", f"{last_write}: {info[last_write]}")
+    limit, used = info.get("maxmemory", 0), info.get("used_memory", 0)
+    if limit and used >= limit and info.get("maxmemory_policy") == "noeviction":
+        return Trouble("memory", f"{used:,} of {limit:,} bytes")
+    return None
+
+
+def diagnose(client: Connection) -> Trouble | None:
+    """Ask a server how it is; None: well."""
+    try:
+        return trouble_in(client.info())
+    except redis.RedisError as error:
+        return trouble_of(error) or Trouble("gone", str(error).partition("\n")[0])
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+class Retrying:
+    """Repeats a call while the server is in trouble, waiting a little longer each time.
+
+    Args:
+        limit: real seconds that a server may be gone, after which the last error is raised; None:
+            for ever. All other troubles are waited out: they are for somebody to end.
+        wait: how to pause (a stoppable wait returns True to give up at once).
+        on_change: told what the trouble is when it begins or becomes another, and None when it
+            is over, with the real seconds that it has lasted.
+    """
+
+    def __init__(
+        self,
+        limit: float | None,
+        wait: Callable[[float], bool] = _sleep,
+        on_change: Callable[[Trouble | None, float], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit = limit
+        #: what is wrong now, as far as our calls have met it
+        self.trouble: Trouble | None = None
+        self._wait = wait
+        self._on_change = on_change
+        self._monotonic = monotonic
+        self._began = 0.0
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Return what the action returns, as soon as it does not fail for a trouble."""
+        pause = 0.02
+        while True:
+            try:
+                done = action()
+            except redis.RedisError as error:
+                trouble = trouble_of(error)
+                if trouble is None or self._is_too_long(trouble) or self._wait(pause):
+                    raise
+                pause = min(2 * pause, 0.5)
+            else:
+                if self.trouble is not None:
+                    self._changed(None)
+                return done
+
+    def _is_too_long(self, trouble: Trouble) -> bool:
+        if self.trouble is None:
+            self._began = self._monotonic()
+        if self.trouble is None or self.trouble.kind != trouble.kind:
+            self._changed(trouble)
+        lasted = self._monotonic() - self._began
+        return trouble.kind == "gone" and self.limit is not None and lasted > self.limit
+
+    def _changed(self, trouble: Trouble | None) -> None:
+        self.trouble = trouble
+        if self._on_change is not None:
+            self._on_change(trouble, self._monotonic() - self._began)

@@ -1,0 +1,73 @@
+"""The scheduler's calls to its server: each waits until that is well, and says what it met."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from farm.core.errors import RunError
+from farm.live.redis.trouble import RedisError, Retrying, Trouble
+
+log = logging.getLogger("farm.scheduler")
+
+T = TypeVar("T")
+
+
+class ServerCalls:
+    """Makes calls; while the server is in trouble nothing else happens: nothing is decided.
+
+    Args:
+        limit: real seconds that the server may be gone; None: for ever. Whatever else is wrong
+            with it is waited out.
+        gives_up: says whether the end was asked for, so that waiting makes no sense any more.
+        meanwhile: called before each pause.
+        well_again: called when a trouble is over.
+    """
+
+    def __init__(
+        self,
+        limit: float | None,
+        gives_up: Callable[[], bool],
+        meanwhile: Callable[[], None],
+        well_again: Callable[[], None],
+    ) -> None:
+        self._retrying = Retrying(limit, self._wait_out, self._on_change)
+        self._gives_up = gives_up
+        self._meanwhile = meanwhile
+        self._well_again = well_again
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong with the server now, as far as a call has met it. Safe from any thread."""
+        return self._retrying.trouble
+
+    def __call__(self, action: Callable[[], T]) -> T:
+        """Return what the action returns; raises RunError if it cannot be waited for."""
+        try:
+            return self._retrying.call(action)
+        except RedisError as error:
+            trouble = self.trouble
+            if trouble is None:
+                raise RunError(f"the Redis server refuses to go on: {error}") from None
+            if self._gives_up():
+                raise RunError(
+                    f"stopped while there was trouble with the Redis server: {trouble.words}"
+                ) from None
+            raise RunError(
+                f"the Redis server has been gone for {self._retrying.limit:g} s "
+                f"({trouble.details}): the run cannot go on"
+            ) from None
+
+    def _wait_out(self, seconds: float) -> bool:
+        self._meanwhile()
+        time.sleep(seconds)
+        return self._gives_up()
+
+    def _on_change(self, trouble: Trouble | None, lasted: float) -> None:
+        if trouble is not None:
+            log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
+            return
+        log.warning("the Redis server is well again after %.1f s: work goes on", lasted)
+        self._well_again()

@@ -1,0 +1,47 @@
+"""What a next scheduler needs beside jobs and builders, written into a commit where it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from farm.live.hosts.registry import Roster
+from farm.live.hosts.requests import Fleet
+from farm.live.mirror import FarmBook, write_hosts
+from farm.live.store.saved import Counts
+from farm.live.store.store import Batch
+from farm.live.wire.messages import Play
+
+
+class Succession:
+    """Remembers what was written last."""
+
+    def __init__(self, book: FarmBook, roster: Roster, fleet: Fleet) -> None:
+        self._book = book
+        self._roster = roster
+        self._fleet = fleet
+        self._counts = Counts()
+        self._wanted: tuple[Play, ...] | None = None
+        self._requested: tuple[Play, ...] | None = None
+
+    def write(self, batch: Batch, serial: int, ended: Mapping[str, int]) -> None:
+        """Add what changed to the batch; ``serial`` of the last job, ``ended`` by outcome."""
+        write_hosts(self._roster, batch)
+        counts = Counts(
+            made=self._book.keeper.made,
+            made_by_pool={name: pool.made for name, pool in self._book.keeper.pools.items()},
+            serial=serial,
+            ended=dict(ended),
+        )
+        if counts != self._counts:
+            self._counts = batch.counts = counts
+        wanted, requested = tuple(self._fleet.wanted), tuple(self._fleet.outside.values())
+        if wanted != self._wanted:
+            self._wanted = batch.wanted = wanted
+        if requested != self._requested:
+            self._requested = batch.requested = requested
+
+    def write_all(self, batch: Batch, serial: int, ended: Mapping[str, int]) -> None:
+        """Add all of it: the server has lost what was written."""
+        self._roster.changed.update(self._roster.hosts)
+        self.write(batch, serial, ended)
+        batch.counts, batch.wanted, batch.requested = self._counts, self._wanted, self._requested

@@ -1,0 +1,101 @@
+"""What came in and was refused: counted by reason, kept for people, logged now and then."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from farm.live.redis.connection import Connection
+from farm.live.redis.keys import Keys, Stream
+
+log = logging.getLogger(__name__)
+
+#: refused messages that are kept
+KEPT = 1000
+#: bytes of each that are kept
+SHOWN = 4096
+#: real seconds between two lines of the log on one reason
+LOG_INTERVAL = 60.0
+
+Reason = Literal[
+    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error"
+]
+"""Why a message was refused (docs/reliability.md says what each means)."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that was refused, or set aside because handling it failed."""
+
+    stream: Stream
+    #: where it stood: its milliseconds are when it was written, by the server's clock
+    entry: str
+    reason: Reason
+    #: what was found and what is allowed; of an error its traceback
+    why: str
+    sender: str = ""
+    #: the message, or its beginning
+    text: str = ""
+
+
+class Refusals:
+    """Collects what is refused until it is written; one line of log per reason and minute."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._letters: deque[DeadLetter] = deque(maxlen=KEPT)
+        self._counts: Counter[Reason] = Counter()
+        #: all of this process's life, for metrics
+        self.total: Counter[Reason] = Counter()
+        self._logged_at: dict[Reason, float] = {}
+        self._unlogged: Counter[Reason] = Counter()
+
+    def add(self, letter: DeadLetter) -> None:
+        """Refuse a message."""
+        self._letters.append(letter)
+        self._counts[letter.reason] += 1
+        self.total[letter.reason] += 1
+        self._log(letter)
+
+    def take(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
+        """Return what was refused since the last time, and how many by reason."""
+        letters, counts = list(self._letters), dict(self._counts)
+        self._letters.clear()
+        self._counts.clear()
+        return letters, counts
+
+    def _log(self, letter: DeadLetter) -> None:
+        now = self._monotonic()
+        self._unlogged[letter.reason] += 1
+        if now - self._logged_at.get(letter.reason, float("-inf")) < LOG_INTERVAL:
+            return
+        self._logged_at[letter.reason] = now
+        count = self._unlogged.pop(letter.reason)
+        more = f" (and {count - 1:,} more since the last such line)" if count > 1 else ""
+        log.warning("refused a message of %s: %s%s", letter.stream, letter.why, more)
+
+
+def set_aside(
+    pipe: Connection, keys: Keys, letters: Sequence[DeadLetter], counts: Mapping[Reason, int]
+) -> None:
+    """Add to a transaction what was refused, and how many by reason."""
+    if letters:
+        pipe.lpush(keys.dead_letters, *map(msgspec.json.encode, letters))
+        pipe.ltrim(keys.dead_letters, 0, KEPT - 1)
+    for reason, count in counts.items():
+        pipe.hincrby(keys.refused, reason, count)
+
+
+def kept(client: Connection, keys: Keys) -> list[DeadLetter]:
+    """Return what was refused last, the newest first."""
+    values = client.lrange(keys.dead_letters, 0, -1)
+    return [msgspec.json.decode(value, type=DeadLetter) for value in values]
+
+
+def shown(data: bytes) -> str:
+    """Return the beginning of a message as text."""
+    return data[:SHOWN].decode("utf-8", "backslashreplace")[:SHOWN]

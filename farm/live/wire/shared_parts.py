@@ -1,0 +1,26 @@
+"""A million waiting jobs are much alike: what is equal in them is kept once."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from farm.core.model import Job, Platform
+
+NO_ATTRIBUTES: dict[str, str] = {}
+"""What every job without attributes has; nobody writes into a job's attributes."""
+
+
+def share_parts(job: Job, platform: Platform) -> None:
+    """Let a job that was decoded just now have the very objects that others have.
+
+    Its value does not change, and nobody else has it yet. ``platform`` equals the job's.
+    """
+    force = msgspec.structs.force_setattr
+    force(job, "platform", platform)
+    force(job, "kind", sys.intern(job.kind))
+    if job.matrix is not None:
+        force(job, "matrix", sys.intern(job.matrix))
+    if not job.attributes:
+        force(job, "attributes", NO_ATTRIBUTES)

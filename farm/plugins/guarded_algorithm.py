@@ -1,0 +1,82 @@
+"""The user's own provisioning algorithms, guarded: an error in one leaves the pool as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPlan, limited
+from farm.plugins.guards import Guard, UnusableError
+
+
+class GuardedAlgorithm(Guard):
+    """An algorithm whose plans are checked: whole numbers within the pool's limits.
+
+    One that fails for a snapshot leaves the pool at the size that it has, within the limits, and
+    keeps its memory; it is asked again at the next interval.
+    """
+
+    def __init__(self, algorithm: Algorithm[Any], name: str, where: str) -> None:
+        super().__init__(name)
+        self._algorithm = algorithm
+        self._where = where
+        self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
+        self.before_time_outs = bool(getattr(algorithm, "before_time_outs", False))
+        self.looks_closely = bool(getattr(algorithm, "looks_closely", False))
+
+    def start(self) -> Memory:
+        """Return the memory to begin with."""
+        try:
+            return _memory(self._algorithm.start())
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            self.failed("its memory to begin with", error)
+            return Memory()
+
+    def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
+        """Return the algorithm's plan, or one that keeps what is there."""
+        self.calls += 1
+        try:
+            plan, following = self._algorithm.plan(snapshot, memory)
+            return self._checked(plan), _memory(following)
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            self.failed(f"at {snapshot.at:g} s", error)
+            return self._as_it_is(snapshot), memory
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+        """Return that any plan may differ: nothing is known of the user's own."""
+        return snapshot.at
+
+    def _checked(self, plan: Any) -> ScalingPlan:
+        if not isinstance(plan, ScalingPlan):
+            raise UnusableError(f"returned {plan!r:.60}; a plan is a ScalingPlan")
+        for key in ("desired", "start", "stop"):
+            found = getattr(plan, key)
+            if type(found) is not int or not 0 <= found <= self.max:
+                raise UnusableError(
+                    f"returned {key} {found!r:.60}; allowed: whole numbers from 0 to {self.max}"
+                )
+        return plan
+
+    def _as_it_is(self, snapshot: PoolSnapshot) -> ScalingPlan:
+        desired = limited(snapshot.present, self.min, self.max)
+        start = max(0, min(desired - snapshot.present, self.max - snapshot.total))
+        return ScalingPlan(desired, start, 0, "the algorithm failed")
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong first, in words that stay the same; empty if nothing did."""
+        return f"{self._where}: {self.name} failed {self.first}" if self.failures else ""
+
+    def complaint(self) -> str:
+        """Say what went wrong, empty if nothing did."""
+        if not self.failures:
+            return ""
+        return (
+            f"{self._where}: {self.name} failed for {self.failures} of {self.calls} plans, and the "
+            f"pool stayed as it was; the first was {self.first}"
+        )
+
+
+def _memory(found: Any) -> Memory:
+    if not isinstance(found, Memory):
+        raise UnusableError(f"remembers {found!r:.60}; allowed: a Memory")
+    return found

@@ -1,0 +1,45 @@
+"""``python -m farm.processes.on_cord MODULE …``: runs a module in a process that its keeper holds.
+
+Standard input is the *cord*: a pipe whose other end only the keeper has. When it closes, however
+the keeper ended, this process is asked to end as by SIGTERM, and ended a little later if it has
+not. The cord is watched from the first moment, before anything of MODULE is imported: a process
+that is still coming up when its keeper dies ends as well.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import threading
+
+from farm.processes.child import ORPHANED
+
+#: real seconds between the closing of the cord and the hard end
+LAST_CHANCE = 5.0
+
+
+def command_on_cord(*words: str) -> list[str]:
+    """Return the command line that runs a module (the first word) on our interpreter so."""
+    return [sys.executable, "-m", "farm.processes.on_cord", *words]
+
+
+def watch() -> None:
+    """Watch the cord from now on, in a thread of its own."""
+    threading.Thread(target=_watch, name="farm-cord", daemon=True).start()
+
+
+def _watch() -> None:
+    # not sys.stdin, whose lock a thread that waits in it would hold at the interpreter's end
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(LAST_CHANCE)
+    os._exit(ORPHANED)
+
+
+if __name__ == "__main__":
+    watch()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,0 +1,81 @@
+"""What is too large to be simulated: refused before it begins, with the key that says so."""
+
+from __future__ import annotations
+
+import math
+
+from farm.core.errors import RunError, ScenarioError
+from farm.scenario.model import Scenario
+from farm.scenario.pools import Pool
+from farm.scenario.workload import Matrices, Releases, Source
+
+#: builders, slots and jobs of a simulation
+MOST = 100_000_000
+#: plans of a pool's provisioner
+MOST_PLANS = 10_000_000
+#: builders of one instant, for each of those that were ever there together, and some more: beyond
+#: that they come and go for ever
+LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
+
+
+def refuse_too_large(scenario: Scenario) -> None:
+    """Raise ScenarioError if the scenario makes more than a simulation can hold, or never ends."""
+    horizon = scenario.phases.ends_at if scenario.phases is not None else 0.0
+    for pool in scenario.pools:
+        _check_pool(pool, horizon)
+    for index, source in enumerate(scenario.workload):
+        _check(_jobs_made(source, horizon), "jobs", f"workload.{index}.{source.sort}")
+
+
+def _check_pool(pool: Pool, horizon: float) -> None:
+    where = f"pools.{pool.name}"
+    lives = (pool.idle_timeout, pool.boot_time, pool.shutdown_time)
+    if pool.builders is not None and lives == (0.0, 0.0, 0.0):
+        raise ScenarioError(
+            f"{where}.idle_timeout: found 0s for a pool of fixed size that boots in no time: its "
+            "builders would come and go for ever at one instant; allowed: more, or none at all"
+        )
+    rule = pool.provisioner
+    _check((pool.builders or (rule.min if rule else 0)) * pool.slots, "slots", where)
+    if rule is not None:
+        _check(horizon / rule.interval, "plans", f"{where}.provisioner.interval", MOST_PLANS)
+
+
+def _check(found: float, what: str, where: str, most: int = MOST) -> None:
+    if found > most:
+        raise ScenarioError(
+            f"{where}: found about {found:,.0f} {what} in the whole run; allowed in a simulation: "
+            f"{most:,} (phases.run says how long it lasts, for one time: --set phases.run=1d)"
+        )
+
+
+def _jobs_made(source: Source, horizon: float) -> float:
+    """Return about how many jobs a source makes; 0 of a trace, which is as long as it is."""
+    made = source.options
+    if not isinstance(made, Releases):
+        return 0.0
+    end = horizon - made.start if made.duration is None else made.duration
+    rate = made.poisson.rate if made.poisson else 1.0 / made.every if made.every else math.inf
+    share = sum(made.daily_cycle) / len(made.daily_cycle) if made.daily_cycle else 1.0
+    releases = min(max(end, 0.0) * rate * share if end else math.inf, made.count or math.inf)
+    sizes = made.size if isinstance(made, Matrices) else {1: 1.0}
+    return releases * sum(n * w for n, w in sizes.items()) / sum(sizes.values())
+
+
+class LivesAtOneInstant:
+    """Sees to it that farm time goes on: builders that come and go at one instant are counted."""
+
+    def __init__(self) -> None:
+        self._at, self._gone, self._most = -1.0, 0, 0
+
+    def gone(self, at: float, there: int) -> None:
+        """Count a builder that is gone; RunError when too many were at this instant."""
+        if at != self._at:
+            self._at, self._gone = at, 0
+        self._gone += 1
+        self._most = max(self._most, there)
+        if self._gone > LIVES_ALLOWED + LIVES_AT_ONCE * self._most:
+            raise RunError(
+                f"at {at:g} s {self._gone:,} builders went at one instant, and time does not go "
+                "on: give the pool an idle_timeout or a boot_time above 0"
+            )

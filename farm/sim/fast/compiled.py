@@ -1,0 +1,53 @@
+"""Compiling by Numba, and keeping what was compiled for as long as its sources are the same."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from numba import config, njit
+
+from farm.core.pools import hopeless
+from farm.emulation import agenda
+
+_numba: Any = config
+_jit: Any = njit
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Return the function, compiled when it is first called and then kept on disk.
+
+    No array is made in there, so none is counted: counting references would take ten times as
+    long as the work. Where nothing can be written it is compiled in every process.
+    """
+    place, before = _place(), _numba.CACHE_DIR
+    _numba.CACHE_DIR = str(place or "")
+    try:
+        return _jit(cache=place is not None, nogil=True, _nrt=False)(function)
+    finally:
+        _numba.CACHE_DIR = before
+
+
+@cache
+def _place() -> Path | None:
+    """Return where compiled code of these very sources is kept; None: nowhere.
+
+    Numba looks at the file of the outermost function alone, and would miss a change in another.
+    """
+    here = Path(__file__).parent
+    sources = [*sorted(here.glob("*.py")), Path(agenda.__file__), Path(hopeless.__file__)]
+    digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []
+    for folder in (*own, here / "__pycache__", Path.home() / ".cache" / "build-farm-emulator"):
+        place = folder / f"compiled-{digest}"
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                return place
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,93 @@
+"""What the fast lane can play; whatever it cannot is left to the reference, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from farm.core.contention.laws import ThreadSlowdown
+from farm.core.dispatching.balancers import RANKINGS
+from farm.core.estimator import Estimator
+from farm.core.model import Job
+from farm.core.pools.spec import PoolSpec
+from farm.core.queues.plain import PlainQueue
+from farm.core.rules import SchedulingRules
+from farm.forecasts.runtime.declared import Declared
+from farm.forecasts.runtime.oracle import Oracle
+from farm.plugins.guards import GuardedPolicy
+
+WORTH_LOADING = 50_000
+"""Jobs from which loading the compiled loop (half a second) is made good."""
+WORTH_COMPILING = 2_000_000
+"""Jobs from which compiling it (once on a machine, a quarter of a minute) is."""
+
+
+def is_worth_it(jobs: int) -> bool:
+    """Whether so many jobs are sooner done by the compiled loop than by the reference."""
+    if jobs < WORTH_LOADING or not _compiles():
+        return False
+    return jobs >= WORTH_COMPILING or _is_compiled()
+
+
+def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSpec]) -> str:
+    """Return what of the farm keeps the fast lane from playing it; empty: nothing does."""
+    for reason, found in (
+        ("numba is not installed (pip install 'build-farm-emulator[fast]')", not _compiles()),
+        ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
+        ("a balancer other than jenkins and longest-idle", not _known_balancer(rules)),
+        ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),
+        ("run-time estimates that learn, or of the user's own", not _known_estimator(estimator)),
+        ("decisions that are kept to be explained", rules.explain_last > 0),
+        ("judged failures", rules.failures is not None),
+        ("ends that free all slots first", rules.ends_together),
+        ("a grace of platforms", rules.platform_grace is not None),
+    ):
+        if found:
+            return reason
+    return next((f"pool {pool.name}: {why}" for pool in pools if (why := _of_pool(pool))), "")
+
+
+def why_not_these(rules: SchedulingRules, jobs: Sequence[Job]) -> str:
+    """Return what of the jobs keeps the fast lane from playing them; empty: nothing does."""
+    if rules.fail_fast and any(job.fails for job in jobs):
+        return "fail_fast, and jobs that fail"
+    if rules.dedup and any(job.action is not None for job in jobs):
+        return "dedup, and jobs with actions"
+    if len({job.id for job in jobs}) < len(jobs):
+        return "jobs with one id"
+    return ""
+
+
+def _of_pool(pool: PoolSpec) -> str:
+    if pool.provisioned:
+        return "a provisioner"
+    if pool.loses:
+        return "builders that retire or are lost"
+    if pool.load_limits is not None:
+        return "builders that report their load"
+    if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):
+        return "contention by threads"
+    return ""
+
+
+def _known_balancer(rules: SchedulingRules) -> bool:
+    plain = rules.heavy_light is None and not rules.by_speed
+    return plain and rules.ranking in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
+
+
+def _compiles() -> bool:
+    return find_spec("numba") is not None
+
+
+def _known_estimator(estimator: Estimator) -> bool:
+    return type(estimator) in (Declared, Oracle)
+
+
+def _is_compiled() -> bool:
+    from farm.sim.fast import kernel  # noqa: PLC0415 - Numba takes half a second to load
+
+    found: Any = kernel.play
+    kept_at = found.stats.cache_path
+    return kept_at is not None and any(Path(kept_at).glob("kernel.play-*.nbc"))

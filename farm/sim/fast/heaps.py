@@ -1,0 +1,156 @@
+"""Heaps over plain arrays, compiled: numbered things with keys, and bare numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from farm.sim.fast.compiled import compiled
+
+Array = Any
+"""A NumPy array; compiled code has no use for more."""
+
+
+class Keyed(NamedTuple):
+    """Several heaps of numbered things; a thing stands in one heap at most, at a known place.
+
+    It is ordered by ``(first, second)``, smallest on top, and can be moved or taken out.
+    """
+
+    #: the things of each heap, heap after heap
+    things: Array
+    #: by heap: where its things begin, and how many there are
+    heaps: Array
+    #: by thing: its key, and its place in its heap (-1: it is in none)
+    keys: Array
+
+
+HEAP = np.dtype([("begin", np.int64), ("size", np.int64)])
+KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)])
+
+
+def keyed(things: int, heaps: int) -> Keyed:
+    """Return empty heaps, each with room for all things."""
+    made = Keyed(np.empty(things * heaps, np.int64), np.zeros(heaps, HEAP), np.zeros(things, KEY))
+    made.heaps["begin"] = np.arange(heaps) * things
+    made.keys["place"] = -1
+    return made
+
+
+@compiled
+def before(heap, one, other):
+    """Whether a thing goes before another one."""
+    mine, its = heap.keys[one], heap.keys[other]
+    if mine.first != its.first:
+        return mine.first < its.first
+    return mine.second < its.second
+
+
+@compiled
+def up(heap, begin, place):
+    """Move the thing at a place up to where it belongs."""
+    thing = heap.things[begin + place]
+    while place > 0:
+        parent = (place - 1) >> 1
+        above = heap.things[begin + parent]
+        if not before(heap, thing, above):
+            break
+        heap.things[begin + place] = above
+        heap.keys[above].place = place
+        place = parent
+    heap.things[begin + place] = thing
+    heap.keys[thing].place = place
+
+
+@compiled
+def down(heap, begin, size, place):
+    """Move the thing at a place down to where it belongs."""
+    thing = heap.things[begin + place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and before(
+            heap, heap.things[begin + child + 1], heap.things[begin + child]
+        ):
+            child += 1
+        below = heap.things[begin + child]
+        if not before(heap, below, thing):
+            break
+        heap.things[begin + place] = below
+        heap.keys[below].place = place
+        place = child
+    heap.things[begin + place] = thing
+    heap.keys[thing].place = place
+
+
+@compiled
+def put(heap, which, thing, first, second):
+    """Let a thing stand in a heap with this key, wherever in it it stood before."""
+    begin = heap.heaps[which].begin
+    heap.keys[thing].first = first
+    heap.keys[thing].second = second
+    place = heap.keys[thing].place
+    if place < 0:
+        place = heap.heaps[which].size
+        heap.heaps[which].size = place + 1
+        heap.things[begin + place] = thing
+        heap.keys[thing].place = place
+        up(heap, begin, place)
+        return
+    up(heap, begin, place)
+    down(heap, begin, heap.heaps[which].size, heap.keys[thing].place)
+
+
+@compiled
+def take_out(heap, which, thing):
+    """Take a thing out of a heap, if it stands there."""
+    place = heap.keys[thing].place
+    if place < 0:
+        return
+    begin = heap.heaps[which].begin
+    size = heap.heaps[which].size - 1
+    heap.heaps[which].size = size
+    heap.keys[thing].place = -1
+    if place == size:
+        return
+    last = heap.things[begin + size]
+    heap.things[begin + place] = last
+    heap.keys[last].place = place
+    up(heap, begin, place)
+    down(heap, begin, size, heap.keys[last].place)
+
+
+@compiled
+def push(numbers, begin, size, number):
+    """Put a number into the heap of ``size`` numbers from ``begin`` on."""
+    place = size
+    while place > 0:
+        parent = (place - 1) >> 1
+        above = numbers[begin + parent]
+        if above <= number:
+            break
+        numbers[begin + place] = above
+        place = parent
+    numbers[begin + place] = number
+
+
+@compiled
+def pop(numbers, begin, size):
+    """Take the smallest number out of the heap of ``size`` numbers from ``begin`` on."""
+    last = numbers[begin + size - 1]
+    size -= 1
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and numbers[begin + child + 1] < numbers[begin + child]:
+            child += 1
+        if numbers[begin + child] >= last:
+            break
+        numbers[begin + place] = numbers[begin + child]
+        place = child
+    if size:
+        numbers[begin + place] = last

@@ -1,0 +1,151 @@
+"""A whole farm in one process and in virtual time, with its state in fakeredis.
+
+The scheduler, the pools and their provisioners are the simulated ones; what they decide is written
+by the live farm's own store, and operators reach them through the live farm's inbox. No process,
+no socket, no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import fakeredis
+import msgspec
+
+from farm.app.api import Source
+from farm.assembly import make_scheduler
+from farm.core.commands import Command, EndJob, SetAlarm
+from farm.core.events import AlarmRang, Event, JobsSubmitted
+from farm.core.model import Job
+from farm.live.mirror import Mirror
+from farm.live.operating.answers import Answer, answering
+from farm.live.operating.operator import Operator
+from farm.live.redis.keys import Keys
+from farm.live.store.job_reader import state_of
+from farm.live.store.store import Batch, Store
+from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import Ask
+from farm.live.wire.pool_report import FarmStatus
+from farm.scenario import load_scenario
+from farm.sim.simulation import Simulation
+from farm.units import parse_duration
+from provisioner.from_scenario import algorithms_of
+
+#: no job arrives of itself; the run would be over if none ever did
+_LATER_THAN_ANYTHING = 1e15
+
+
+class VirtualFarm:
+    """A farm of the scenario's pools and rules; its workload is left to ``submit``.
+
+    ``operator`` is the same as that of a live farm: what it reads lies in fakeredis (``redis``),
+    what it tells is taken in at the present instant by ``advance``.
+    """
+
+    def __init__(self, scenario: Source, **overrides: Any) -> None:
+        changes = {key.replace("__", "."): value for key, value in overrides.items()}
+        loaded = load_scenario(scenario, changes=changes)
+        self.redis = fakeredis.FakeRedis(protocol=2)
+        self._keys = Keys("virtual:")
+        self._store = Store(self.redis, self._keys)
+        self._store.open(1.0)
+        self.operator = Operator("fakeredis", self._keys.prefix, client=self.redis)
+        self._inbox = Inbox(self.redis, self._keys)
+        nothing: Iterator[tuple[float, tuple[Job, ...]]] = iter([(_LATER_THAN_ANYTHING, ())])
+        self._simulation = Simulation(
+            loaded,
+            scheduler=make_scheduler(loaded, explain_last=1000),
+            algorithms=algorithms_of(loaded),
+            load=nothing,
+        )
+        self.scheduler, self._world = self._simulation.scheduler, self._simulation.world
+        self._mirror = Mirror(self.scheduler)
+        self._batch = Batch()
+        self._ended: dict[str, int] = {}
+        self._submitted = 0
+        #: farm time, seconds
+        self.at = 0.0
+        self.advance(0.0)
+
+    # --- what a user does ---------------------------------------------------------------------
+
+    def submit(self, *jobs: Job) -> None:
+        """Submit jobs now, as an operator does."""
+        self.operator.submit(jobs)
+        self.advance(0.0)
+
+    def advance(self, time: float | str) -> None:
+        """Take in what operators told, and let farm time pass: seconds, or as ``"5m"``."""
+        while entries := self._inbox.read(0.0):
+            for entry in entries:
+                for report in entry.envelope.reports:
+                    self._take(report)
+        until = self.at + parse_duration(time)
+        self._world.execute(SetAlarm(until))
+        while True:
+            event = self._world.next_event()
+            if event is None:
+                break
+            self._handle(event)
+            if isinstance(event, AlarmRang) and event.at >= until:
+                break
+        self.at = until
+        self._commit()
+
+    def advance_until_idle(self, at_most: float | str = "365d", step: float | str = "1m") -> None:
+        """Let time pass until no job is left; raises AssertionError if that takes longer."""
+        end = self.at + parse_duration(at_most)
+        while self.scheduler.jobs:
+            if self.at >= end:
+                raise AssertionError(f"{len(self.scheduler.jobs)} jobs are left at {self.at:g} s")
+            self.advance(step)
+
+    def state(self, job: str) -> str:
+        """Return where a job stands: waiting, running, succeeded, …; unknown if it is none."""
+        found = self.operator.job(job)
+        return "unknown" if found is None else state_of(found)
+
+    def explain(self, job: str, about: Literal["job"] = "job") -> Answer:
+        """Return what the scheduler knows of a job: why it waits, why it went where it did."""
+        question = Ask(about, job, "")
+        steps = answering(question, self.scheduler, self.scheduler.keeper.specs, self.at)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                answer: Answer = done.value
+                return answer
+
+    # --- how ----------------------------------------------------------------------------------
+
+    def _take(self, report: Any) -> None:
+        if not hasattr(report, "at") or not isinstance(report, Event):
+            return  # provisioners and questions: there is nobody behind the inbox to answer
+        event: Any = msgspec.structs.replace(report, at=self.at)
+        if isinstance(event, JobsSubmitted):
+            self._submitted += len(event.jobs)
+        self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        self._mirror.touch(event)
+        commands: Sequence[Command] = self.scheduler.handle(event)
+        for command in commands:
+            self._mirror.note(command, event.at, self._batch)
+            if isinstance(command, EndJob):
+                self._ended[command.outcome] = self._ended.get(command.outcome, 0) + 1
+            self._world.execute(command)
+
+    def _commit(self) -> None:
+        batch, self._batch = self._batch, Batch()
+        self._mirror.write(batch)
+        self._store.commit(batch, self._inbox.cursor, self.at)
+        jobs = self.scheduler.jobs.values()
+        running = sum(state.slot is not None for state in jobs)
+        status = FarmStatus(
+            at=self.at, submitted=self._submitted, waiting=len(self.scheduler.jobs) - running,
+            running=running, ended=dict(self._ended),
+            builders={"idle": sum(not one.busy for one in self.scheduler.builders.values())},
+            hosts=0, stopping=False, written_at=0.0, speed=1.0,
+        )  # fmt: skip
+        self._store.notices.publish({}, {}, status)

@@ -1,0 +1,63 @@
+"""Jobs that the user's own code makes: checked one by one, as they are asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from farm.core.errors import InputError, ScenarioError
+from farm.core.model import Job, Platform
+from farm.plugins.lookup import checked_arguments, named
+from farm.scenario import Scenario
+from farm.scenario.checks import default_platform, refuse_unrunnable
+from farm.scenario.workload import Generator
+
+
+def generated(
+    scenario: Scenario, options: Generator, where: str, prefix: str, dice: random.Random
+) -> Iterator[Job]:
+    """Yield the jobs that the function of a ``generator`` source makes; ids begin with ``prefix``.
+
+    Raises ScenarioError for a function that is not there, or that raises.
+    """
+    function = named(options.function, {}, f"{where}.function", "farm.generators")
+    checked_arguments(function, 1, f"{where}.function", f"{options.function}(dice)")
+    made = _guarded(function, dice, f"{where}.function: {options.function}")
+    jobs = sound_jobs(made, scenario, where)
+    return (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in jobs)
+
+
+def _guarded(function: Any, dice: random.Random, what: str) -> Iterator[Any]:
+    try:
+        yield from function(dice)
+    except Exception as error:
+        raise ScenarioError(f"{what} failed: {type(error).__name__}: {error}") from error
+
+
+def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
+    """Pass jobs on, each with a platform and an arrival; raises InputError for one that is no job.
+
+    ``source`` names them in messages.
+    """
+    able: set[Platform] = set()
+    last = 0.0
+    for number, job in enumerate(jobs, 1):
+        if not isinstance(job, Job):
+            raise InputError(f"{source}: number {number}: found {job!r:.60}; allowed: a farm.Job")
+        where = f"{source}: {job.id}"
+        at = last if job.arrived_at is None else float(job.arrived_at)
+        if not last <= at < float("inf"):
+            raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
+        last = at
+        platform = job.platform
+        if platform == Platform():
+            platform = default_platform(scenario, source)
+        if platform not in able:
+            refuse_unrunnable(scenario, platform, where)
+            able.add(platform)
+        if platform is not job.platform or job.arrived_at is None:
+            job = msgspec.structs.replace(job, platform=platform, arrived_at=at)  # noqa: PLW2901
+        yield job

@@ -1,0 +1,133 @@
+"""Faults on purpose: the plan, the records that are compared, a farm that keeps its promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.app.chaos.plan import FaultKind, plan
+from farm.app.chaos.verdict import begun_twice, ended_twice, without_builder
+from farm.core.commands import EndJob
+from farm.core.model import Cause, Job
+from farm.live.redis.append_only import commands_of
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer
+from workers.journal import AttemptJournal, Entry, read_journals
+
+
+@given(faults=st.integers(0, 200), seed=st.integers())
+def test_a_plan_is_its_seed_and_leaves_no_kind_out(faults: int, seed: int):
+    """The same seed hurts the same way; every kind comes before any comes again."""
+    planned = plan(faults, seed)
+    assert planned == plan(faults, seed)
+    assert [fault.number for fault in planned] == [*range(1, faults + 1)]
+    counts = Counter(fault.kind for fault in planned)
+    assert max(counts.values(), default=0) <= 1 + min(counts[kind] for kind in FaultKind)
+
+
+def test_another_seed_is_another_plan():
+    """And a longer plan begins as a shorter one of its seed."""
+    assert plan(60, 1) != plan(60, 2)
+    assert plan(60, 1)[:20] == plan(20, 1)
+
+
+@pytest.mark.live
+def test_what_a_server_wrote_is_read_back(server: EmbeddedServer, tmp_path: Path):
+    """Bytes of any kind, over a kill and a new start; a command that was cut is left out."""
+    data = tmp_path / "data"
+    odd = b"line\r\n*3\r\n$5\r\n\x00\xff"
+    with EmbeddedServer(server.binary, data=data) as ours:
+        with connect(ours.url, "test") as client:
+            client.hset("chaos:results", mapping={"a": odd, "b": "1"})
+            client.hset("chaos:results", "a", odd)
+            client.hset("other", "a", "2")
+        for value in ("1", "2"):
+            with connect(ours.url, "test") as client:
+                client.hset("chaos:results", "b", value)
+    (part,) = (data / "appendonlydir").glob("*.incr.aof")
+    assert ended_twice(data) == {"b"}
+    whole = list(commands_of(data))
+    assert (b"HSET", b"chaos:results", b"a", odd, b"b", b"1") in whole
+    part.write_bytes(part.read_bytes()[:-3])
+    assert list(commands_of(data)) == whole[:-1]
+
+
+def test_a_host_keeps_a_record_of_its_attempts(tmp_path: Path):
+    """A line that a kill has cut short is left out."""
+    journal = AttemptJournal(str(tmp_path), "host")
+    journal.began("a", 1, "x")
+    journal.ended("a", 1, "x", "succeeded")
+    (path,) = tmp_path.glob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"at":1,"wha')
+    AttemptJournal("", "host").began("b", 1, "x")
+    notes = [(note.what, note.job, note.outcome) for note in read_journals(tmp_path)]
+    assert notes == [("began", "a", ""), ("ended", "a", "succeeded")]
+
+
+def began(job: str, attempt: int, builder: str) -> Entry:
+    """Return a note of a beginning."""
+    return Entry(0.0, "began", job, attempt, builder)
+
+
+def test_an_attempt_that_two_began_is_found():
+    """On two builders, or on one twice; two attempts of one job are none of that."""
+    notes = [began("a", 1, "x"), began("a", 2, "y"), began("b", 1, "x"), began("c", 1, "x")]
+    assert begun_twice(notes) == set()
+    assert begun_twice([*notes, began("b", 1, "y"), began("c", 1, "x")]) == {"b", "c"}
+
+
+def test_an_end_that_no_builder_made_is_found():
+    """Neither another outcome nor another attempt will do; what the farm decided needs none."""
+
+    def end(name: str, outcome: str = "succeeded", attempts: int = 1, **more) -> EndJob:
+        job = Job(id=name, service_time=1.0)
+        return EndJob(job, outcome, attempts, 0.0, 1.0, builder="x", **more)
+
+    notes = [Entry(0.0, "ended", name, 1, "x", "succeeded") for name in ("a", "b", "c")]
+    ends = {
+        "a": end("a"),
+        "b": end("b", outcome="failed", cause=Cause.FAILED),
+        "c": end("c", attempts=2),
+        "d": end("d"),
+        "e": end("e", outcome="failed", cause=Cause.LOST),
+        "f": end("f", served_by="a"),
+    }
+    assert without_builder(ends, notes) == {"b", "c", "d"}
+
+
+SCENARIO = """
+name: chaos
+pools: [{name: linux, platform: {processor: amd64}, builders: 10, slots: 4}]
+workload: [{arrivals: {every: 1s, count: 1000, service_time: {uniform: {min: 0.5s, max: 3s}}}}]
+scheduling: {retries: 9, max_builders_lost: 9}
+"""
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sixty_faults_break_no_promise(tmp_path: Path):
+    """Every kind at least twice, 2,000 jobs: none lost, stuck, twice or untrue; nobody is left."""
+    (tmp_path / "chaos.yaml").write_text(SCENARIO)
+    words = ["chaos", "chaos.yaml", "--faults", "60", "--jobs", "2000", "--seed", "7", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "farm", *words, "--keep", "kept"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=840,
+    )
+    assert done.stdout, done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["flaws"] == dict.fromkeys(verdict["flaws"], 0), verdict["log"]
+    assert verdict["submitted"] == verdict["ended"] == 2000
+    assert sum(times["faults"] for times in verdict["recoveries"].values()) == 60
+    assert done.returncode == 0

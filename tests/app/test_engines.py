@@ -1,0 +1,143 @@
+"""Who plays a simulation changes nothing but the time that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import farm
+from farm.app.own_parts import OwnParts
+from farm.app.simulated_run import simulated_run
+from farm.core.errors import InputError
+from farm.sim.fast import choice, coverage
+
+BUSY: dict[str, Any] = {
+    "name": "busy",
+    "phases": {"ramp_up": "1m", "run": "10m"},
+    "pools": [
+        {
+            "name": "linux",
+            "platform": {"processor": "amd64"},
+            "builders": 3,
+            "slots": 2,
+            "inter_job_time": "2s",
+            "contention": {"slowdown": [1, 1, 1.4]},
+        }
+    ],
+    "workload": [
+        {
+            "matrices": {
+                "size": 4,
+                "every": "20s",
+                "service_time": {"exponential": {"mean": "15s"}},
+                "heavy": {"longest": 0.3},
+                "fails": 0.1,
+                "attributes": {"team": {"a": 1, "b": 2}},
+            }
+        }
+    ],
+    "scheduling": {"policy": "sjf-aging"},
+}
+
+
+def shortest(_job, estimate, _at, _serial):
+    """Return the key of a policy of the user's own."""
+    return estimate
+
+
+def test_both_engines_leave_the_same_run(tmp_path):
+    """Protects log, jobs and summary of the fast lane, byte for byte."""
+    pytest.importorskip("numba")
+    runs = {}
+    for engine in ("reference", "fast"):
+        result = farm.simulate(BUSY, engine=engine, out=tmp_path / engine)
+        assert result.summary["engine"] == engine
+        rest = {k: v for k, v in result.summary.items() if k not in ("engine", "wall_time_s")}
+        files = [(tmp_path / engine / name).read_bytes() for name in ("events.jsonl", "jobs.csv")]
+        runs[engine] = (rest, files)
+    assert runs["fast"] == runs["reference"]
+    assert runs["fast"][0]["jobs"]["failed"] > 0
+
+
+def test_no_events_no_story():
+    """Protects the summary of a fast run that keeps no events."""
+    pytest.importorskip("numba")
+    fast, reference = (
+        farm.simulate(BUSY, engine=engine, keep_events=False) for engine in ("fast", "reference")
+    )
+    assert repr(list(fast.jobs)) == repr(list(reference.jobs))  # NaN is not itself
+    assert fast.summary["builder_time_s"] == reference.summary["builder_time_s"]
+    with pytest.raises(InputError, match="none were kept"):
+        list(fast.events)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"scheduling__fair_share": ["team"]}, "fair share"),
+        ({"scheduling__balancer": "fastest"}, "a balancer other than"),
+        ({"scheduling__runtime_estimates": "boinc"}, "estimates that learn"),
+        ({"scheduling__fail_fast": True}, "fail_fast, and jobs that fail"),
+        ({"pools__linux__idle_timeout": "1m"}, "pool linux: builders that retire"),
+        ({"estimates__rules": ["launchpad"]}, "dispatch estimates"),
+        ({"policy": shortest}, "a policy of the user's own"),
+    ],
+)
+def test_what_is_not_covered_says_why(changes, why):
+    """Protects the one line that tells who asked for the fast engine what stands against it."""
+    pytest.importorskip("numba")
+    with pytest.raises(InputError, match=f"--engine fast: does not cover .*{why}.*allowed: auto"):
+        farm.simulate(BUSY, engine="fast", **changes)
+    assert farm.simulate(BUSY, **changes).summary["engine"] == "reference"
+
+
+def test_without_numba_everything_works(monkeypatch):
+    """Protects installations without the extra."""
+    monkeypatch.setattr(coverage, "find_spec", lambda _: None)
+    assert farm.simulate(BUSY).summary["engine"] == "reference"
+    with pytest.raises(InputError, match=r"numba is not installed \(pip install"):
+        farm.simulate(BUSY, engine="fast")
+
+
+def test_much_work_is_played_fast_by_itself(monkeypatch):
+    """Protects the choice: where the work is worth the loading, and nothing stands against it."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(coverage, "WORTH_LOADING", 100)
+    monkeypatch.setattr(coverage, "WORTH_COMPILING", 100)
+    assert farm.simulate(BUSY).summary["engine"] == "fast"
+
+
+def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
+    """Protects the way back: a play that comes to such jobs is played again."""
+    pytest.importorskip("numba")
+    broken = {**BUSY, "pools": [{**BUSY["pools"][0], "failure_rate": 1}]}
+    with pytest.raises(InputError, match="jobs that have to be given up"):
+        farm.simulate(broken, engine="fast")
+
+
+def test_an_endless_load_is_not_awaited(monkeypatch):
+    """Protects the memory from a load that only the run's own end cuts off."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(choice, "MOST_JOBS", 50)
+    monkeypatch.setattr(coverage, "WORTH_LOADING", 10)
+    monkeypatch.setattr(coverage, "WORTH_COMPILING", 10)
+    taken: list[float] = []
+
+    def endless(rng):
+        while True:
+            taken.append(rng.expovariate(0.1) + (taken[-1] if taken else 0.0))
+            yield farm.Job(id=f"j{len(taken)}", service_time=1.0, arrived_at=taken[-1])
+
+    class LongEnoughError(Exception):
+        pass
+
+    def watch(event, _commands):
+        if event.at > 3600.0:
+            raise LongEnoughError
+
+    unlimited = {key: value for key, value in BUSY.items() if key != "phases"}
+    scenario = farm.load_scenario(unlimited, workload__0__count=1)
+    with pytest.raises(LongEnoughError):
+        simulated_run(scenario, own=OwnParts(jobs=endless), observers=[watch])
+    assert taken[-2] < 4000.0

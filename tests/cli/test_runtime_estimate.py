@@ -1,0 +1,103 @@
+"""``farm runtime-estimate``: the number, its rung, how many samples, on which builder."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import farm
+from farm.cli.main import app
+from farm.core.errors import FarmError
+
+SCENARIO = {
+    "name": "learned",
+    "pools": [
+        {"name": "slow", "platform": {"processor": "amd64"}, "builders": 1},
+        {"name": "fast", "platform": {"processor": "arm64"}, "builders": 1, "speed": 2},
+    ],
+    "workload": [
+        {
+            "arrivals": {
+                "name": "x",
+                "every": "1m",
+                "count": 12,
+                "service_time": "20s",
+                "declared": {"factor": 3},
+                "platform": {"processor": "amd64"},
+                "kind": "unit",
+            }
+        }
+    ],
+    "scheduling": {"runtime_estimates": "boinc", "runtime_options": {"kind_samples": 11}},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of twelve jobs on one of two builders."""
+    return farm.simulate(SCENARIO).save(tmp_path_factory.mktemp("learned") / "run")
+
+
+def rows(run: Path, *words: str) -> list[dict]:
+    """Return the rows that the command prints as JSON."""
+    done = CliRunner().invoke(app, ["runtime-estimate", str(run), *words, "--json"])
+    assert done.exception is None, done.exception
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_each_rung_is_named_with_its_samples(run: Path):
+    """Waiting: the kind anywhere; on its own builder: that one's history; elsewhere: the kind."""
+    asked = ("--kind", "unit", "--declared", "1m")
+    waiting, slow = rows(run, *asked, "--platform", "amd64/virtual")
+    assert (waiting["rung"], waiting["samples"]) == ("the kind on all builders", 12)
+    assert waiting["estimate_s"] == pytest.approx(20.0)
+    assert (slow["builder"], slow["rung"], slow["samples"]) == (
+        "slow-1", "the kind on this builder", 12,
+    )  # fmt: skip
+    (fast,) = rows(run, *asked, "--platform", "arm64/virtual", "--builder", "fast-1")
+    assert (fast["rung"], fast["estimate_s"]) == ("the kind on all builders", pytest.approx(10.0))
+    other, _ = rows(run, "--kind", "other", "--declared", "1m")
+    assert (other["rung"], other["samples"], other["estimate_s"]) == ("declared time", 0, 60.0)
+    nothing, _ = rows(run, "--kind", "other")
+    assert (nothing["rung"], nothing["estimate_s"]) == ("default: nothing is known", 300.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "rung", "samples"),
+    [
+        ("last-3", "mean of the kind's last successes", 3),
+        ("launchpad", "the kind's newest success", 1),
+        ("declared", "declared time", 0),
+        ("oracle", "the truth", 0),
+        ("boinc-2010", "declared time", 0),
+    ],
+)
+def test_any_estimator_learns_from_a_run(run: Path, name: str, rung: str, samples: int):
+    """Ladders can be compared on what happened."""
+    waiting, *_ = rows(run, "--job", "x-000003", "--estimator", name)
+    assert (waiting["rung"], waiting["samples"]) == (rung, samples)
+
+
+def test_people_see_a_table(run: Path):
+    """One row for the waiting job, one for builders that are alike."""
+    text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--job", "x-000003"]).stdout
+    assert "x-000003 (amd64/virtual), by boinc" in text
+    assert "(waiting)" in text
+    assert "the kind on this builder" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--job", "nobody"), "job 'nobody' is not known there"),
+        (("--builder", "fast-1", "--platform", "amd64/virtual"), "allowed: one that runs amd64"),
+        (("--estimator", "tea"), "allowed: boinc"),
+        (("--declared", "soon"), "--declared"),
+    ],
+)
+def test_mistakes_are_one_message(run: Path, words: tuple[str, ...], said: str):
+    """What was found, and what is allowed."""
+    done = CliRunner().invoke(app, ["runtime-estimate", str(run), *words])
+    assert isinstance(done.exception, FarmError)
+    assert said in str(done.exception)

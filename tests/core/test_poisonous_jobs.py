@@ -1,0 +1,58 @@
+"""A job that ends whoever runs it does so only a few times."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.core.model import Cause
+from farm.core.restore import restored
+from farm.core.snapshot import snapshot_of
+from farm.forecasts.runtime import make_estimator
+
+
+def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
+    """And names them; what merely did not know it was not ended by it, nor who was told to go."""
+    farm = ledger("x", retries=99, max_builders_lost=2)
+    farm.submit("a")
+    assert farm.attempt_lost("a") == ["requeue a/1", "start a/2 on x.0"]
+    assert farm.lose("x", "its host left", excused=True) == ["requeue a/2"]
+    farm.join("y")
+    assert farm.lose("y", "its host has gone silent") == ["requeue a/3"]
+    image = snapshot_of(farm.scheduler, farm.at)
+    assert restored(image, farm.rules, make_estimator("oracle")).jobs["a"].builders_lost == ("y",)
+    farm.join("z")
+    assert farm.lose("z", "its host has gone silent") == ["end a failed"]
+    (end,) = farm.orders
+    assert (end.cause, end.attempts) == (Cause.POISONOUS, 4)
+    assert end.reason == "its host has gone silent (builders lost under it: y, z)"
+
+
+@given(
+    retries=st.integers(0, 20),
+    bound=st.integers(1, 5),
+    losses=st.lists(st.sampled_from(["lost", "excused", "unknown", "restart"]), max_size=40),
+)
+def test_no_job_takes_more_builders_with_it_than_the_bound(ledger, retries, bound, losses):
+    """Whatever else becomes of its attempts, and however often the scheduler starts again."""
+    farm = ledger(retries=retries, max_builders_lost=bound)
+    farm.submit("a")
+    lost = 0
+    for number, how in enumerate(losses):
+        if "a" not in farm.scheduler.jobs:
+            break
+        if how == "restart":
+            image = snapshot_of(farm.scheduler, farm.at)
+            farm.scheduler = restored(image, farm.rules, make_estimator("oracle"))
+            continue
+        if not farm.running:
+            farm.join(f"b{number}")
+        (place,) = farm.running.values()
+        if how == "unknown":
+            farm.attempt_lost("a")
+        else:
+            farm.lose(place.partition(".")[0], excused=how == "excused")
+            lost += how == "lost"
+    assert lost <= bound
+    if lost == bound:
+        assert farm.orders[-1].cause is Cause.POISONOUS

@@ -1,0 +1,159 @@
+"""Who may say what: a host speaks for itself, its builders and its attempts, and nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from farm.core.commands import StartJob
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    JobFinished,
+    JobStarted,
+    LoadReported,
+    SlotCleaned,
+)
+from farm.core.model import Builder, Job
+from farm.live.hosts.registry import Patience, Roster
+from farm.live.hosts.strangers import MOST
+from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
+from tests.fixtures.door import Door
+
+JOB = Job(id="j", service_time=1.0)
+
+
+@pytest.fixture
+def door() -> Door:
+    """A door with a host that plays linux-1 and runs a job there, and one that plays linux-2."""
+    made = Door()
+    made.hear("good", HostUp(room=1), life="secret")
+    made.hear("bad", HostUp(room=1), life="other")
+    made.want("linux", 2)
+    for host, life in (("good", "secret"), ("bad", "other")):
+        plays = list(made.roster.hosts[host].plays.values())
+        made.hear(host, *(BuilderJoined(UNSTAMPED, play.builder) for play in plays), life=life)
+    made.roster.dispatch(made.roster.hosts["good"], StartJob(JOB, 1, "linux-1", 0), made.at)
+    made.intake.events.clear()
+    return made
+
+
+FORGED: dict[str, Any] = {
+    "the end of another host's job": JobFinished(UNSTAMPED, "j", 1, "linux-1", "succeeded"),
+    "the end of a job that nobody gave it": JobFinished(UNSTAMPED, "j", 1, "linux-2", "failed"),
+    "the start of one": JobStarted(UNSTAMPED, "j", 1, "linux-2"),
+    "the loss of another host's builder": BuilderLost(UNSTAMPED, "linux-1"),
+    "its retirement": BuilderRetired(UNSTAMPED, "linux-1"),
+    "its load": LoadReported(UNSTAMPED, "linux-1", 9.0, True),
+    "its slot": SlotCleaned(UNSTAMPED, "linux-1", 0),
+    "another host's builder": BuilderJoined(
+        UNSTAMPED, Builder(id="linux-1", pool="linux", index=0)
+    ),
+    "a builder that nobody asked for": BuilderJoined(
+        UNSTAMPED, Builder(id="linux-9", pool="linux", index=0)
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_host_that_lies_about_others_changes_nothing(door: Door, what: str):
+    """It is counted and kept, and the farm goes on as it was."""
+    door.hear("bad", FORGED[what], life="other")
+    assert not door.intake.events
+    assert door.refusals.total == {"not-its-own": 1}
+    assert door.plays == {"good": ["linux-1"], "bad": ["linux-2"]}
+    door.hear("good", JobFinished(UNSTAMPED, "j", 1, "linux-1", "succeeded"), life="secret")
+    assert [event.job for event in door.events(JobFinished)] == ["j"]
+
+
+@pytest.mark.parametrize("report", [HostUp(), HostLeft(), Beat(leaving=True), FORGED["its slot"]])
+def test_who_does_not_know_the_life_cannot_speak_for_a_host(door: Door, report: Any):
+    """Nor end it: a new life is heard when the old one has been silent too long, or has left."""
+    door.hear("good", report, life="guessed")
+    assert door.refusals.total == {"unknown-life": 1}
+    assert not door.intake.events
+    assert door.roster.hosts["good"].life == "secret"
+    door.hear("good", HostLeft(), life="secret")
+    door.hear("good", HostUp(), life="new")
+    assert door.roster.hosts["good"].life == "new"
+
+
+def test_a_host_that_came_back_too_early_is_told_to_begin_anew(door: Door):
+    """It was not heard while its old life was believed alive; then its heartbeats bring it."""
+    door.hear("good", HostUp(), life="new")
+    assert not door.orders[2:]
+    door.intake.lose(door.roster.hosts["good"], door.at, "silent")
+    door.hear("good", Beat(), life="new")
+    assert door.orders[-1] == ("good", Reset("new"))
+    assert "good" not in door.roster.hosts
+
+
+def test_a_forged_number_mutes_only_its_sender(door: Door):
+    """Envelopes are counted by life, and a life is a secret."""
+    door.at = 2.0**52
+    door.hear("bad", Beat(), life="other")
+    door.at = 10.0
+    door.hear("bad", FORGED["the start of one"], life="other")  # not even looked at
+    door.hear("good", JobStarted(UNSTAMPED, "j", 1, "linux-1"), life="secret")
+    assert [event.job for event in door.events(JobStarted)] == ["j"]
+    assert not door.refusals.total
+
+
+def test_unknown_senders_cost_a_bounded_number_of_messages(door: Door):
+    """20,000 of them are told to begin anew a few at a time; nobody remembers the others."""
+    before = len(door.orders)
+    for number in range(20_000):
+        door.at = 50.0
+        door.hear(f"stranger-{number}", Beat(), life="x")
+    assert len(door.orders) - before == MOST
+    assert set(door.roster.hosts) == {"good", "bad"}
+    assert not door.roster.changed - {"good", "bad"}
+    door.at = 60.0
+    door.hear("stranger-19999", Beat(), life="x")
+    assert door.orders[-1] == ("stranger-19999", Reset("x"))
+
+
+def test_a_builder_joins_as_it_was_requested(door: Door):
+    """Not with the ten thousand slots that its host says it has."""
+    door.hear("third", HostUp(room=1), life="3")
+    door.want("linux")
+    (play,) = door.roster.hosts["third"].plays.values()
+    grand = msgspec.structs.replace(play.builder, slots=10_000, speed=1e9)
+    door.hear("third", BuilderJoined(UNSTAMPED, grand), life="3")
+    assert [event.builder for event in door.events(BuilderJoined)] == [play.builder]
+
+
+def test_a_host_of_its_own_brings_one_builder_of_a_pool_that_there_is(door: Door):
+    """It comes unasked and is taken as it is; a second one, or one of another pool, is not."""
+    for number, pool in enumerate(("nowhere", "linux", "linux")):
+        builder = Builder(id=f"own-{number}", pool=pool, index=7)
+        if number == 0:
+            door.hear("own", HostUp(own=True), life="4")
+        door.hear("own", BuilderJoined(UNSTAMPED, builder), life="4")
+    assert [event.builder.id for event in door.events(BuilderJoined)] == ["own-1"]
+    assert [event.builder.index for event in door.events(BuilderJoined)] == [-1]
+    assert door.refusals.total == {"not-its-own": 2}
+
+
+def test_a_host_of_an_earlier_life_of_the_farm_is_not_taken():
+    """Its keeper has ended, so it ends too; one that names no life stands alone and is taken."""
+    door = Door(incarnation="now")
+    for number, life in enumerate(("before", "now", "")):
+        door.hear(f"host-{number}", HostUp(incarnation=life), life=str(number))
+    assert set(door.roster.hosts) == {"host-1", "host-2"}
+    assert door.refusals.total == {"out-of-bounds": 1}
+    # a scheduler that was started by hand belongs to none
+    alone = Door()
+    alone.hear("host-0", HostUp(incarnation="before"))
+    assert set(alone.roster.hosts) == {"host-0"}
+
+
+def test_a_successor_in_another_life_knows_which_hosts_have_ended():
+    """Those that the last life had started: their builders are lost, not waited for."""
+    roster = Roster(Patience(), "now")
+    for number, life in enumerate(("before", "now", "")):
+        roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))
+    assert [host.name for host in roster.aliens()] == ["host-0"]

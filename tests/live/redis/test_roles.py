@@ -1,0 +1,227 @@
+"""Each role's user can do what its processes and people need, and nothing that is another's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from farm.app.access import apply, lines_of, users_of
+from farm.core.errors import InputError
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer, choose_server
+
+SCENARIO = """
+name: guarded
+pools:
+  - {name: linux, platform: {processor: amd64}, slots: 4, boot_time: 0s, idle_timeout: 10m,
+     provisioner: {algorithm: taskcluster, min: 2, max: 3, interval: 1s}}
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
+live: {speed: 5}
+"""
+ROOT = Path(__file__).parents[3]
+
+
+class Guarded:
+    """A server with a user for each role, and commands carried out as one of them."""
+
+    def __init__(self, server: EmbeddedServer, folder: Path) -> None:
+        self.place = server.url.rpartition("@")[2]
+        self.folder = folder
+        self.owner = connect(server.url, "owner")
+        self.processes: list[subprocess.Popen[bytes]] = []
+        roles = ["reader", "submitter", "operator", "builder", "provisioner", "scheduler"]
+        users = users_of("farm:", roles, ["mine", "other"]) + users_of("farm:", ["builder"], [])
+        apply(users, folder / "passwords", server.url)
+        (folder / "farm.yaml").write_text(SCENARIO)
+
+    def url(self, role: str) -> str:
+        password = (self.folder / f"passwords/farm-{role}").read_text().strip()
+        return f"redis://farm-{role}:{password}@{self.place}"
+
+    def client(self, role: str):
+        return connect(self.url(role), role)
+
+    def environment(self, role: str) -> dict[str, str]:
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
+        return mine | {"FARM_REDIS_URL": self.url(role), "PYTHONPATH": str(ROOT)}
+
+    def start(self, role: str, *words: str, **more: str) -> None:
+        with (self.folder / f"{role}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=self.folder,
+                env=self.environment(role) | more,
+                stderr=log,
+            )
+        self.processes.append(process)
+
+    def farm(self, role: str, *words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "farm", *words],
+            cwd=self.folder,
+            env=self.environment(role),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    def until(self, role: str, words: tuple[str, ...], there: str) -> None:
+        deadline = time.monotonic() + 60
+        while there not in (said := self.farm(role, *words)[1]):
+            logs = "\n".join(path.read_text()[-1000:] for path in self.folder.glob("*.log"))
+            assert time.monotonic() < deadline, f"no {there!r} in {said}\n{logs}"
+
+    def close(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait(30)
+        self.owner.close()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory) -> Iterator[Guarded]:
+    """A server of its own with a user for each role."""
+    with choose_server(None) as server:
+        assert isinstance(server, EmbeddedServer)
+        found = Guarded(server, tmp_path_factory.mktemp("guarded"))
+        yield found
+        found.close()
+
+
+@pytest.mark.live
+def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
+    """Scheduler, provisioner, hosts and people need no more than their roles may."""
+    guarded.start("scheduler", "farm", "scheduler", "farm.yaml")
+    builder = guarded.url("builder")
+    guarded.start("provisioner", "provisioner", "farm.yaml", FARM_BUILDER_REDIS_URL=builder)
+    guarded.until("reader", ("builders",), "idle")
+    for role, name in (("submitter", "a"), ("operator", "b")):
+        assert guarded.farm(role, "submit", "--id", name, "--service-time", "2s")[0] == 0
+        guarded.until("reader", ("job", name), "succeeded")
+    assert guarded.farm("submitter", "submit", "--id", "c", "--service-time", "1h")[0] == 0
+    guarded.until("reader", ("jobs", "--state", "running"), "c")
+    for words in (("status",), ("pools",), ("explain", "a"), ("snapshot", "--out", "s.json")):
+        code, said = guarded.farm("reader", *words)
+        assert code == 0, said
+    assert guarded.farm("operator", "cancel", "c")[0] == 0
+    guarded.until("reader", ("job", "c"), "cancelled")
+    assert guarded.farm("operator", "drain", "linux-1")[0] == 0
+    assert guarded.farm("reader", "dead-letters")[0] == 0
+    assert guarded.farm("operator", "dead-letters", "--clear")[0] == 0
+    refused = [one for one in guarded.owner.acl_log() if one["reason"] != "auth"]
+    assert refused == []
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("builder-mine", ("XADD", "farm:submissions", "*", "m", "x")),
+        ("builder-mine", ("XADD", "farm:requests", "*", "m", "x")),
+        ("builder-mine", ("XADD", "farm:plans", "*", "m", "x")),
+        ("builder-mine", ("XREAD", "STREAMS", "farm:reports", "0")),
+        ("builder-mine", ("XTRIM", "farm:reports", "MAXLEN", "0")),
+        ("builder-mine", ("HGETALL", "farm:jobs")),
+        ("builder-mine", ("GET", "farm:status")),
+        ("builder-mine", ("LLEN", "farm:celery:host.other")),
+        ("builder-mine", ("BRPOP", "farm:celery:host.other", "1")),
+        ("builder-mine", ("LPUSH", "farm:celery:host.other", "x")),
+        ("builder-mine", ("UNLINK", "farm:celery:host.other")),
+        ("builder-mine", ("EVAL", "return 1", "0")),
+        ("builder-mine", ("KEYS", "*")),
+        ("builder-mine", ("FLUSHALL",)),
+        ("builder-mine", ("CLIENT", "KILL", "TYPE", "normal")),
+        ("builder", ("HGETALL", "farm:jobs")),
+        ("reader", ("XADD", "farm:submissions", "*", "m", "x")),
+        ("reader", ("XADD", "farm:requests", "*", "m", "x")),
+        ("reader", ("SCAN", "0")),
+        ("reader", ("HSET", "farm:jobs", "a", "b")),
+        ("submitter", ("XADD", "farm:requests", "*", "m", "x")),
+        ("submitter", ("XADD", "farm:reports", "*", "m", "x")),
+        ("operator", ("XADD", "farm:reports", "*", "m", "x")),
+        ("operator", ("XADD", "farm:plans", "*", "m", "x")),
+        ("operator", ("FLUSHDB",)),
+        ("provisioner", ("XADD", "farm:reports", "*", "m", "x")),
+        ("provisioner", ("XADD", "farm:submissions", "*", "m", "x")),
+        ("provisioner", ("SET", "farm:lease", "x")),
+        ("provisioner", ("HSET", "farm:fence", "epoch", "9")),
+        ("scheduler", ("FLUSHALL",)),
+        ("scheduler", ("GET", "another:status")),
+        ("scheduler", ("CONFIG", "SET", "maxmemory", "1")),
+    ],
+)
+def test_what_is_anothers_is_refused(guarded: Guarded, role: str, words: tuple[str, ...]):
+    """By the server, whatever a client is made to send."""
+    with contextlib.closing(guarded.client(role)) as client:
+        client.ping()
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.execute_command(*words)
+
+
+@pytest.mark.live
+def test_a_list_file_is_what_a_server_takes(guarded: Guarded, tmp_path: Path):
+    """It starts with it, lets the users in, and nobody without a password."""
+    users = users_of("farm:", ["reader", "admin"], [])
+    lines = lines_of(users, guarded.folder / "passwords", aclfile=True)
+    (tmp_path / "users.acl").write_text("\n".join(lines) + "\n")
+    with choose_server(None) as first:
+        assert isinstance(first, EmbeddedServer)
+        binary, port = first.binary, first.url.rpartition(":")[2].partition("/")[0]
+    process = subprocess.Popen(
+        [str(binary), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path),
+         "--aclfile", str(tmp_path / "users.acl")],
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        guarded_place = guarded.place
+        guarded.place = f"127.0.0.1:{port}/0"
+        with contextlib.closing(guarded.client("admin")) as client:
+            _until_up(client)
+            assert client.acl_whoami() == "farm-admin"
+        nobody = connect(f"redis://{guarded.place}", "nobody")
+        with contextlib.closing(nobody), pytest.raises(redis.AuthenticationError):
+            nobody.ping()
+    finally:
+        guarded.place = guarded_place
+        process.terminate()
+        process.wait(30)
+
+
+def _until_up(client) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            client.ping()
+        except redis.ConnectionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        else:
+            return
+
+
+def test_names_and_passwords(tmp_path: Path):
+    """Names that would reach further than one host are refused, and passwords stay secret."""
+    for roles, hosts in ((["king"], []), (["builder"], ["a*"]), (["builder"], ["a b"])):
+        with pytest.raises(InputError, match="allowed"):
+            users_of("farm:", roles, hosts)
+    with pytest.raises(InputError, match="FARM_PREFIX"):
+        users_of("a b:", ["reader"], [])
+    users = users_of("my*farm:", ["builder"], ["h"])
+    (line,) = lines_of(users, tmp_path / "p", aclfile=False)
+    assert "my\\*farm:celery:host.h" in line
+    password = (tmp_path / "p/my-farm-builder-h").read_text().strip()
+    assert password not in line
+    assert lines_of(users, tmp_path / "p", aclfile=False) == [line]
+    assert (tmp_path / "p").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "p/my-farm-builder-h").stat().st_mode & 0o777 == 0o600

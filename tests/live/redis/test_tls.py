@@ -1,0 +1,111 @@
+"""A farm on a server that is reached by TLS only: every process of it, and every command."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import kombu
+import pytest
+import redis
+
+from farm.core.errors import ServerError
+from farm.live.redis.connection import check_server, connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import EmbeddedServer, choose_server
+from tests.fixtures.farm_up import Up
+from tests.fixtures.ports import own_port
+from workers.celery_app import celery_app
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tool: Callable[[str], str]) -> Path:
+    """A folder with an authority of our own (ca.crt) and a server's key that it signed."""
+    made = tmp_path_factory.mktemp("tls")
+    (made / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    new = ["req", "-newkey", "rsa:2048", "-nodes"]
+    for words in (
+        [*new, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=ours"],
+        [*new, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost"],
+        ["x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key",
+         "-CAcreateserial", "-out", "server.crt", "-days", "2", "-extfile", "names"],
+    ):  # fmt: skip
+        subprocess.run([tool("openssl"), *words], cwd=made, check=True, capture_output=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def place(folder: Path) -> Iterator[str]:
+    """Where a server listens that talks TLS only: ``rediss://:PASSWORD@HOST:PORT/0``."""
+    server = choose_server(None)
+    assert isinstance(server, EmbeddedServer)
+    port = own_port()
+    process = subprocess.Popen(
+        [str(server.binary), "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1",
+         "--tls-cert-file", "server.crt", "--tls-key-file", "server.key",
+         "--tls-ca-cert-file", "ca.crt", "--tls-auth-clients", "no",
+         "--save", "", "--requirepass", "secret"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"rediss://:secret@localhost:{port}/0"
+    try:
+        with contextlib.closing(connect(f"{url}?ssl_ca_certs={folder}/ca.crt", "t")) as client:
+            _until_up(client, process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _until_up(client, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        if process.poll() is not None:
+            pytest.skip("the server on this machine was built without TLS")
+        try:
+            client.ping()
+        except redis.ConnectionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        else:
+            return
+
+
+@pytest.mark.parametrize("by", ["url", "environment"])
+def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, by: str, monkeypatch):
+    """Scheduler, provisioner, hosts and commands, with the authority named in either place."""
+    url = place
+    if by == "url":
+        url += f"?ssl_ca_certs={folder}/ca.crt"
+    else:
+        monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.crt"))
+    up = Up(tmp_path)
+    up.farm("up", "farm.yaml", "--redis", url, "--fresh", "--quiet")
+    try:
+        up.farm("submit", "--id", "job", "--service-time", "10s", "--quiet")
+        up.until(lambda: up.state_of("job") == "succeeded", "its end")
+    finally:
+        up.farm("down", "--now")
+    assert "secret" not in up.logs()
+
+
+def test_a_server_of_another_authority_is_refused(place: str):
+    """By us, and by Celery: nobody in between is believed, and no password is sent to him."""
+    with (
+        contextlib.closing(connect(place, "t")) as client,
+        pytest.raises(ServerError, match="certificate verify failed"),
+    ):
+        check_server(client, place)
+    app = celery_app(place, Keys(), "h")
+    with (
+        app.connection_for_read() as connection,
+        pytest.raises(kombu.exceptions.OperationalError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        connection.ensure_connection(max_retries=1, interval_start=0)

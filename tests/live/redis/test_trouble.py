@@ -1,0 +1,232 @@
+"""Whatever is wrong with the server for a while is said, waited out, and not the farm's end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from farm.live.redis.connection import connect
+from farm.live.redis.trouble import KINDS, Retrying, Trouble, trouble_in, trouble_of
+from tests.fixtures.farm_up import Up
+from tests.fixtures.troubled_farm import SCENARIO, Troubled
+
+#: real seconds that a trouble lasts: long enough for silent hosts to be taken for lost
+LONG = 3.0
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (redis.ConnectionError("Connection refused"), "gone"),
+        (redis.TimeoutError("Timeout reading from socket"), "gone"),
+        (redis.AuthenticationError("invalid username-password pair"), "refused"),
+        (redis.exceptions.NoPermissionError("no permissions"), "refused"),
+        (redis.BusyLoadingError("Redis is loading"), "loading"),
+        (redis.ReadOnlyError("You can't write against a read only replica."), "read-only"),
+        (redis.OutOfMemoryError("command not allowed"), "memory"),
+        (redis.ResponseError("BUSY Redis is busy running a script."), "busy"),
+        (redis.ResponseError("NOREPLICAS Not enough good replicas to write."), "read-only"),
+        (redis.ResponseError("MISCONF Errors writing to the AOF file: No space left"), "disk"),
+        (
+            redis.exceptions.ExecAbortError("Transaction discarded because of: OOM command not …"),
+            "memory",
+        ),
+        (redis.ResponseError("WRONGTYPE Operation against a key"), None),
+        (
+            redis.ResponseError("Command # 1 (SET a OOM ) of pipeline caused error: ERR syntax"),
+            None,
+        ),
+        (redis.WatchError("Watched variable changed."), None),
+    ],
+)
+def test_what_an_error_means(error: redis.RedisError, kind: str | None):
+    """What passes is told from what no waiting mends, and never by what a job brought along."""
+    found = trouble_of(error)
+    assert (found and found.kind) == kind
+
+
+@pytest.mark.parametrize(
+    ("info", "kind"),
+    [
+        ({}, None),
+        ({"loading": 1}, "loading"),
+        ({"role": "slave"}, "read-only"),
+        ({"aof_enabled": 1, "aof_last_write_status": "err"}, "disk"),
+        ({"aof_enabled": 1, "rdb_last_bgsave_status": "err"}, None),
+        ({"rdb_last_bgsave_status": "err"}, "disk"),
+        ({"used_memory": 9, "maxmemory": 9, "maxmemory_policy": "noeviction"}, "memory"),
+        ({"used_memory": 9, "maxmemory": 9, "maxmemory_policy": "allkeys-lru"}, None),
+        ({"used_memory": 9, "maxmemory": 0, "maxmemory_policy": "noeviction"}, None),
+    ],
+)
+def test_what_a_server_says_of_itself(info: dict, kind: str | None):
+    """A full server answers reads: whoever looks sees what its scheduler cannot write down."""
+    found = trouble_in(info)
+    assert (found and found.kind) == kind
+
+
+class Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return False
+
+
+def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never():
+    """A run may end when nobody is there any more; a full server is for somebody to mend."""
+    clock, heard = Clock(), list[tuple[Trouble | None, float]]()
+    retrying = Retrying(30.0, clock.wait, lambda *what: heard.append(what), lambda: clock.now)
+
+    def full_for_an_hour() -> str:
+        if clock.now < 3600:
+            raise redis.OutOfMemoryError("command not allowed")
+        return "done"
+
+    assert retrying.call(full_for_an_hour) == "done"
+    assert [what and what.kind for what, _ in heard] == ["memory", None]
+    assert heard[-1][1] >= 3600
+
+    def gone() -> None:
+        raise redis.ConnectionError("refused")
+
+    began = clock.now
+    with pytest.raises(redis.ConnectionError):
+        retrying.call(gone)
+    assert 30 < clock.now - began < 32
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory) -> Iterator[Troubled]:
+    """A farm that is up, for all troubles one after the other."""
+    up = Up(tmp_path_factory.mktemp("troubled"), SCENARIO)
+    try:
+        yield Troubled(up)
+    finally:
+        up.farm("down", "--now")
+
+
+def _full_memory(farm: Troubled) -> Callable[[], object]:
+    farm.client.config_set("maxmemory", "1mb")
+    return lambda: farm.client.config_set("maxmemory", "0")
+
+
+def _replica(farm: Troubled) -> Callable[[], object]:
+    farm.client.replicaof("127.0.0.1", "1")
+    return lambda: farm.client.replicaof("NO", "ONE")
+
+
+def _changed_password(farm: Troubled) -> Callable[[], object]:
+    password = farm.client.config_get("requirepass")["requirepass"]
+    farm.client.config_set("requirepass", "another")
+    farm.client.client_kill_filter(_type="normal", skipme=True)
+    return lambda: farm.client.config_set("requirepass", password)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("kind", "begin"),
+    [
+        ("memory", _full_memory),
+        ("read-only", _replica),
+        ("refused", _changed_password),
+    ],
+)
+def test_a_farm_goes_on_by_itself_when_the_trouble_is_over(farm: Troubled, kind, begin):
+    """Nobody ends, the trouble is said once, and what waited and ran is done afterwards."""
+    jobs = [f"{kind}-{number}" for number in range(12)]
+    farm.submit(*jobs)
+    well = farm.said("well again")
+    began = time.monotonic()
+    end = begin(farm)
+    try:
+        farm.up.until(lambda: farm.said(KINDS[kind]), "saying it")
+        assert farm.trouble() == kind
+        farm.up.until(lambda: time.monotonic() > began + LONG, "time to pass")
+    finally:
+        end()
+    farm.until_ended(*jobs)
+    farm.assert_the_same_processes()
+    # twice where a waiting read is broken off first, and the next one answered
+    assert 1 <= farm.said(KINDS[kind]) == farm.said("well again") - well <= 2
+    assert farm.said("has gone silent") == 0
+    assert farm.trouble() is None
+
+
+@pytest.mark.live
+def test_a_server_that_cannot_be_started_is_tried_until_it_can(farm: Troubled):
+    """Its data need repair: the farm waits for that, and goes on with what the server had kept."""
+    jobs = [f"gone-{number}" for number in range(12)]
+    farm.submit(*jobs)
+    manifest = farm.up.folder / ".farm/redis/appendonlydir/appendonly.aof.manifest"
+    sound = manifest.read_bytes()
+    manifest.write_text("nonsense")
+    os.kill(int(farm.client.info("server")["process_id"]), signal.SIGKILL)
+    farm.up.until(lambda: farm.log().count("tried again until it comes up"), "saying it")
+    farm.up.until(lambda: farm.said(KINDS["gone"]), "the scheduler's saying it")
+    manifest.write_bytes(sound)
+    farm.until_ended(*jobs)
+    farm.assert_the_same_processes()
+    assert farm.log().count("tried again until it comes up") == 1
+    assert farm.log().count("started again") == 1
+
+
+@pytest.mark.live
+def test_a_farm_whose_server_is_emptied_is_written_anew(farm: Troubled):
+    """FLUSHALL: no job is lost or done twice, and what is lost is counted."""
+    farm.submit("before")
+    farm.until_ended("before")
+    farm.up.farm("submit", "--id", "f", "--count", "12", "--service-time", "2s", "--quiet")
+    jobs = [f"f-{number}" for number in range(1, 13)]
+    farm.up.until(lambda: farm.up.state_of(jobs[0]) == "running", "a start")
+    farm.client.flushall()
+    farm.up.until(lambda: farm.said("has lost every key of this farm"), "noticing it")
+    assert farm.said("12 live jobs are written anew") == 1
+    farm.until_ended("before", *jobs)
+    farm.assert_the_same_processes()
+    assert farm.attempts("before", *jobs) == [1] * 13
+    again = farm.up.farm("submit", "--id", "before", "--service-time", "1s", code=2)
+    assert "known" in again
+
+
+@pytest.mark.live
+def test_a_server_that_forgot_its_last_seconds_is_given_them_again(farm: Troubled):
+    """As after a loss of power: jobs that had ended stay ended, the others go on."""
+    farm.submit("early")
+    farm.until_ended("early")
+    folder, copy = farm.up.folder / ".farm/redis", farm.up.folder / "copy"
+    shutil.copytree(folder, copy)
+    farm.submit("late-1", "late-2")
+    farm.until_ended("late-1", "late-2")
+    farm.up.farm("submit", "--id", "waits", "--service-time", "5s", "--quiet")
+    farm.up.until(lambda: farm.up.state_of("waits") == "running", "a start")
+    keeper = farm.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        os.kill(pid := int(farm.client.info("server")["process_id"]), signal.SIGKILL)
+        farm.up.until(lambda: not _answers(farm.url), f"the end of {pid}")
+        shutil.rmtree(folder)
+        copy.rename(folder)
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    farm.up.until(lambda: farm.said("has lost the last"), "noticing it")
+    farm.until_ended("early", "late-1", "late-2", "waits")
+    assert farm.attempts("early", "late-1", "late-2", "waits") == [1] * 4
+
+
+def _answers(url: str) -> bool:
+    with contextlib.closing(connect(url, "test")) as client:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False

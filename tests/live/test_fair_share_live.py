@@ -1,0 +1,113 @@
+"""A live farm that shares fairly, seen by operators: jobs in order, invocations, turns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.processes.identity import is_alive
+from tests.fixtures.farm_up import Up
+
+pytestmark = pytest.mark.live
+
+SHARED = """
+name: shared
+pools: [{name: linux, platform: {processor: amd64}, builders: 2}]
+workload: [{arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}}]
+scheduling: {fair_share: [team, tool_invocation_id]}
+live: {speed: 1}
+"""
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    """Such a farm, which is down after the test whatever happens."""
+    farm = Up(tmp_path, SHARED)
+    try:
+        farm.farm("up", "farm.yaml")
+        yield farm
+    finally:
+        state = tmp_path / ".farm/farm.json"
+        if state.exists():
+            place = json.loads(state.read_bytes())
+            if is_alive(place["pid"], place["began"]):
+                farm.farm("down", "--now")
+
+
+@pytest.mark.timeout(300)
+def test_the_estimate_is_told_at_submission(up: Up):
+    """When it will be dispatched, how long it will run, when it is done; by level of knowledge."""
+    up.farm("submit", "--service-time", "10m", "--count", "3")
+    up.until(lambda: up.status()["running"] == 2, "running")
+    (told,) = up.rows("submit", "--service-time", "10m", "--id", "told")
+    estimate = told["estimate"]
+    assert (told["first"], estimate["job"], estimate["ahead"]) == (["told"], "told", 1)
+    assert estimate["dispatch_in_s"] > 500
+    assert estimate["completion_in_s"] == estimate["dispatch_in_s"] + estimate["run_time_s"]
+    said = up.farm("submit", "--service-time", "10m", "--id", "said")
+    assert said.splitlines()[0] == "said"
+    assert "will be dispatched in about" in said
+    assert "so it is done in about" in said
+    assert up.rows("job", "told")[0]["estimated_completion_in_s"] > 500
+
+
+def submit(up: Up, job: str, team: str, build: str, **more: object) -> None:
+    """Submit an hour's work of a team's build."""
+    row = {
+        "job_id": job, "service_time_s": 3600, **more,
+        "attributes": {"team": team, "tool_invocation_id": build},
+    }  # fmt: skip
+    up.farm("submit", "-", stdin=json.dumps(row) + "\n")
+
+
+@pytest.mark.timeout(300)
+def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
+    """What is listed first is what goes first; whose turn it is, and why, is told by level."""
+    for number in range(1, 5):
+        submit(up, f"a{number}", "ada", "build-1")
+    up.until(lambda: up.status()["running"] == 2, "running")
+    submit(up, "b1", "bee", "build-2")
+    submit(up, "b2", "bee", "build-3", priority=-100)
+    up.until(lambda: up.status()["waiting"] == 4, "waiting")
+
+    # by key alone a3 and a4 would go first; by share they go last
+    waiting = [row["job_id"] for row in up.rows("jobs", "--state", "waiting")]
+    assert waiting[:2] == ["b2", "b1"]
+
+    (told,) = up.rows("invocations", "--queued")
+    assert [child["path"] for child in told["children"]] == [["bee"], ["ada"]]
+    assert [one["job"] for one in told["queue"]] == waiting
+    assert {one["job"] for one in told["executing"]} == {"a1", "a2"}
+    (bees,) = up.rows("invocations", "bee", "--active")
+    assert (bees["waiting"], bees["executing_slots"]) == (2, 0)
+    assert [child["path"][-1] for child in bees["children"]] == ["build-2", "build-3"]
+    assert "did you mean bee? there is: ada, bee" in up.farm("invocations", "bees", code=2)
+    assert "found no tool_invocation_id 'x' in bee" in up.farm("invocations", "bee/x", code=2)
+    assert "1 slot" not in up.farm("invocations", "--all")
+
+    (why,) = json.loads(up.farm("explain", "a3", "--json"))
+    team, _ = why["turns"]
+    assert (team["party"]["name"], team["first"], team["why"]) == (
+        "ada",
+        False,
+        "share and priority",
+    )
+    assert [rival["name"] for rival in team["rivals"]] == ["bee"]
+    assert "waits, by share and priority" in up.farm("explain", "a3")
+
+    up.farm("cancel", "a1")
+    up.until(lambda: up.state_of("b2") in ("dispatched", "running"), "dispatching")
+    said = up.farm("explain", "b2")
+    assert "whose turn, level by level" in said
+    assert "goes, by share and priority" in said
+
+    up.farm("snapshot", "-o", "now.json")
+    up.farm("cancel", "--invocation", "bee")
+    up.until(lambda: up.state_of("a3") in ("dispatched", "running"), "cancelling")
+    assert [row["job_id"] for row in up.rows("jobs", "--state", "waiting")] == ["a4"]
+    assert {up.state_of("b1"), up.state_of("b2")} <= {"cancelled", "cancelling"}
+    (kept,) = up.rows("invocations", "--snapshot", "now.json", "--active")
+    assert [child["path"] for child in kept["children"]] == [["ada"], ["bee"]]

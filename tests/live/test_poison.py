@@ -1,0 +1,246 @@
+"""Whatever is written to the scheduler's streams, the farm stays up, and says what it refused."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from farm.core import events
+from farm.core.commands import Command
+from farm.core.events import Event, JobFinished, JobsSubmitted
+from farm.core.model import Job, Platform
+from farm.core.pools.spec import PoolSpec
+from farm.core.restore import restore
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.live.operating.control_plane import Desk
+from farm.live.redis.keys import STREAMS, Keys
+from farm.live.run import LiveOptions, Stays, Watchers, run_live
+from farm.live.wire import messages as wire
+from farm.live.wire.dead_letters import KEPT, kept
+from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
+from farm.live.world import LiveWorld
+
+pytestmark = pytest.mark.live
+
+AMD64 = Platform("amd64", True)
+SENDERS = itertools.count()
+POOLS = [PoolSpec(name="linux", processors=("amd64",), builders=1)]
+
+
+def envelope(report: Any, seq: int = 1, sender: str | None = None, **changes: Any) -> bytes:
+    """Return an envelope of one report, with some of the report's fields written otherwise."""
+    name = f"sender-{next(SENDERS)}" if sender is None else sender
+    built = msgspec.to_builtins(Envelope(VERSION, name, "life", seq, (report,)))
+    built["reports"] = [built["reports"][0] | changes]
+    return msgspec.json.encode(built)
+
+
+def digits(count: int) -> bytes:
+    """Return a number of so many noughts."""
+    return b"1" + b"0" * count
+
+
+JOB = Job(id="j", service_time=0.01, platform=AMD64)
+JOBS = JobsSubmitted(UNSTAMPED, (JOB,))
+PRIORITY = events.PriorityChanged(UNSTAMPED, "waits", level=7)
+PLAN = wire.Plan("linux", 1, 1)
+
+POISON: dict[str, tuple[str, bytes]] = {
+    "no JSON": ("reports", b"\x00garbage"),
+    "no UTF-8": ("requests", envelope(PRIORITY).replace(b'"waits"', b'"\xff"')),
+    "no UTF-8 in a job": ("submissions", envelope(JOBS).replace(b'"j"', b'"\xc3"')),
+    "a level of 400 digits": (
+        "requests", envelope(PRIORITY).replace(b":7", b":" + digits(400)),
+    ),
+    "a level of a million digits": (
+        "requests", envelope(PRIORITY).replace(b":7", b":" + digits(900_000)),
+    ),
+    "a score beyond numbers": ("requests", envelope(PRIORITY).replace(b":7", b":1e999")),
+    "a number beyond counting": ("questions", envelope(wire.Ask("job", "", "t"), seq=2**60)),
+    "a deep message": ("plans", b"[" * 500_000),
+    "a huge message": ("reports", b'"' + b"x" * 3_000_000 + b'"'),
+    "another version": ("reports", b'{"v": 2}'),
+    "a sender without a name": ("submissions", envelope(JOBS, sender="")),
+    "a name of a million characters": ("reports", envelope(wire.Beat(), sender="x" * 900_000)),
+    "a plan for 10^9 builders": ("plans", envelope(PLAN, start=10**9)),
+    "a plan for fewer than none": ("plans", envelope(PLAN, start=-5)),
+    "a plan for no pool": ("plans", envelope(PLAN, pool="nowhere")),
+    "a stranger's heartbeat": ("reports", envelope(wire.Beat())),
+    "a stranger's end of a job": (
+        "reports", envelope(JobFinished(UNSTAMPED, "waits", 1, "linux-1", "succeeded")),
+    ),
+    "a job of endless time": ("submissions", envelope(JOBS).replace(b"0.01", b"-1")),
+    "a cancellation as a report": ("reports", envelope(events.CancelRequested(UNSTAMPED, ("j",)))),
+    "a submission as a request": ("requests", envelope(JOBS)),
+    "a report as a submission": ("submissions", envelope(wire.HostLeft())),
+    "a pattern of a million characters": (
+        "requests", envelope(events.DrainRequested(UNSTAMPED, "*" * 900_000)),
+    ),
+    "too many reports": (
+        "questions",
+        msgspec.json.encode(Envelope(VERSION, "s", "l", 1, (wire.Ask("job", "", "t"),) * 1001)),
+    ),
+    "too many jobs": (
+        "submissions", msgspec.json.encode(
+            Envelope(VERSION, "s", "l", 9, (JobsSubmitted(UNSTAMPED, (JOB,) * 1001),))
+        ),
+    ),
+}  # fmt: skip
+
+
+class Flawed(Scheduler):
+    """A scheduler with a defect: a job of this name ends it."""
+
+    def handle(self, event: Event) -> Any:
+        if isinstance(event, JobsSubmitted) and event.jobs[0].id == "defect":
+            raise ZeroDivisionError("a defect")
+        return super().handle(event)
+
+
+class StayingFarm:
+    """A farm that stays up, run in this process until a condition holds."""
+
+    def __init__(self, client: Any, url: str, keys: Keys, folder: Any) -> None:
+        self.client, self.url, self.keys, self.folder = client, url, keys, folder
+        self.story: list[tuple[Event, list[Command]]] = []
+
+    def run(
+        self,
+        over: Callable[[LiveWorld], object],
+        first: Callable[[], object] = lambda: None,
+        **options: Any,
+    ) -> None:
+        scheduler = Flawed(SchedulingRules(), _Oracle(), POOLS)
+        deadline = time.monotonic() + 60
+        desk = Desk(scheduler, POOLS, long_lived=True)
+
+        def go_on(snapshot: Any, anew: bool, _: object) -> None:
+            restore(scheduler, snapshot, rekey=anew)
+
+        def tick(world: LiveWorld) -> None:
+            desk.tick(world)
+            late = time.monotonic() > deadline
+            if (over(world) or late) and not world.stopping:
+                world.stop()
+
+        settings = LiveOptions(
+            redis_url=self.url, prefix=self.keys.prefix, log_folder=self.folder, hosts=1,
+            beat_interval=0.1, stays=Stays(restore=go_on, rules="fifo"), **options,
+        )  # fmt: skip
+        watchers = Watchers(
+            observe=lambda event, commands: self.story.append((event, list(commands))),
+            on_up=lambda *_: first(),
+            on_tick=tick,
+        )
+        run_live(scheduler, POOLS, None, settings, watchers)
+
+    def add(self, stream: str, data: bytes) -> None:
+        self.client.xadd(self.keys.stream(stream), {"m": data})  # type: ignore[arg-type]
+
+    def submit(self, *names: str) -> None:
+        for seq, name in enumerate(names, 1):
+            job = msgspec.structs.replace(JOB, id=name)
+            jobs = JobsSubmitted(UNSTAMPED, (job,))
+            self.add("submissions", envelope(jobs, seq, sender=f"{name}-{seq}"))
+
+    def reasons(self) -> dict[str, int]:
+        found = self.client.hgetall(self.keys.refused).items()
+        return {name.decode(): int(count) for name, count in found}
+
+    def ended(self) -> set[str]:
+        return {name.decode() for name in self.client.hkeys(self.keys.results)}
+
+
+class _Oracle:
+    learns = False
+
+    def estimate(self, job: Job, builder: object = None) -> float:  # noqa: ARG002
+        return job.service_time
+
+    def learn(self, *_: object) -> None:
+        """It knows already."""
+
+
+@pytest.fixture
+def farm(client, server, keys: Keys, tmp_path) -> StayingFarm:
+    """A farm that stays up."""
+    return StayingFarm(client, server.url, keys, tmp_path)
+
+
+def test_no_poison_ends_the_farm(farm: StayingFarm, caplog):
+    """Each kind of it is refused, counted and kept; the job behind it runs."""
+
+    def poison() -> None:
+        for stream, data in POISON.values():
+            farm.add(stream, data)
+        farm.submit("good")
+
+    farm.run(lambda _: farm.ended() and sum(farm.reasons().values()) >= len(POISON), poison)
+    assert farm.ended() == {"good"}
+    refused = farm.reasons()
+    assert sum(refused.values()) == len(POISON)
+    assert set(refused) == {"unreadable", "version", "too-large", "out-of-bounds", "unknown-life"}
+    letters = kept(farm.client, farm.keys)
+    assert len(letters) == len(POISON)
+    assert all(len(letter.text) <= 4096 for letter in letters)
+    assert all(farm.client.xlen(farm.keys.stream(name)) == 0 for name in STREAMS[1:])
+    # one line of the log for each reason, not for each message
+    assert sum("refused a message" in line for line in caplog.messages) == len(refused)
+
+
+def test_what_is_kept_is_bounded(farm: StayingFarm):
+    """The last thousand, whatever comes; all are counted."""
+
+    def flood() -> None:
+        for _ in range(KEPT + 500):
+            farm.add("reports", b"garbage")
+
+    farm.run(lambda _: sum(farm.reasons().values()) >= KEPT + 500, flood)
+    assert farm.reasons() == {"unreadable": KEPT + 500}
+    assert farm.client.llen(farm.keys.dead_letters) == KEPT
+
+
+def test_a_message_that_brings_a_defect_to_light_is_not_read_again(farm: StayingFarm):
+    """The farm ends once, and goes on without the message when it is restarted."""
+    with pytest.raises(ZeroDivisionError):
+        farm.run(lambda _: False, lambda: farm.submit("before", "defect", "after"))
+    (letter,) = kept(farm.client, farm.keys)
+    assert (letter.reason, letter.stream) == ("error", "submissions")
+    assert "ZeroDivisionError: a defect" in letter.why
+    assert '"defect"' in letter.text
+    farm.run(lambda _: len(farm.ended()) == 2)
+    assert farm.ended() == {"before", "after"}
+    assert farm.reasons() == {"error": 1}
+
+
+def test_unknown_senders_leave_nothing(farm: StayingFarm):
+    """Neither a host, nor a queue that nobody reads."""
+
+    def flood() -> None:
+        for number in range(500):
+            farm.add("reports", envelope(wire.Beat(), sender=f"stranger-{number}"))
+
+    farm.run(lambda _: farm.reasons().get("unknown-life") == 500, flood)
+    queues = list(farm.client.scan_iter(match=f"{farm.keys.celery}*"))
+    assert len(queues) <= 101
+    assert all(0 < farm.client.ttl(key) <= 5 for key in queues if b"stranger" in key)
+    assert farm.client.hkeys(farm.keys.lives) in ([], [b"host-1"])
+
+
+def test_only_so_many_jobs_are_taken_in(farm: StayingFarm):
+    """The others stay where they were handed in until there is room, in order, none lost."""
+    seen: list[int] = []
+
+    def over(world: LiveWorld) -> bool:
+        seen.append(world.status().waiting)
+        return len(farm.ended()) == 30
+
+    farm.run(over, lambda: farm.submit(*(f"j{n}" for n in range(30))), max_waiting=5)
+    assert max(seen) <= 6
+    assert farm.ended() == {f"j{n}" for n in range(30)}

@@ -1,0 +1,282 @@
+"""The protocol between leaders, successors and hosts, model-checked: every job ends exactly once.
+
+The real classes of both sides work against a real server. Only time, threads and the way between
+them are the test's: any step may be the last one before a crash or a pause, what hosts say comes
+late, twice and out of order, and commands get lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+import redis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from farm.core.errors import RunError
+from farm.core.model import Job, Platform
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import EmbeddedServer
+from tests.fixtures.stepwise_farm import Clock, Host, Leader
+
+pytestmark = pytest.mark.live
+
+#: seconds that are let pass at once: less and more than every patience
+LEAPS = (0.2, 1.0, 2.5, 7.0)
+#: jobs of a history, and turns in which all must be over once nothing more goes wrong
+MOST_JOBS, ENOUGH = 30, 200
+_serial = itertools.count()
+
+
+class Protocol(RuleBasedStateMachine):
+    """A farm of one leader, those that it deposed, and up to three hosts."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = Keys(f"model{os.getpid()}-{next(_serial)}:")
+        self.clock = Clock()
+        self._patches = contextlib.ExitStack()
+        frozen = SimpleNamespace(monotonic=self.clock.monotonic, time=self.clock.monotonic)
+        for module in ("farm.live.world", "farm.live.hosts.outbox", "workers.agenda"):
+            self._patches.enter_context(mock.patch(f"{module}.time", frozen))
+        self.client = connect(self.url, "model")
+        self.operator = Operator(self.url, self.keys.prefix)
+        self.hosts: list[Host] = []
+        self.leader: Leader | None = None
+        self.deposed: list[Leader] = []
+        self.submitted: list[str] = []
+        #: how often each attempt was begun, whoever began it
+        self.begun: Counter[tuple[str, int]] = Counter()
+        self.ends: dict[bytes, bytes] = {}
+
+    @initialize()
+    def comes_up(self) -> None:
+        self.leader = Leader(self.url, self.keys, self.clock)
+        self.host_comes()
+
+    # --- submitters ---------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.submitted) < MOST_JOBS)
+    @rule(count=st.integers(1, 4))
+    def submit(self, count: int) -> None:
+        jobs = [self._job(f"job-{len(self.submitted) + n}") for n in range(count)]
+        self.operator.submit(jobs)
+        self.submitted += [job.id for job in jobs]
+
+    @precondition(lambda self: self.submitted)
+    @rule(data=st.data())
+    def submit_again(self, data: st.DataObject) -> None:
+        self.operator.submit([self._job(data.draw(st.sampled_from(self.submitted)))])
+
+    def _job(self, name: str) -> Job:
+        return Job(id=name, service_time=3.0, platform=Platform("amd64", True))
+
+    # --- leaders ------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_takes_in(self) -> None:
+        self._leader.world.take_in(0.0)
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_decides(self) -> None:
+        self._leader.decide()
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_commits(self) -> None:
+        self._leader.commit()
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_turns(self) -> None:
+        self._leader.turn()
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_commits_and_the_answer_is_lost(self) -> None:
+        carried_out = redis.client.Pipeline.execute
+        broken = iter([True])
+
+        def execute(pipe: Any, *args: object) -> Any:
+            answer = carried_out(pipe, *args)
+            if next(broken, False):
+                raise redis.ConnectionError("cut")
+            return answer
+
+        with mock.patch.object(redis.client.Pipeline, "execute", execute):
+            self._leader.commit()
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_dies(self) -> None:
+        self.leader = None
+
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_is_paused(self) -> None:
+        self.deposed.append(self._leader)
+        self.leader = None
+
+    @precondition(lambda self: self.leader is None)
+    @rule()
+    def successor_takes_over(self) -> None:
+        self.leader = Leader(self.url, self.keys, self.clock)
+
+    @precondition(lambda self: self.deposed and self.leader)
+    @rule(data=st.data(), takes_in=st.booleans())
+    def deposed_leader_wakes_up(self, data: st.DataObject, takes_in: bool) -> None:
+        woken = data.draw(st.sampled_from(self.deposed))
+        before = self.client.hgetall(self.keys.jobs), self._queued()
+        with contextlib.suppress(RunError):
+            if takes_in:
+                woken.world.take_in(0.0)
+            woken.commit()
+        assert before == (self.client.hgetall(self.keys.jobs), self._queued())
+
+    def _queued(self) -> dict[str, list[bytes]]:
+        names = [self.keys.host_list(host.name) for host in self.hosts]
+        return {name: self.client.lrange(name, 0, -1) for name in names}
+
+    @property
+    def _leader(self) -> Leader:
+        assert self.leader is not None
+        return self.leader
+
+    # --- hosts --------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.hosts) < 3)
+    @rule()
+    def host_comes(self) -> None:
+        self.hosts.append(Host(self.url, self.keys, self.begun))
+
+    @precondition(lambda self: self.hosts)
+    @rule(data=st.data())
+    def host_dies(self, data: st.DataObject) -> None:
+        self.hosts.remove(self._some_host(data))
+
+    @precondition(lambda self: self.hosts)
+    @rule(data=st.data(), most=st.integers(1, 5), lost=st.sampled_from([False, False, False, True]))
+    def host_takes_commands(self, data: st.DataObject, most: int, lost: bool) -> None:
+        host = self._some_host(data)
+        for message in self.client.rpop(self.keys.host_list(host.name), most) or ():
+            if not lost:
+                host.obey(message)
+
+    @precondition(lambda self: self.hosts)
+    @rule(data=st.data(), times=st.sampled_from([1, 1, 2]))
+    def host_tells(self, data: st.DataObject, times: int) -> None:
+        self._tell(self._some_host(data), times)
+
+    @precondition(lambda self: any(host.sent for host in self.hosts))
+    @rule(data=st.data())
+    def old_report_comes_again(self, data: st.DataObject) -> None:
+        sent = [data for host in self.hosts for data in host.sent]
+        self.client.xadd(self.keys.stream("reports"), {"m": data.draw(st.sampled_from(sent))})
+
+    @rule(seconds=st.sampled_from(LEAPS))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.at += seconds
+        for host in self.hosts:
+            host.catch_up()
+
+    def _some_host(self, data: st.DataObject) -> Host:
+        return data.draw(st.sampled_from(self.hosts))
+
+    def _tell(self, host: Host, times: int = 1) -> None:
+        for envelope in host.reporter.take():
+            host.sent.append(envelope)
+            for _ in range(times):
+                self.client.xadd(self.keys.stream("reports"), {"m": envelope})
+
+    # --- what must be true --------------------------------------------------------------------
+
+    @invariant()
+    def an_end_is_final(self) -> None:
+        found = self.client.hgetall(self.keys.results)
+        assert {job: found.get(job) for job in self.ends} == self.ends
+        self.ends = found
+
+    @invariant()
+    def no_attempt_is_begun_twice(self) -> None:
+        assert max(self.begun.values(), default=1) == 1
+
+    def teardown(self) -> None:
+        try:
+            self._let_it_end()
+        finally:
+            names = list(self.client.scan_iter(match=self.keys.prefix + "*"))
+            if names:
+                self.client.delete(*names)
+            self._patches.close()
+            self.client.close()
+
+    def _let_it_end(self) -> None:
+        """Nothing more goes wrong: every job that was submitted ends, well."""
+        for _ in range(ENOUGH):
+            self.an_end_is_final()
+            if self.ends.keys() == {name.encode() for name in self.submitted}:
+                break
+            self.leader = self.leader or Leader(self.url, self.keys, self.clock)
+            if not self.hosts:
+                self.host_comes()
+            self.time_passes(1.0)
+            for host in self.hosts:
+                while messages := self.client.rpop(self.keys.host_list(host.name), 100):
+                    for message in messages:
+                        host.obey(message)
+                self._tell(host)
+            self._leader.turn()
+        self.no_attempt_is_begun_twice()
+        outcomes = {name.decode(): json.loads(end)["outcome"] for name, end in self.ends.items()}
+        assert outcomes == dict.fromkeys(self.submitted, "succeeded")
+
+
+def check(server: EmbeddedServer, examples: int, steps: int) -> None:
+    """Try so many histories of so many steps."""
+    machine = type("Checked", (Protocol,), {"url": server.url})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            # shrinking takes minutes: what fails is told as it was found, by its seed
+            phases=(Phase.generate,),
+            derandomize=True,
+        ),
+    )
+
+
+def test_every_job_ends_exactly_once(server: EmbeddedServer):
+    """Whatever dies, pauses, repeats itself or is lost between any two steps."""
+    check(server, examples=100, steps=40)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_job_ends_exactly_once_in_long_histories(server: EmbeddedServer):
+    """The same, many times."""
+    check(server, examples=1000, steps=80)

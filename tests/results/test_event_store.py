@@ -1,0 +1,164 @@
+"""The Taskcluster simulator's event store: the phase's events, one pass of analysis, its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import farm
+from farm.cli.main import app
+from farm.core.errors import InputError
+from farm.results.event_store import METRICS, EventStore, within_phase
+
+#: requested, started, shut down, in ms; a phase from 500 to 800
+WORKERS = {
+    "w1": (0, 130, 430, 1), "w2": (10, 150, None, 1), "w3": (460, 505, 550, 1),
+    "w5": (560, 570, 829, 8), "w6": (580, 840, 890, 1), "w7": (860, 900, 910, 1),
+}  # fmt: skip
+#: created, started, resolved, on
+TASKS = {
+    "t1": (100, 190, 400, "w1"), "t2": (140, 200, 510, "w2"), "t3": (440, 530, 540, "w3"),
+    "t4": (590, 600, 610, "w5"), "t5": (620, 630, 810, "w5"), "t6": (640, 850, 860, "w6"),
+    "t7": (870, 880, 920, "w7"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def store() -> EventStore:
+    """What the original's own test suite looks at."""
+    events: list[tuple[float, str, str, list[Any]]] = []
+    for name, (requested, started, shut, capacity) in WORKERS.items():
+        size = {"capacity": capacity, "utility": 1}
+        events.append((requested / 1000, "worker-requested", name, [size]))
+        events.append((started / 1000, "worker-started", name, []))
+        if shut is not None:
+            events.append((shut / 1000, "worker-shutdown", name, []))
+    for name, (created, began, resolved, worker) in TASKS.items():
+        events.append((created / 1000, "task-created", name, []))
+        events.append((began / 1000, "task-started", name, [worker]))
+        events.append((resolved / 1000, "task-resolved", name, []))
+    return within_phase(events, 0.5, 0.8)
+
+
+def samples(store: EventStore, interval: float, metric: str) -> list[Any]:
+    """Return one metric's samples."""
+    found = store.analyze(interval, {metric: METRICS[metric]}).metrics
+    return [sample[metric] for sample in found]
+
+
+def test_the_phase_is_cut_out(store: EventStore):
+    """What was over before, or began after, disappears; the rest is shifted."""
+    assert store.duration == 300
+    assert {event[2] for event in store.events}.isdisjoint({"t1", "w1", "t7", "w7"})
+    assert (store.events[0][0], store.events[-1][0], len(store.events)) == (-490, 390, 26)
+
+
+def test_the_built_in_metrics(store: EventStore):
+    """The original's samples: at 0, then every interval, each with all events up to its time."""
+    assert samples(store, 100, "pendingTasks") == [1, 0, 1, 1]
+    assert samples(store, 50, "pendingTasks") == [1, 0, 0, 1, 1, 1, 1]
+    assert samples(store, 100, "resolvedTasks") == [0, 2, 3, 3]
+    assert samples(store, 100, "runningTasks") == [1, 1, 1, 1]
+    assert samples(store, 25, "requestedWorkers") == [1, 0, 0, 0, *[1] * 9]
+    assert samples(store, 100, "runningWorkers") == [1, 2, 2, 2]
+    assert samples(store, 100, "shutdownWorkers") == [0, 1, 1, 1]
+
+
+def test_metrics_of_ones_own(store: EventStore):
+    """Any function of the state; a worker knows its capacity and its tasks."""
+
+    def capacity(state: dict[str, Any]) -> int:
+        return sum(worker["capacity"] for worker in state["runningWorkers"].values())
+
+    found = store.analyze(100, {"capacity": capacity}).metrics
+    assert [sample["capacity"] for sample in found] == [1, 9, 9, 9]
+    assert [sample["time"] for sample in found] == [0, 100, 200, 300]
+
+
+def test_state_of_ones_own(store: EventStore):
+    """Workers that started and never claimed a task, kept by an update after each event."""
+
+    def update(state: dict[str, Any], event: list[Any]) -> None:
+        _, name, *rest = event
+        if name == "worker-started":
+            state["waiting"].add(rest[0])
+        elif name == "task-started":
+            state["waiting"].discard(rest[1])
+
+    metrics = {"waiting": lambda state: len(state["waiting"])}
+    found = store.analyze(10, metrics, {"waiting": set()}, update).metrics
+    waiting = [sample["waiting"] for sample in found]
+    assert waiting == [0, 1, 1, 0, 0, 0, 0, 1, 1, 1, *[0] * 21]
+
+
+def test_what_contradicts_itself_is_told():
+    """One message with the event, as the original asserts."""
+    for event in ([0, "task-started", "t", "w"], [0, "task-lost", "t"]):
+        with pytest.raises(InputError, match="datastore: "):
+            EventStore(10, [event]).analyze(1)
+    with pytest.raises(InputError, match="interval"):
+        EventStore(10, []).analyze(0)
+    with pytest.raises(InputError, match="datastore: "):
+        EventStore.from_json("[1]")
+
+
+@pytest.fixture(scope="module")
+def result() -> farm.Result:
+    """A run with builders that come and go, and phases."""
+    return farm.simulate(
+        {
+            "phases": {"ramp_up": "1m", "run": "1h", "ramp_down": "5m"},
+            "pools": [
+                {
+                    "name": "p",
+                    "platform": {"processor": "amd64"},
+                    "boot_time": "20s",
+                    "idle_timeout": "1m",
+                    "provisioner": {"algorithm": "taskcluster", "max": 5},
+                }
+            ],
+            "workload": [
+                {
+                    "arrivals": {
+                        "poisson": {"rate": "1/m"},
+                        "service_time": {"uniform": {"min": 10, "max": 90}},
+                    }
+                }
+            ],
+            "scheduling": {"compatibility": "taskcluster"},
+        }
+    )
+
+
+def test_a_run_has_its_store(result: farm.Result):
+    """Its fifteen statistics are those of the run's own summary, as Taskcluster counts."""
+    found, summary = result.event_store.statistics(), result.summary
+    assert len(found) == 15
+    assert found["Simulation Duration"] == 3_600_000
+    assert found["Overprovisioned Workers"] == summary["builders"]["over_provisioned"]
+    assert found["Mean wait time"] == pytest.approx(summary["waiting_time_s"]["mean"] * 1000)
+    assert found["Maximum wait time"] == pytest.approx(summary["waiting_time_s"]["max"] * 1000)
+    started = [s["runningWorkers"] for s in result.analyze(60_000).metrics]
+    assert max(started) <= 5
+
+
+def test_the_file_goes_round(result: farm.Result, tmp_path: Path):
+    """Exported, read again, and played as a load: nothing is lost on the way."""
+    result.save(tmp_path / "run")
+    out = tmp_path / "datastore.json"
+    words = ["export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
+    done = CliRunner().invoke(app, words)
+    assert done.exception is None, done.exception
+    again = EventStore.from_json(out.read_bytes())
+    assert again == EventStore.from_json(result.event_store.to_json())
+    assert again.statistics() == result.event_store.statistics()
+    assert set(json.loads(out.read_text())) == {"duration", "events"}
+    table = tmp_path / "tasks.csv"
+    done = CliRunner().invoke(app, ["import", "taskcluster", str(out), "-o", str(table)])
+    assert done.exception is None, done.exception
+    resolved = sum(event[1] == "task-resolved" for event in again.events)
+    assert len(table.read_text().splitlines()) == 1 + resolved

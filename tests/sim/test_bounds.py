@@ -1,0 +1,86 @@
+"""Simulations that would never end, or hold more than memory, end with one message."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import farm
+from farm.core.commands import RequestBuilder, RetireBuilder
+from farm.core.errors import FarmError, RunError
+from farm.core.model import Builder
+from farm.core.pools.spec import PoolSpec
+from farm.sim.bounds import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
+from farm.sim.world import SimulatedWorld
+
+POOL: dict[str, Any] = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
+JOBS: dict[str, Any] = {"every": "1m", "count": 3, "service_time": "20s"}
+PHASES = {"run": "3650d"}
+
+
+def tried(pool: dict[str, Any], jobs: dict[str, Any], phases: dict[str, Any] | None = None) -> str:
+    """Return the message with which the simulation is refused."""
+    scenario: dict[str, Any] = {"pools": [pool], "workload": [{"arrivals": jobs}]}
+    with pytest.raises(FarmError) as refused:
+        farm.simulate(scenario | ({"phases": phases} if phases else {}))
+    return str(refused.value)
+
+
+def test_builders_that_come_and_go_at_one_instant() -> None:
+    """A fixed pool that replaces idle builders in no time stands still for ever."""
+    assert "pools.p.idle_timeout" in tried({**POOL, "idle_timeout": 0}, JOBS)
+
+
+def test_the_packaged_example_that_never_ends() -> None:
+    """`demo` lasts ten years; the message says how to simulate a day of it."""
+    with pytest.raises(FarmError, match=r"31,536,000 plans.*phases\.run=1d"):
+        farm.simulate("demo")
+
+
+@pytest.mark.parametrize(
+    ("pool", "jobs", "key"),
+    [
+        ({"builders": 10**9}, {}, "pools.p: "),
+        ({"slots": 10**9}, {}, "pools.p: "),
+        ({}, {"every": "1ms", "count": None}, "workload.0.arrivals"),
+        ({}, {"every": 0, "count": 10**9}, "workload.0.arrivals"),
+    ],
+)
+def test_more_than_a_simulation_can_hold(
+    pool: dict[str, Any], jobs: dict[str, Any], key: str
+) -> None:
+    """Builders, slots and jobs have a stated bound, told with the key and what was found."""
+    message = tried(POOL | pool, JOBS | jobs, PHASES)
+    assert key in message
+    assert "100,000,000" in message
+
+
+def test_large_is_not_too_large() -> None:
+    """Many builders may go at one instant, as long as they were there together."""
+    lives = LivesAtOneInstant()
+    for there in range(50_000, 0, -1):
+        lives.gone(7.0, there)
+    for _ in range(LIVES_AT_ONCE * 50_000 + LIVES_ALLOWED - 50_000):
+        lives.gone(7.0, 1)
+    with pytest.raises(RunError, match="time does not go on"):
+        lives.gone(7.0, 1)
+
+
+def test_a_world_notices_that_time_stands_still() -> None:
+    """Whatever leads to it: here a scheduler that replaces each builder at once."""
+
+    def no_jobs() -> Iterator[tuple[float, tuple[Any, ...]]]:
+        yield from ()
+
+    world = SimulatedWorld([PoolSpec(name="p")], no_jobs())
+    builder = Builder(id="b", pool="p", index=0)
+
+    def come_and_go() -> None:
+        for _ in range(10_000):
+            world.execute(RequestBuilder(builder))
+            world.execute(RetireBuilder("b"))
+            while world.next_event() is not None:
+                pass
+
+    with pytest.raises(RunError, match="time does not go on"):
+        come_and_go()

@@ -1,0 +1,92 @@
+"""docs/taskcluster.md, run: analysis, and a load generator and a provisioner of the user's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import farm
+from farm.core.errors import FarmError
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page's files in a folder of their own, which is the working directory."""
+    text = (ROOT / "docs" / "taskcluster.md").read_text("utf-8")
+    for name, code in BLOCK.findall(text):
+        (tmp_path / name).write_text(code, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    return tmp_path
+
+
+def test_the_pages_load_and_provisioner(page: Path) -> None:
+    """Bursts of twenty, on a pool with two to spare; the same seed gives the same jobs."""
+    runs = farm.simulate(page / "mine.yaml"), farm.simulate(page / "mine.yaml")
+    first, again = (run.jobs for run in runs)
+    assert {"0-0", "0-19", "1-0"} <= set(first["job_id"].tolist())
+    assert first["service_time_s"].tolist() == again["service_time_s"].tolist()
+    assert runs[0].summary["builders"]["max_running"] == 22
+    by_hour = {"algorithm": "mine:by_hour", "max": 50}
+    night = farm.simulate(page / "mine.yaml", pools__linux__provisioner=by_hour)
+    assert night.summary["builders"]["max_running"] == 2
+
+
+def test_the_pages_analysis(page: Path) -> None:
+    """It runs as it stands there."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "analysis.py"]
+    done = subprocess.run(command, cwd=page, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "True\n0\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def load(dice):\n    raise KeyError('gone')\n", "mine:load failed: KeyError: 'gone'"),
+        ("def load(dice):\n    yield 3\n", "number 1: found 3; allowed: a farm.Job"),
+        ("def load():\n    yield 3\n", "mine:load(dice) cannot be called so"),
+        (
+            (
+                "import farm\n\ndef load(dice):\n    for at in (5.0, 1.0):\n"
+                "        yield farm.Job(id=str(at), arrived_at=at, service_time=1.0)\n"
+            ),
+            "found arrived_at 1 after 5; allowed: in order",
+        ),
+        ("other = 1\n", "has no attribute 'load'"),
+    ],
+)
+def test_a_broken_generator_is_one_message(page: Path, code: str, said: str) -> None:
+    """With the key of the source, and what is allowed."""
+    (page / "mine.py").write_text(code)
+    scenario = {
+        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
+        "workload": [{"generator": {"function": "mine:load"}}],
+    }
+    with pytest.raises(FarmError, match=r"workload\.0\.generator") as refused:
+        farm.simulate(scenario)
+    assert said in str(refused.value)
+
+
+def test_several_sources_keep_apart(page: Path) -> None:
+    """A generator's ids get a prefix beside other sources."""
+    document = {
+        "phases": {"run": "1m"},
+        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 30}],
+        "workload": [
+            {"generator": {"function": "mine:bursts", "name": "burst"}},
+            {"arrivals": {"every": "20s", "count": 2, "service_time": "5s"}},
+        ],
+    }
+    names = farm.simulate(document).jobs["job_id"].tolist()
+    assert {name.partition("-")[0] for name in names} == {"burst", "amd64"}

@@ -1,0 +1,45 @@
+"""A scenario's runtime estimator with its options, in whole simulated runs."""
+
+from typing import Any
+
+import pytest
+
+from farm.core.model import Job
+from farm.scenario import load_scenario
+from farm.sim.simulation import simulate
+
+SCENARIO: dict[str, Any] = {
+    "name": "sized",
+    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
+    "workload": [
+        {
+            "arrivals": {
+                "every": "30s",
+                "service_time": "20s",
+                "declared": {"factor": 3},
+                "work_size": {"per_second": 1e9},
+            }
+        }
+    ],
+}
+
+
+def estimate_after(count: int, **scheduling: object) -> float:
+    """Return what a waiting job is estimated to need after so many successes."""
+    source = {"arrivals": SCENARIO["workload"][0]["arrivals"] | {"count": count}}
+    given = {"runtime_estimates": "boinc", **scheduling}
+    scheduler = simulate(load_scenario(SCENARIO | {"scheduling": given, "workload": [source]}))
+    waiting = Job(id="next", service_time=20.0, declared_time=60.0, size=2e10)
+    return scheduler.estimator.estimate(waiting)
+
+
+def test_waiting_jobs_with_sizes_in_flops_climb_the_ladder() -> None:
+    """Declared 60 s and true 20 s: after more than 100 successes the kind is known by them."""
+    assert estimate_after(100) == 60.0
+    assert estimate_after(101) == pytest.approx(20.0)
+
+
+def test_a_scenario_sets_the_estimators_options() -> None:
+    """A small farm lowers the number of samples."""
+    assert estimate_after(4) == 60.0
+    assert estimate_after(4, runtime_options={"kind_samples": 3}) == pytest.approx(20.0)

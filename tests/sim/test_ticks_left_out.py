@@ -1,0 +1,268 @@
+"""Provisioners are not asked where their plan cannot differ, and nothing else changes by that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core.model import Job
+from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.observer import PoolObserver
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
+from farm.sim.provisioning import SimulatedProvisioner
+from farm.sim.simulation import play
+from farm.sim.world import SimulatedWorld
+from farm.workload import batches
+from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
+from provisioner.algorithms.sizing import AnyAlgorithm
+from provisioner.algorithms.taskcluster import Taskcluster
+
+Story = list[tuple[Any, list[Any]]]
+
+few = st.integers(0, 4)
+spans = st.sampled_from([0.0, 0.3, 1.0, 2.0, 7.5, 60.0, 400.0])
+shares = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+
+#: options of each algorithm that has any, beside min, max and interval
+OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "fixed": {"builders": few},
+    "manual": {
+        "capacity": few | st.dictionaries(st.integers(0, 23), few, min_size=1, max_size=3),
+        "compatibility": st.sampled_from([None, "taskcluster"]),
+    },
+    "taskcluster": {
+        "scaling_ratio": shares,
+        "terminate": st.booleans(),
+        "compatibility": st.sampled_from([None, "taskcluster", "taskcluster-2020"]),
+    },
+    "keda": {
+        "list_length": st.sampled_from([0.5, 2.0]),
+        "length": st.sampled_from(["waiting", "waiting+running"]),
+        "polling_interval": spans,
+        "cooldown": spans,
+        "stabilization_window": spans,
+    },
+    "target-wait": {
+        "objective": st.sampled_from([1.0, 20.0, 300.0]),
+        "release": st.sampled_from([0.25, 1.0]),
+        "hold": spans,
+    },
+    "arc": {},
+    "buildkite": {
+        "availability_threshold": shares,
+        "settle_time": spans,
+        "instance_buffer": few,
+        "out_factor": shares,
+        "in_factor": shares,
+        "out_cooldown": spans,
+        "in_cooldown": spans,
+        "scale_only_after_all_events": st.booleans(),
+        "disable_scale_in": st.booleans(),
+    },
+    "gitlab": {
+        "idle_count": few,
+        "idle_time": spans,
+        "scale_factor": shares,
+        "preemptive_mode": st.booleans(),
+        "throttle_limit": st.sampled_from([0.0, 0.01, 0.5]),
+        "throttle_burst": few,
+    },
+    "buildbarn": {"quantile": shares, "window": st.sampled_from([2.0, 20.0])},
+    "jenkins": {"margin": shares, "margin0": shares, "initial_delay": spans},
+}
+#: those that some scenario must spare some ticks
+SPARED = ("fixed", "manual", "taskcluster", "target-wait", "arc", "buildkite", "gitlab")
+
+
+class LongEnoughError(Exception):
+    """Nobody wants to know what happens later: jobs may wait forever for a builder."""
+
+
+class Asked:
+    """An algorithm that counts how often it is asked, and says nothing of when it need not be."""
+
+    def __init__(self, algorithm: AnyAlgorithm, until: float = 7200.0) -> None:
+        self.algorithm, self.plans, self.until = algorithm, 0, until
+
+    def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
+        """Pass it on."""
+        self.plans += 1
+        if snapshot.at > self.until:
+            raise LongEnoughError
+        return self.algorithm.plan(snapshot, memory)  # type: ignore[attr-defined, no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.algorithm, name)
+
+
+class AskedWhenItMatters(Asked):
+    """The same, but it passes on what the algorithm says."""
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
+        """Pass it on."""
+        return self.algorithm.stays_until(snapshot, memory)
+
+
+def played(
+    pools: list[PoolSpec], algorithms: list[Algorithm[Any]], jobs: list[Job], ends_at: float
+) -> Story:
+    """Play the jobs on provisioned pools; return every event with its commands."""
+    scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
+    world = SimulatedWorld(pools, batches(jobs), ends_at=ends_at)
+    order = sorted(zip(pools, algorithms, strict=True), key=lambda pair: -pair[1].interval)
+    for place, (spec, algorithm) in enumerate(order):
+        observer = PoolObserver(scheduler, spec, closely=algorithm.looks_closely)
+        world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
+    story: Story = []
+    with suppress(LongEnoughError):
+        play(scheduler, world, [lambda event, commands: story.append((event, list(commands)))])
+    return story
+
+
+@st.composite
+def algorithms_named(draw: st.DrawFn, name: str) -> AnyAlgorithm:
+    """Draw an algorithm of a kind with any options."""
+    least = draw(few)
+    options: dict[str, Any] = {
+        "min": least,
+        "max": least + draw(st.integers(1, 6)),
+        "interval": draw(st.sampled_from([0.1, 1.0, 1.5, 7.0, 10.0])),
+    }
+    for key, values in OPTIONS.get(name, {}).items():
+        options[key] = draw(values)
+    return make_algorithm(name, options)
+
+
+@st.composite
+def provisioned_pools(draw: st.DrawFn, name: str) -> PoolSpec:
+    """Draw a pool whose builders come and go."""
+    lifetime = draw(st.none() | st.sampled_from([5.0, 60.0]))
+    return PoolSpec(
+        name=name,
+        processors=("amd64",),
+        provisioned=True,
+        slots=draw(st.integers(1, 3)),
+        boot_time=draw(st.sampled_from([0.0, 1.0, 12.5])),
+        idle_timeout=draw(st.none() | st.sampled_from([0.0, 3.0, 20.0])),
+        shutdown_time=draw(st.sampled_from([0.0, 2.0])),
+        inter_job_time=draw(st.sampled_from([0.0, 1.0])),
+        lifetime=None if lifetime is None else lambda n: lifetime * n,
+    )
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> list[Job]:
+    """Draw jobs that come in bursts and with long gaps, often on a tick."""
+    gaps = st.sampled_from([0.0, 0.0, 0.25, 1.0, 10.0, 55.5, 150.0])
+    times = st.sampled_from([0.0, 0.5, 1.0, 4.0, 30.0])
+    drawn = draw(st.lists(st.tuples(gaps, times), min_size=1, max_size=8))
+    at, made = 0.0, []
+    for number, (gap, time) in enumerate(drawn):
+        at += gap
+        made.append(Job(id=f"j{number}", arrived_at=at, service_time=time))
+    return made
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_same_happens_as_with_every_tick(name: str, data: st.DataObject) -> None:
+    """Protects every algorithm's word on when its plan cannot differ, beside another pool's."""
+    other = data.draw(st.sampled_from(sorted(ALGORITHMS)))
+    algorithms = [data.draw(algorithms_named(kind)) for kind in (name, other)]
+    pools = [data.draw(provisioned_pools(pool)) for pool in ("p", "q")]
+    jobs = data.draw(loads())
+    ends_at = jobs[-1].arrived_at + 300.0  # the last job's end is not the last plan
+    runs = [
+        played(pools, [kind(algorithm, ends_at) for algorithm in algorithms], jobs, ends_at)
+        for kind in (Asked, AskedWhenItMatters)
+    ]
+    always, when_it_matters = ([told for told in run if told[0].at <= ends_at] for run in runs)
+    assert always == when_it_matters
+
+
+@pytest.mark.parametrize("name", SPARED)
+def test_ticks_are_left_out(name: str) -> None:
+    """Protects the point of it: in a quiet hour most ticks are not taken."""
+    needed = {"fixed": {"builders": 1}, "manual": {"capacity": {0: 1, 1: 2}}}
+    options = {"max": 3, "interval": 1, "min": 1, **needed.get(name, {})}
+    if name == "target-wait":
+        options["objective"] = 60
+    algorithm = AskedWhenItMatters(make_algorithm(name, options))
+    jobs = [Job(id="a", arrived_at=0.0, service_time=5.0)]
+    played([PoolSpec(name="p", processors=("amd64",), provisioned=True)], [algorithm], jobs, 7200.0)
+    assert 2 <= algorithm.plans < 40
+
+
+@pytest.mark.parametrize("hours", [{7: 1}, {0: 1, 1: 2, 5: 0}, {3: 2, 23: 1}])
+def test_the_hours_of_two_days_come_in_time(hours: dict[int, int]) -> None:
+    """Protects plans by the hour: each is made at the first tick of its hour."""
+    pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True)]
+    jobs = [Job(id="a", arrived_at=90_000.0, service_time=5.0)]
+    made = make_algorithm("manual", {"capacity": hours, "max": 3, "interval": 7})
+    two_days = 172_800.0
+    algorithms = [kind(made, two_days) for kind in (Asked, AskedWhenItMatters)]
+    always, when_it_matters = (played(pools, [one], jobs, two_days) for one in algorithms)
+    assert [one for one in always if one[0].at <= two_days] == when_it_matters
+    assert algorithms[1].plans < 40 < algorithms[0].plans
+
+
+WINDOWS = [
+    ("gitlab", {"idle_time": 100}),
+    ("buildkite", {"in_cooldown": 100, "scale_only_after_all_events": True}),
+    ("target-wait", {"hold": 100, "objective": 60}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), WINDOWS)
+def test_windows_and_cooldowns_end_in_time(name: str, options: dict[str, Any]) -> None:
+    """Protects the stop that follows when a window is over and nothing happens at its end."""
+    pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True)]
+    jobs = [Job(id="a", arrived_at=0.0, service_time=5.0)]
+    made = make_algorithm(name, {"max": 3, "interval": 1, **options})
+    algorithms = [kind(made) for kind in (Asked, AskedWhenItMatters)]
+    always, when_it_matters = (played(pools, [one], jobs, 300.0) for one in algorithms)
+    assert always == when_it_matters
+    (stopped,) = [told[0].at for told in always if getattr(told[0], "stop", 0)]
+    assert 100 <= stopped <= 110
+
+
+def test_what_a_class_says_does_not_hold_for_its_subclasses() -> None:
+    """Protects a user's algorithm that inherits the declaration but plans by the clock."""
+    asked: list[float] = []
+
+    class ByTheClock(Taskcluster, frozen=True, kw_only=True):
+        def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
+            asked.append(snapshot.at)
+            return self.towards(snapshot, 1 + (snapshot.at >= 50.5), "by the clock")
+
+    pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True)]
+    jobs = [Job(id="a", arrived_at=0.0, service_time=5.0)]
+    played(pools, [ByTheClock(max=3)], jobs, 100.0)
+    assert asked == [float(at) for at in range(1, 101)]
+
+
+@pytest.mark.parametrize("interval", [0.1, 1.0, 2.5])
+def test_ticks_stand_where_they_always_stood(interval: float) -> None:
+    """Protects the instants of ticks after some were left out: sums of the interval, rounded."""
+    ticks: dict[str, set[float]] = {}
+
+    def seen(kind: Callable[[AnyAlgorithm], Any], name: str) -> None:
+        algorithm = kind(make_algorithm("taskcluster", {"max": 9, "interval": interval}))
+        jobs = [Job(id=f"j{n}", arrived_at=13.3 * n, service_time=5.0) for n in range(9)]
+        pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True, idle_timeout=1.0)]
+        told = played(pools, [algorithm], jobs, 0.0)
+        ticks[name] = {event.at for event, _ in told if type(event).__name__ == "PoolPlanned"}
+
+    seen(Asked, "all")
+    seen(AskedWhenItMatters, "some")
+    assert ticks["some"] == ticks["all"]
+    assert len(ticks["all"]) > 9

@@ -1,0 +1,89 @@
+"""What farm.testing hands out: a farm on fakeredis in virtual time, simulations with assertions."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.errors import InputError
+from farm.core.events import CancelRequested, DrainRequested
+from farm.core.model import Job
+from farm.live.wire.messages import UNSTAMPED
+from farm.testing import VirtualFarm, simulated
+
+SCENARIO = {
+    "pools": [
+        {
+            "name": "linux",
+            "platform": {"processor": "amd64"},
+            "boot_time": "30s",
+            "provisioner": {"algorithm": "taskcluster", "min": 1, "max": 2, "interval": "10s"},
+        }
+    ],
+    "workload": [{"arrivals": {"every": "10s", "count": 5, "service_time": "1m"}}],
+    "scheduling": {"policy": "sjf"},
+}
+
+
+def job(name: str, time: float = 60.0) -> Job:
+    """A job of so many seconds."""
+    return Job(id=name, service_time=time, declared_time=time)
+
+
+def test_a_virtual_farm_lives_a_whole_life() -> None:
+    """Provisioned, dispatched, cancelled, drained: through a live farm's store and inbox."""
+    farm = VirtualFarm(SCENARIO)
+    farm.submit(job("long", 600.0), job("short"), job("other", 300.0))
+    assert farm.state("long") == "waiting", "the first builder boots"
+    farm.advance("1m")
+    assert farm.at == 60.0
+    assert [farm.state(name) for name in ("short", "other", "long")] == [
+        "running", "running", "waiting",
+    ]  # fmt: skip
+    told = farm.explain("long").job
+    assert told is not None
+    assert (told.ahead, told.why) == (
+        0,
+        "all 2 builders that could run it are busy, it is the next",
+    )
+    farm.operator.tell(CancelRequested(UNSTAMPED, ("long",), reason="not needed"))
+    farm.advance(0)
+    assert farm.state("long") == "cancelled"
+    assert len(farm.operator.builders()) == 2
+    assert farm.operator.status().ended == {"cancelled": 1}
+    farm.operator.tell(DrainRequested(UNSTAMPED, "linux-1"))
+    farm.advance_until_idle()
+    assert farm.state("other") == "succeeded"
+    assert farm.operator.builders()["linux-1"].draining
+
+
+def test_the_same_farm_again_does_the_same() -> None:
+    """Virtual time has no luck in it."""
+
+    def played() -> list[tuple[str, float]]:
+        farm = VirtualFarm(SCENARIO)
+        farm.submit(*(job(f"j{n}", 40.0 + 7 * n) for n in range(9)))
+        farm.advance_until_idle()
+        found = farm.operator.jobs("ended")
+        return [(one.job.id, one.finished_at) for one in found]  # type: ignore[union-attr]
+
+    assert played() == played()
+
+
+def test_idle_at_last_or_told() -> None:
+    """A farm that never gets idle fails the test, with what is left."""
+    farm = VirtualFarm(SCENARIO)
+    farm.submit(job("endless", 1e7))
+    with pytest.raises(AssertionError, match="1 jobs are left"):
+        farm.advance_until_idle("1h")
+
+
+def test_assertions_on_a_simulation() -> None:
+    """Objectives are as in `farm plan`; a missed one says what was found."""
+    run = simulated(SCENARIO, pools__linux__provisioner__max=5)
+    assert run.measured("max(waiting_time)") < 60.0
+    run.assert_that("p95(waiting_time) < 5m and max(response_time) <= 2m")
+    with pytest.raises(AssertionError, match=r"p95\(waiting_time\) < 1s: found "):
+        run.assert_that("p95(waiting_time) < 1s")
+    with pytest.raises(InputError, match="allowed: STATISTIC"):
+        run.assert_that("the jobs are quick")
+    assert run.summary["jobs"]["succeeded"] == 5

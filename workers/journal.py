@@ -1,0 +1,65 @@
+"""A builder host's own record of its attempts, for whoever audits a farm afterwards.
+
+One file for each process, a line of JSON for each beginning and end, written at once; instants are
+of this machine's monotonic clock, which all its processes share.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An attempt began, or ended, on a builder."""
+
+    at: float
+    what: Literal["began", "ended"]
+    job: str
+    attempt: int
+    builder: str
+    outcome: str = ""
+
+
+class AttemptJournal:
+    """Written by one host; an empty folder name: not at all."""
+
+    def __init__(self, folder: str, host: str) -> None:
+        self._file: int | None = None
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            path = Path(folder) / f"{host}-{os.getpid()}.jsonl"
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def began(self, job: str, attempt: int, builder: str) -> None:
+        """An attempt has begun."""
+        self._note("began", job, attempt, builder)
+
+    def ended(self, job: str, attempt: int, builder: str, outcome: str) -> None:
+        """An attempt has ended."""
+        self._note("ended", job, attempt, builder, outcome)
+
+    def _note(
+        self,
+        what: Literal["began", "ended"],
+        job: str,
+        attempt: int,
+        builder: str,
+        outcome: str = "",
+    ) -> None:
+        if self._file is not None:
+            entry = Entry(time.monotonic(), what, job, attempt, builder, outcome)
+            os.write(self._file, msgspec.json.encode(entry) + b"\n")
+
+
+def read_journals(folder: Path) -> Iterator[Entry]:
+    """Yield what all hosts have noted, host by host; a last line that was cut is left out."""
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                yield msgspec.json.decode(line, type=Entry)

@@ -1,0 +1,37 @@
+"""Messages on a host's queue that are no commands: counted, said now and then, dropped.
+
+The scheduler sees by the heartbeat what was not obeyed, and sends it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from celery.utils.log import get_task_logger
+
+log = get_task_logger(__name__)
+
+#: real seconds between two lines of the log
+LOG_INTERVAL = 60.0
+
+
+class RefusedMessages:
+    """Counts them; ``tell`` is called for each (metrics)."""
+
+    def __init__(self, tell: Callable[[], None] | None = None) -> None:
+        self.count = 0
+        self._tell = tell
+        self._logged = 0
+        self._logged_at = float("-inf")
+
+    def add(self, why: object, *, trace: bool = False) -> None:
+        """Drop a message; ``trace``: with what is being handled, for it is a defect of ours."""
+        self.count += 1
+        if self._tell is not None:
+            self._tell()
+        now = time.monotonic()
+        if now - self._logged_at >= LOG_INTERVAL:
+            since = self.count - self._logged
+            self._logged, self._logged_at = self.count, now
+            log.error("refused %d messages, the last: %.500s", since, why, exc_info=trace)

@@ -1,0 +1,52 @@
+"""Kombu's Redis transport for a host: it survives any message, and keeps no table of bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu.transport import redis
+
+from workers.refused import RefusedMessages
+
+
+class HostQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
+    """Acknowledges nothing, so nothing was ever left for another host to pick up."""
+
+    def restore_visible(self, *_: Any, **__: Any) -> None:
+        """Look for nothing: it would take keys that all hosts share, and scripts."""
+
+
+class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
+    """Reads the host's list. Nobody routes through an exchange: the scheduler writes the list."""
+
+    QoS = HostQoS
+
+    def _queue_bind(self, *_: Any) -> None:
+        """Write no binding: it would stay in Redis when the host is gone."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)
+        except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, or too deep
+            self.connection.refused.add(error)
+            return True
+
+
+def host_transport(messages: RefusedMessages) -> type:
+    """Return a transport that counts what it drops there."""
+
+    class HostTransport(redis.Transport):  # type: ignore[misc]  # nor here
+        """Delivers what is a message, and drops the rest."""
+
+        Channel = HostChannel
+        refused = messages
+
+        def _deliver(self, message: Any, queue: str) -> None:
+            try:
+                super()._deliver(message, queue)
+            except redis.Transport.connection_errors:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the host plays on
+                messages.add(f"{type(error).__name__}: {error}")
+
+    return HostTransport
