@@ -52,7 +52,10 @@ load_scenario        a scenario, checked: of a file, an example, or plain data
 simulate             play it in virtual time
 run                  play it on a live farm
 compare              results side by side
+sweep                many settings and seeds, played on all processors and compared
+report               one page of figures: of a run, of several, or of a sweep
 open_run             a kept run, as a Result
+SweepResult          what a sweep came to: ``rows``, ``table``, ``runs``, ``save``
 Result, Results      what a run left: ``summary``, ``jobs``, ``events``, ``save``
 JobTable             its jobs in columns
 Scenario             what was played
@@ -73,7 +76,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
+    from farm.app.report import report
     from farm.app.result import JobTable, Result, Results, compare, open_run
+    from farm.app.sweeps.sweep import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
@@ -94,18 +99,23 @@ __all__ = [
     "RunError",
     "Scenario",
     "ServerError",
+    "SweepResult",
     "compare",
     "examples",
     "load_scenario",
     "open_run",
+    "report",
     "run",
     "simulate",
+    "sweep",
 ]
 
 #: where each name stands: imported when it is first used, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
+    "farm.app.report": ("report",),
     "farm.app.result": ("JobTable", "Result", "Results", "compare", "open_run"),
+    "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),

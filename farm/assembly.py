@@ -26,6 +26,7 @@ from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_esti
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
 from farm.results.summary.builder_time import Window
+from farm.results.summary.costs import Bill
 from farm.results.summary.summary import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
@@ -205,4 +206,5 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         window=window,
         fair_share=scenario.scheduling.fair_share,
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
+        bills={pool.name: Bill(pool.price, pool.billing_unit) for pool in scenario.pools},
     )

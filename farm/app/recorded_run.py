@@ -45,6 +45,11 @@ class RecordedRun:
         self._ended = now()
 
     @property
+    def has_events(self) -> bool:
+        """Whether the event log can be asked for."""
+        return self._history is not None
+
+    @property
     def label(self) -> str:
         """What to call the run in a table."""
         return f"{self.summary.name} ({self.summary.policy}, seed {self.summary.seed})"

@@ -16,9 +16,12 @@ from farm.app.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs
+from farm.results.comparison.metrics import RELEVANT
 from farm.results.event_store import Analysis, EventStore, Metric, Update, event_store
 from farm.results.exports.taskcluster import run_phase
+from farm.results.figures.chart import Chart
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
+from farm.results.report.run_figures import RunFigures
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
 from farm.scenario.document import parse_document
@@ -154,6 +157,27 @@ class Result:
         return self.kept.path
 
     @property
+    def has_events(self) -> bool:
+        """Whether ``events`` can be asked for."""
+        return not isinstance(self.kept, RecordedRun) or self.kept.has_events
+
+    def plot(self, figure: str = "queue") -> list[Chart]:
+        """Return the charts of a figure, which notebooks show and ``save`` writes as SVG.
+
+        Figures are those of ``farm report``: queue, builders, distribution, slots, invocations,
+        estimates. What the run has nothing to show for is empty.
+
+        >>> [chart.title for chart in farm.simulate("quickstart").plot("queue")]
+        ['Waiting jobs', 'Running jobs']
+        """
+        return self.figures().draw(figure)
+
+    def figures(self) -> RunFigures:
+        """Return what draws the figures of this run."""
+        lines = self.kept.log_lines() if self.has_events else None
+        return RunFigures(self.kept.summary, self.kept.jobs, lines)
+
+    @property
     def interrupted(self) -> bool:
         """Whether its user stopped the run before its load was done."""
         return self.kept.state == "interrupted"
@@ -217,11 +241,13 @@ def open_run(path: str | Path) -> Result:
     return Result(load_run(path))
 
 
-def compare(*runs: Result | Run | str | Path) -> Comparison:
+def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Comparison:
     """Compare the first run with each of the others: results, or run directories.
 
-    Each pair has ``metrics`` (base, other, difference, confidence interval, verdict) and ``jobs``,
-    job by job. Raises InputError for fewer than two runs.
+    Runs that differ by their seed alone are pooled. A difference is better or worse if it is more
+    than noise and at least ``relevant``, a share of the base. Each pair has ``metrics`` (base,
+    other, difference, confidence interval, verdict) and ``jobs``, job by job. Raises InputError
+    for fewer than two runs.
 
     >>> fifo, sjf = (farm.simulate("quickstart", policy=name) for name in ("fifo", "sjf"))
     >>> [pair] = farm.compare(fifo, sjf).pairs
@@ -231,7 +257,7 @@ def compare(*runs: Result | Run | str | Path) -> Comparison:
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
-    return compare_runs(kept, np.random.default_rng(1))
+    return compare_runs(kept, relevant=relevant)
 
 
 def _run_of(given: Run | str | Path) -> Run:

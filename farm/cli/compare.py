@@ -10,18 +10,22 @@ from rich.console import Console
 
 from farm.app.result import compare as compare_runs
 from farm.results.comparison.table import render_comparison
-from farm.terminal.options import AsJson
+from farm.terminal.options import AsJson, Relevant, share_of
 
 
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN RUN …", help="Run directories; the first is the base."),
+        typer.Argument(
+            metavar="RUN RUN …",
+            help="Run directories; the first is the base. Seeds of one setting are pooled.",
+        ),
     ],
+    relevant: Relevant = "1%",
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: what differs, and whether that is noise."""
-    comparison = compare_runs(*runs)
+    """Compare runs with the first: what differs, and whether that is noise, and relevant."""
+    comparison = compare_runs(*runs, relevant=share_of(relevant))
     if as_json:
         typer.echo(comparison.to_json().decode())
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +11,16 @@ import typer
 from rich.console import Console
 
 from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.terminal.options import Quiet
+from farm.terminal.console import Column, FarmConsole, listing
+from farm.terminal.options import Columns, Quiet, columns_of
 from farm.workload import read_trace, write_csv
 from farm.workload.traces import FORMATS
+from farm.workload.traces.foreign_table import read_foreign
+
+SHOWN = 5
 
 
 def import_trace(
@@ -20,20 +28,65 @@ def import_trace(
         str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
     ],
     source: Annotated[Path, typer.Argument(metavar="IN", help="The trace.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")
+    ] = None,
+    column: Columns = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Show the first jobs, platforms, what is left out.")
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Only this many jobs, the first ones.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Read a trace and write it as csv, which scenarios take."""
-    if out.exists():
+    if out is None and not show:
+        raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
+    if out is not None and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
-    options = TraceOptions(jobs=jobs)
-    jobs_read = read_trace(source, trace_format, options)
-    try:
-        count = write_csv(jobs_read, out)
-    except OSError as error:
-        raise InputError(f"{out}: cannot write: {error.strerror}") from None
-    if not quiet:
-        Console(stderr=True).print(f"{out}: {count:,} jobs", highlight=False)
+    fields = columns_of(column)
+    found = list(read_trace(source, trace_format, TraceOptions(jobs=jobs, fields=fields)))
+    console = Console(stderr=True, markup=False, highlight=False)
+    if fields and trace_format == "csv" and not quiet:
+        for line in _left_out(source, fields):
+            console.print(line, soft_wrap=True)
+    if show:
+        _show(found)
+    if out is not None:
+        try:
+            write_csv(found, out)
+        except OSError as error:
+            raise InputError(f"{out}: cannot write: {error.strerror}") from None
+        if not quiet:
+            console.print(f"{out}: {len(found):,} jobs", soft_wrap=True)
+
+
+def _left_out(source: Path, fields: dict[str, str]) -> list[str]:
+    reading = read_foreign(source, fields)
+    lines = [f"left out: {count:,} rows {why}" for why, count in reading.left_out.items()]
+    if reading.unused:
+        lines.append(f"columns not used: {', '.join(reading.unused)}")
+    return lines
+
+
+def _show(jobs: Sequence[Job]) -> None:
+    console = FarmConsole()
+    columns = [Column(name) for name in ("job", "arrives", "runs", "platform", "kind")]
+    rows = [
+        (
+            job.id,
+            readable_span(job.arrived_at),
+            readable_span(job.service_time),
+            str(job.platform),
+            job.kind,
+        )
+        for job in jobs[:SHOWN]
+    ]
+    console.print(listing([*columns, Column("attributes", folds=True)], [
+        (*row, " ".join(f"{key}={value}" for key, value in job.attributes.items()))
+        for row, job in zip(rows, jobs, strict=False)
+    ], console.width))  # fmt: skip
+    counts = Counter(str(job.platform) for job in jobs)
+    platforms = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common(20))
+    console.print(f"{len(jobs):,} jobs; platforms: {platforms}")

@@ -23,11 +23,20 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "Runs": (
         ("run", "Run a scenario on a live farm: real server, real Celery builders, real time."),
         ("simulate", "Run a scenario in virtual time and print its summary."),
-        ("compare", "Compare runs with the first: what differs, and whether that is noise."),
+        (
+            "sweep",
+            "Play a scenario with many settings, each with the same seeds, and compare them.",
+        ),
+        (
+            "compare",
+            "Compare runs with the first: what differs, and whether that is noise, and relevant.",
+        ),
+        ("report", "Write one page with the figures of a run, of several, or of a sweep."),
         (
             "audit",
             "Check a recorded run: its event log makes sense, and replays the same.",
         ),
+        ("init", "Write a commented scenario that runs, with a pool for each platform of a trace."),
         ("examples", "List the packaged examples, which every command takes by name."),
     ),
     "A farm that stays up": (

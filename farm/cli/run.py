@@ -88,6 +88,7 @@ def _what_next(scenario: Path, out: Path | None) -> None:
         f"    {farm} simulate {scenario} --out {simulated}",
         "  how well the two agree:" if out else "  keep the live run with --out, and compare:",
         f"    {farm} compare {live} {simulated}",
+        f"  a page of it: {farm} report {live} -o {live.name}.html",
         "  another policy, the same jobs:",
         f"    {farm} simulate {scenario} --set scheduling.policy=sjf --out {other}",
     )

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from farm.app.simulated_run import Engine, simulated_run
-from farm.cli.display.run_summary import exit_code, show
+from farm.cli.display.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
 from farm.core.driver import Observer
 from farm.core.events import Event
@@ -54,6 +54,8 @@ def simulate(
     with nullcontext() if silent else _Ticker() as ticker:
         result = simulated_run(wanted, out=out, observers=[ticker] if ticker else (), engine=engine)
     show(result, as_json=as_json)
+    if out is not None and not (quiet or as_json):
+        suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
     raise typer.Exit(exit_code(result.kept.summary))
 
 

@@ -237,6 +237,10 @@ class Pool(Section):
     """Builders that are lost; absent: none."""
     contention: Contention | None = None
     """Absent: co-scheduled jobs do not slow each other down."""
+    price: NonNegative = 1.0
+    """Of a builder-hour, from the builder's request until it is gone."""
+    billing_unit: Duration = 0.0
+    """Builders are paid in whole units of this, at least one; 0: to the second."""
     labels: dict[Text, Text] = Field(default_factory=dict)
     """Passed on to the builders."""
 

@@ -39,7 +39,7 @@ class TraceOptions(Traits):
     platform: PlatformDemand | None = None
     """What every job needs. Absent: the trace's own platforms, else the only pool's."""
     fields: dict[Text, Text] | None = None
-    """swf: which field becomes which part of the job."""
+    """Which field of swf, or column of another's csv, becomes which part of the job."""
 
     @field_validator("window")
     @classmethod

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from farm.core.errors import InputError
+
 DEFAULT_DIR = Path(".farm")
 
 ScenarioFile = Annotated[
@@ -53,6 +55,19 @@ Dir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+Relevant = Annotated[
+    str,
+    typer.Option(metavar="SHARE", help="The least difference that counts: 1% of the baseline."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="OURS=THEIRS",
+        help="A column of another's table: submitted=created_at; ours: id submitted started "
+        "finished duration platform kind …, others are attributes; may be given again.",
+    ),
+]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
@@ -83,3 +98,29 @@ MetricsTargets = Annotated[
 def learning(source: Path | None) -> list[str]:
     """Return the override that ``--learn-from`` stands for."""
     return [] if source is None else [f"estimates.learn_from={json.dumps(str(source.absolute()))}"]
+
+
+def share_of(text: str, option: str = "--relevant") -> float:
+    """Return the share that ``1%`` or ``0.01`` says; raises InputError."""
+    try:
+        number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise InputError(f"{option}: found {text!r:.40}; allowed: a share, as 1% or 0.01")
+    return share
+
+
+def columns_of(texts: list[str] | None) -> dict[str, str] | None:
+    """Return by our name the column that ``--column`` gave; raises InputError."""
+    columns: dict[str, str] = {}
+    for text in texts or ():
+        ours, _, theirs = text.partition("=")
+        if not ours.strip() or not theirs.strip() or ours.strip() in columns:
+            raise InputError(
+                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each of ours once, as "
+                "submitted=created_at"
+            )
+        columns[ours.strip()] = theirs.strip()
+    return columns or None

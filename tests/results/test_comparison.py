@@ -32,11 +32,14 @@ def leave(
     world: Any = "simulated",
     prefix: str = "j",
     cancelled: int = 0,
+    seed: int = 1,
+    service_time: float = 10.0,
+    policy: str = "fifo",
 ) -> Run:
     """Leave a run whose i-th job arrives at 10·i, waits so long, and runs 10 s."""
     recorder = Recorder()
     for number, wait in enumerate(waits):
-        job = Job(id=f"{prefix}{number}", service_time=10.0)
+        job = Job(id=f"{prefix}{number}", service_time=service_time)
         at = 10.0 * number
         recorder(JobsSubmitted(at, (job,)), [])
         end = EndJob(job, "succeeded", 1, at, at + wait + 10, at + wait, at + wait, "b", 0)
@@ -47,14 +50,14 @@ def leave(
             recorder(JobFinished(end.finished_at, job.id, 1, "b", "succeeded"), [end])
     directory = RunDirectory.create(path, scenario="{}\n", world=world, started="then")
     directory.events_path.touch()
-    info = RunInfo(name="x", world=world, engine="general", seed=1, policy="fifo")
+    info = RunInfo(name="x", world=world, engine="general", seed=seed, policy=policy)
     directory.finish(recorder.records(), summarise(recorder.records(), info, 1.0), ended="now")
     return load_run(path)
 
 
 def pair(one: Run, two: Run) -> PairComparison:
     """Compare two runs with a fixed seed."""
-    return compare([one, two], np.random.default_rng(1)).pairs[0]
+    return compare([one, two]).pairs[0]
 
 
 def metric(pair: PairComparison, name: str) -> MetricComparison:
@@ -126,7 +129,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     """The bootstrap's dice are the caller's."""
     one = leave(tmp_path / "a", [float(n % 5) for n in range(50)])
     two = leave(tmp_path / "b", [float(n % 3) for n in range(50)])
-    told = [compare([one, two, one], np.random.default_rng(3)).to_json() for _ in range(2)]
+    told = [compare([one, two, one]).to_json() for _ in range(2)]
     assert told[0] == told[1]
     assert len(json.loads(told[0])["pairs"]) == 2
 
@@ -134,7 +137,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_one_run_cannot_be_compared(tmp_path: Path) -> None:
     """One clear message instead of an empty table."""
     with pytest.raises(InputError, match="two or more"):
-        compare([leave(tmp_path / "a", [1.0])], np.random.default_rng(1))
+        compare([leave(tmp_path / "a", [1.0])])
 
 
 def test_empty_runs_can_be_compared(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_a_comparison_is_readable(tmp_path: Path) -> None:
     console = Console(width=160)
     with console.capture() as shown:
         runs = [one, leave(tmp_path / "b", [1.0] * 40)]
-        console.print(render_comparison(compare(runs, np.random.default_rng(1))))
+        console.print(render_comparison(compare(runs)))
     text = shown.get()
     assert "better" in text
     assert "40 jobs in common" in text
@@ -190,3 +193,63 @@ def test_few_values_are_not_judged() -> None:
     certain = welch_interval(many, many * 3)
     assert certain is not None
     assert (certain.low, certain.high) == (2.0, 2.0)
+
+
+def seeds_of(path: Path, policy: str, waits: list[float]) -> list[Run]:
+    """Leave a run for each seed, whose jobs all wait so long."""
+    return [
+        leave(path / f"{policy}{seed}", [wait] * 12, seed=seed, policy=policy)
+        for seed, wait in enumerate(waits)
+    ]
+
+
+def test_the_seeds_of_a_setting_are_pooled(tmp_path: Path) -> None:
+    """Two settings of four seeds are one pair, and every metric has an interval over the seeds."""
+    fifo = seeds_of(tmp_path, "fifo", [10.0, 20.0, 30.0, 40.0])
+    sjf = seeds_of(tmp_path, "sjf", [8.0, 17.0, 28.0, 37.0])
+    [found] = compare([fifo[0], sjf[0], *fifo[1:], *sjf[1:]]).pairs
+    waiting = metric(found, "waiting_time p95")
+    assert (waiting.base, waiting.other, waiting.difference) == (25.0, 22.5, -2.5)
+    assert waiting.interval is not None
+    # differences -2 -3 -2 -3: t(3, 0.975) = 3.1824, standard error 0.57735 / 2
+    assert waiting.interval.low == pytest.approx(-2.5 - 3.1824 * 0.288675, abs=1e-3)
+    assert (waiting.interval.method, waiting.verdict) == ("paired t over 4 seeds", "better")
+    assert found.jobs is not None
+    assert found.jobs.common == 48
+
+
+def test_only_what_is_relevant_is_better(tmp_path: Path) -> None:
+    """A certain difference of a tenth is small to whom a fifth is the least that counts."""
+    fifo = seeds_of(tmp_path, "fifo", [10.0, 20.0, 30.0])
+    sjf = seeds_of(tmp_path, "sjf", [8.0, 18.0, 28.0])
+    verdicts = [
+        metric(compare([*fifo, *sjf], relevant=least).pairs[0], "waiting_time mean").verdict
+        for least in (0.05, 0.2)
+    ]
+    assert verdicts == ["better", "small"]
+
+
+def test_an_interval_does_not_depend_on_the_others(tmp_path: Path) -> None:
+    """The same two runs are told apart by the same interval whatever stands beside them."""
+    rng = np.random.default_rng(5)
+    waits = rng.exponential(20.0, (3, 60)).tolist()
+    one, two, three = (leave(tmp_path / str(n), waits[n]) for n in range(3))
+    alone, beside = compare([one, three]).pairs[0], compare([one, two, three]).pairs[1]
+    assert alone == beside
+
+
+def test_different_jobs_with_the_same_ids_are_told_apart(tmp_path: Path) -> None:
+    """Two workloads number their jobs alike: pairing them would compare unlike with unlike."""
+    one = leave(tmp_path / "a", [1.0] * 20)
+    found = pair(one, leave(tmp_path / "b", [1.0] * 20, service_time=30.0))
+    assert found.jobs is None
+    assert "20 jobs have the same id and are different jobs" in found.note
+    waiting = metric(found, "waiting_time mean")
+    assert waiting.interval is None or waiting.interval.method == "Welch"
+
+
+def test_one_run_says_nothing_of_the_noise_of_a_maximum(tmp_path: Path) -> None:
+    """Without an interval nothing is called better."""
+    one = leave(tmp_path / "a", [5.0] * 40)
+    found = metric(pair(one, leave(tmp_path / "b", [1.0] * 40)), "waiting_time max")
+    assert (found.interval, found.verdict) == (None, "differs")

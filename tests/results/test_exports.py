@@ -101,7 +101,7 @@ def test_a_run_is_put_where_no_live_metrics_are_in_danger(export, run: Path, tmp
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("pdf", "allowed: csv, swf, batsim, openmetrics"), ("csv", "exists already")],
+    [("pdf", "allowed: csv, swf, batsim, taskcluster, openmetrics"), ("csv", "exists already")],
 )
 def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str):
     """An unknown format; a file that is there."""

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+import math
+import re
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from farm.core.errors import InputError
+from farm.results.comparison.metrics import (
+    METRICS,
+    RELEVANT,
+    Better,
+    JobMetric,
+    Metric,
+    Unit,
+    Verdict,
+    verdict_of,
+)
 from farm.results.comparison.statistics import (
     Interval,
+    difference_of,
     inverted_share,
+    mean_of,
     paired_interval,
     welch_interval,
 )
@@ -19,22 +33,6 @@ from farm.results.jobs_table import JobRow
 from farm.results.json_names import door_name
 from farm.results.summary.percentiles import Floats
 from farm.results.summary.summary import Summary
-
-Better = Literal["lower", "higher"]
-Verdict = Literal["same", "better", "worse", "noise", "differs"]
-"""``noise``: the confidence interval holds zero. ``differs``: neither direction is better."""
-Unit = Literal["s", "count", "ratio"]
-JobMetric = Literal["waiting_time", "response_time", "stretch"]
-
-
-class Metric(msgspec.Struct, frozen=True):
-    """A number of the summary, which way it is better, and the job column behind its mean."""
-
-    name: str
-    unit: Unit
-    value: Callable[[Summary], float | None]
-    better: Better | None = "lower"
-    of_jobs: JobMetric | None = None
 
 
 class MetricComparison(msgspec.Struct, frozen=True):
@@ -97,34 +95,6 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-METRICS: tuple[Metric, ...] = (
-    Metric("waiting_time mean", "s", lambda s: s.waiting_time.mean, of_jobs="waiting_time"),
-    Metric("waiting_time p50", "s", lambda s: s.waiting_time.p50),
-    Metric("waiting_time p95", "s", lambda s: s.waiting_time.p95),
-    Metric("waiting_time max", "s", lambda s: s.waiting_time.max),
-    Metric("response_time mean", "s", lambda s: s.response_time.mean, of_jobs="response_time"),
-    Metric("response_time p50", "s", lambda s: s.response_time.p50),
-    Metric("response_time p95", "s", lambda s: s.response_time.p95),
-    Metric("response_time max", "s", lambda s: s.response_time.max),
-    Metric("stretch mean", "ratio", lambda s: s.stretch.mean, of_jobs="stretch"),
-    Metric("stretch p95", "ratio", lambda s: s.stretch.p95),
-    Metric("matrix_response_time mean", "s", lambda s: s.matrix_response_time.mean),
-    Metric("first_failure_time mean", "s", lambda s: s.first_failure_time.mean),
-    Metric("makespan", "s", lambda s: s.makespan),
-    Metric("jobs submitted", "count", lambda s: s.jobs.submitted, None),
-    Metric("jobs succeeded", "count", lambda s: s.jobs.succeeded, "higher"),
-    Metric("jobs failed", "count", lambda s: s.jobs.failed),
-    Metric("jobs cancelled", "count", lambda s: s.jobs.cancelled, None),
-    Metric("jobs lost", "count", lambda s: s.jobs.lost),
-    Metric("attempts", "count", lambda s: s.attempts),
-    Metric("builder_time", "s", lambda s: s.builder_time),
-    Metric("builders max", "count", lambda s: s.builders.max_running),
-    Metric("over_provisioned_time", "s", lambda s: s.builders.over_provisioned_time),
-    Metric("utilization", "ratio", lambda s: s.utilization, "higher"),
-    Metric("fairness_index", "ratio", lambda s: s.fairness_index, "higher"),
-)
-
-
 class ComparedRun(Protocol):
     """What a comparison looks at."""
 
@@ -137,45 +107,120 @@ class ComparedRun(Protocol):
         """What it came to."""
 
     @property
+    def scenario_text(self) -> str:
+        """The scenario as it was resolved."""
+
+    @property
     def jobs(self) -> Sequence[JobRow]:
         """The rows of its jobs.csv."""
 
 
-def compare(runs: Sequence[ComparedRun], rng: np.random.Generator) -> Comparison:
-    """Compare the first run with each of the others; ``rng`` draws the bootstrap's resamples.
+class Setting:
+    """Runs of one scenario, in one world, by one policy, each with a seed of its own."""
 
-    Raises InputError for fewer than two runs, and for runs that cannot be read.
+    def __init__(self, run: ComparedRun) -> None:
+        self.runs = {run.summary.seed: run}
+        self.key = setting_of(run)
+
+    @property
+    def first(self) -> ComparedRun:
+        """The run that was named first."""
+        return next(iter(self.runs.values()))
+
+    @property
+    def label(self) -> str:
+        """What to call it: its first run, and how many there are."""
+        more = f" (mean of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
+        return self.first.label + more
+
+    def mean(self, metric: Metric) -> float | None:
+        """Return a metric's mean over the seeds; None if a run has none."""
+        values = [metric.value(run.summary) for run in self.runs.values()]
+        numbers = [value for value in values if value is not None]
+        return None if len(numbers) < len(values) else math.fsum(numbers) / len(numbers)
+
+
+def setting_of(run: ComparedRun) -> str:
+    """Return what is equal for runs that differ by their seed alone."""
+    text = re.sub(r"(?m)^seed:.*\n?", "", run.scenario_text)
+    return f"{run.summary.world}\n{run.summary.policy}\n{text}"
+
+
+def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
+    """Return the settings in order of their first runs; a seed given again begins another one.
+
+    Where all runs are of one setting there is nothing to pool: each is one by itself.
+    """
+    settings: list[Setting] = []
+    for run in runs:
+        key, seed = setting_of(run), run.summary.seed
+        same = next((s for s in settings if s.key == key and seed not in s.runs), None)
+        if same is None:
+            settings.append(Setting(run))
+        else:
+            same.runs[seed] = run
+    return settings if len(settings) > 1 else [Setting(run) for run in runs]
+
+
+def compare(runs: Sequence[ComparedRun], *, relevant: float = RELEVANT) -> Comparison:
+    """Compare the first setting with each of the others; a setting's seeds are pooled.
+
+    A difference below ``relevant``, a share of the base, is small. The bootstrap's resamples are
+    the same whatever else is compared. Raises InputError for fewer than two runs, and for runs
+    that cannot be read.
     """
     if len(runs) < 2:
         raise InputError(f"{len(runs)} run given; a comparison takes two or more")
-    base, *others = runs
-    return Comparison(tuple(_compare_pair(base, other, rng) for other in others))
+    base, *others = settings_of(runs)
+    return Comparison(tuple(_compare_pair(base, other, relevant) for other in others))
 
 
-def _compare_pair(
-    base: ComparedRun, other: ComparedRun, rng: np.random.Generator
-) -> PairComparison:
-    mine, theirs = _counted(base), _counted(other)
-    pairs = _common_jobs(mine, theirs)
-    metrics = tuple(_compare_metric(m, (base, mine), (other, theirs), pairs, rng) for m in METRICS)
-    jobs = _job_by_job(len(mine), len(theirs), pairs) if pairs else None
-    note = (
-        "" if pairs else "these runs have no job in common: job by job there is nothing to compare"
-    )
+def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairComparison:
+    found = CommonJobs(base, other)
+    metrics = tuple(_compare_metric(m, base, other, found, relevant) for m in METRICS)
+    jobs = _job_by_job(found) if found.pairs else None
     return PairComparison(
         base=base.label,
         other=other.label,
-        worlds=(base.summary.world, other.summary.world),
+        worlds=(base.first.summary.world, other.first.summary.world),
         metrics=metrics,
         jobs=jobs,
-        agreement=_agreement(base.summary, other.summary, jobs),
-        note=note,
+        agreement=_agreement(base, other, jobs),
+        note=found.note,
     )
 
 
 Pairs = list[tuple[JobRow, JobRow]]
-Counted = tuple[ComparedRun, list[JobRow]]
-"""A run with those of its jobs that arrived in its run phase."""
+
+
+class CommonJobs:
+    """The jobs that both settings ran: those that arrived in the run phase, seed by seed."""
+
+    def __init__(self, base: Setting, other: Setting) -> None:
+        both = [(base.runs[seed], other.runs[seed]) for seed in base.runs if seed in other.runs]
+        self.by_run: list[Pairs] = []
+        self.base, self.other = _rows(base), _rows(other)
+        self.impostors = 0
+        for one, two in both or [(base.first, other.first)]:
+            pairs = _same_ids(_counted(one), _counted(two))
+            self.by_run.append([pair for pair in pairs if _same_job(*pair)])
+            self.impostors += len(pairs) - len(self.by_run[-1])
+        self.pairs = [pair for pairs in self.by_run for pair in pairs]
+
+    @property
+    def note(self) -> str:
+        """What a reader has to know of the jobs."""
+        if self.impostors:
+            share = f"{self.impostors:,} jobs have the same id and are different jobs"
+            rest = ", and are not compared" if self.pairs else ": there is nothing to compare"
+            return f"{share}{rest} job by job"
+        if not self.pairs:
+            return "these runs have no job in common: job by job there is nothing to compare"
+        return ""
+
+
+def _rows(setting: Setting) -> list[JobRow]:
+    return [row for run in setting.runs.values() for row in _counted(run)]
 
 
 def _counted(run: ComparedRun) -> list[JobRow]:
@@ -183,27 +228,34 @@ def _counted(run: ComparedRun) -> list[JobRow]:
     return [row for row in run.jobs if window.holds(row.arrived_at)]
 
 
-def _common_jobs(base: Sequence[JobRow], other: Sequence[JobRow]) -> Pairs:
-    """Return the jobs in both runs, in order of submission in the base run (ties by id)."""
+def _same_ids(base: Sequence[JobRow], other: Sequence[JobRow]) -> Pairs:
+    """Return the ids in both runs, in order of submission in the base run (ties by id)."""
     theirs = {row.job_id: row for row in other}
     pairs = [(row, theirs[row.job_id]) for row in base if row.job_id in theirs]
     pairs.sort(key=lambda pair: (pair[0].submitted_at, pair[0].job_id))
     return pairs
 
 
+def _same_job(one: JobRow, two: JobRow) -> bool:
+    """Whether rows of one id are of one job: its platform, and its service time alone."""
+    if (one.platform, one.matrix) != (two.platform, two.matrix):
+        return False
+    mine, theirs = _time_alone(one), _time_alone(two)
+    return mine is None or theirs is None or math.isclose(mine, theirs, rel_tol=1e-6)
+
+
+def _time_alone(row: JobRow) -> float | None:
+    if row.outcome == "cancelled" or not row.stretch or not row.response_time:
+        return None
+    return row.response_time / row.stretch
+
+
 def _compare_metric(
-    metric: Metric, base: Counted, other: Counted, pairs: Pairs, rng: np.random.Generator
+    metric: Metric, base: Setting, other: Setting, found: CommonJobs, relevant: float
 ) -> MetricComparison:
-    (base_run, mine), (other_run, theirs) = base, other
-    one, two = metric.value(base_run.summary), metric.value(other_run.summary)
+    one, two = base.mean(metric), other.mean(metric)
     difference = None if one is None or two is None else two - one
-    interval = None
-    if metric.of_jobs is not None:
-        if pairs:
-            interval = paired_interval(_differences(pairs, metric.of_jobs), rng)
-        else:
-            columns = _column(mine, metric.of_jobs), _column(theirs, metric.of_jobs)
-            interval = welch_interval(*columns)
+    interval = None if difference is None else _interval(metric, base, other, found)
     return MetricComparison(
         metric=metric.name,
         unit=metric.unit,
@@ -213,34 +265,46 @@ def _compare_metric(
         difference=difference,
         relative=difference / one if difference is not None and one else None,
         interval=interval,
-        verdict=_verdict(metric.better, difference, interval),
+        verdict=None
+        if one is None or difference is None
+        else verdict_of(metric.better, one, difference, interval, relevant),
     )
 
 
-def _verdict(
-    better: Better | None, difference: float | None, interval: Interval | None
-) -> Verdict | None:
-    if difference is None:
+def _interval(metric: Metric, base: Setting, other: Setting, found: CommonJobs) -> Interval | None:
+    """Return the interval of a difference: over the seeds, or of one run each over the jobs."""
+    if min(len(base.runs), len(other.runs)) > 1:
+        return _interval_over_seeds(metric, base, other)
+    if metric.of_jobs is None or len(base.runs) + len(other.runs) > 2:
         return None
-    if difference == 0:
-        return "same"
-    if interval is not None and interval.holds_zero:
-        return "noise"
-    if better is None:
-        return "differs"
-    return "better" if (difference < 0) == (better == "lower") else "worse"
+    if found.pairs:
+        return paired_interval(_differences(found.pairs, metric.of_jobs), np.random.default_rng(1))
+    return welch_interval(_column(found.base, metric.of_jobs), _column(found.other, metric.of_jobs))
 
 
-def _job_by_job(base: int, other: int, pairs: Pairs) -> JobByJob:
+def _interval_over_seeds(metric: Metric, base: Setting, other: Setting) -> Interval | None:
+    one = {seed: metric.value(run.summary) for seed, run in base.runs.items()}
+    two = {seed: metric.value(run.summary) for seed, run in other.runs.items()}
+    if one.keys() == two.keys():
+        differences = np.array([(two[s] or 0.0) - (one[s] or 0.0) for s in sorted(one)])
+        return mean_of(differences).interval(f"paired t over {len(one)} seeds")
+    samples = [np.array([value or 0.0 for value in seeds.values()]) for seeds in (one, two)]
+    return difference_of(*samples).interval(f"Welch over {len(one)} and {len(two)} seeds")
+
+
+def _job_by_job(found: CommonJobs) -> JobByJob:
+    pairs = found.pairs
+    inverted = [_inverted_dispatches(run) for run in found.by_run]
+    shares = [share for share in inverted if share is not None]
     differences = _differences(pairs, "response_time")
     return JobByJob(
         common=len(pairs),
-        only_base=base - len(pairs),
-        only_other=other - len(pairs),
+        only_base=len(found.base) - len(pairs),
+        only_other=len(found.other) - len(pairs),
         median_response_difference_time=_median(differences),
         median_absolute_response_difference_time=_median(np.abs(differences)),
         ended_differently=sum(one.outcome != two.outcome for one, two in pairs),
-        inverted_dispatch_pairs=_inverted_dispatches(pairs),
+        inverted_dispatch_pairs=math.fsum(shares) / len(shares) if shares else None,
     )
 
 
@@ -260,8 +324,9 @@ def _inverted_dispatches(pairs: Pairs) -> float | None:
     return inverted_share(ranks[in_base])
 
 
-def _agreement(base: Summary, other: Summary, jobs: JobByJob | None) -> Agreement:
-    one, two = base.response_time.mean, other.response_time.mean
+def _agreement(base: Setting, other: Setting, jobs: JobByJob | None) -> Agreement:
+    response = next(metric for metric in METRICS if metric.name == "response_time mean")
+    one, two = base.mean(response), other.mean(response)
     median = jobs.median_absolute_response_difference_time if jobs else None
     return Agreement(
         mean_response_relative=(two - one) / one if one and two is not None else None,

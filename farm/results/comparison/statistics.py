@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -59,14 +60,7 @@ def welch_interval(one: Floats, other: Floats) -> Interval | None:
     """
     if min(len(one), len(other)) < SMALLEST_SAMPLE:
         return None
-    parts = [float(np.var(v, ddof=1)) / len(v) for v in (one, other)]
-    difference = float(np.mean(other) - np.mean(one))
-    error = math.sqrt(sum(parts))
-    if error == 0.0:
-        return Interval(difference, difference, "Welch")
-    spread = sum(part * part / (len(v) - 1) for part, v in zip(parts, (one, other), strict=True))
-    half = student_quantile(0.5 + CONFIDENCE / 2, sum(parts) ** 2 / spread) * error
-    return Interval(difference - half, difference + half, "Welch")
+    return difference_of(one, other).interval("Welch")
 
 
 def student_quantile(p: float, freedom: float) -> float:
@@ -84,14 +78,76 @@ def student_quantile(p: float, freedom: float) -> float:
 
 
 def _student_cdf(t: float, freedom: float) -> float:
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
-        freedom * math.pi
-    )
-    x = np.linspace(0.0, t, 2001)
-    density = scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
-    step = x[1] - x[0]
+    """Return P(T <= t), t >= 0: with x = √freedom·tan(a) the density is cosine^(freedom - 1)."""
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    angles = np.linspace(0.0, math.atan(t / math.sqrt(freedom)), 2001)
+    density = scale * np.cos(angles) ** (freedom - 1)
     inner = 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()
-    return 0.5 + float(step / 3 * (density[0] + inner + density[-1]))
+    return 0.5 + float((angles[1] - angles[0]) / 3 * (density[0] + inner + density[-1]))
+
+
+class Mean(msgspec.Struct, frozen=True):
+    """The mean of independent replications, its standard error and degrees of freedom.
+
+    ``error`` is None for a single replication: nothing is known of its noise.
+    """
+
+    value: float
+    error: float | None
+    freedom: float
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p-value of a mean of zero (Student's t)."""
+        if self.error is None:
+            return None
+        if self.error == 0.0:
+            return 1.0 if self.value == 0.0 else 0.0
+        return max(0.0, 2 * (1 - _student_cdf(abs(self.value) / self.error, self.freedom)))
+
+    def interval(self, method: str, confidence: float = CONFIDENCE) -> Interval | None:
+        """Return its confidence interval."""
+        if self.error is None:
+            return None
+        half = student_quantile(0.5 + confidence / 2, self.freedom) * self.error
+        return Interval(self.value - half, self.value + half, method)
+
+
+def mean_of(values: Floats) -> Mean:
+    """Return the mean of one or more values, or of paired differences."""
+    count = len(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
+    return Mean(float(np.mean(values)), error, count - 1)
+
+
+def difference_of(one: Floats, other: Floats) -> Mean:
+    """Return mean(other) - mean(one) of independent replications (Welch 1947)."""
+    means = [mean_of(one), mean_of(other)]
+    value = means[1].value - means[0].value
+    errors = [mean.error for mean in means]
+    if errors[0] is None or errors[1] is None:
+        return Mean(value, None, 0)
+    parts = [errors[0] ** 2, errors[1] ** 2]
+    spread = sum(part**2 / mean.freedom for part, mean in zip(parts, means, strict=True))
+    freedom = sum(parts) ** 2 / spread if spread else 1.0
+    return Mean(value, math.sqrt(sum(parts)), freedom)
+
+
+def holm_levels(p_values: Sequence[float]) -> list[float]:
+    """Return the confidence at which each of several comparisons is judged (Holm 1979).
+
+    An interval of that confidence leaves zero out exactly where Holm's step-down test rejects, so
+    that all verdicts together are wrong in at most 1 - CONFIDENCE of cases.
+    """
+    levels = [0.0] * len(p_values)
+    left, stopped = len(p_values), False
+    for place in sorted(range(len(p_values)), key=lambda place: p_values[place]):
+        level = (1 - CONFIDENCE) / left
+        levels[place] = 1 - level
+        stopped = stopped or p_values[place] > level
+        if not stopped:
+            left -= 1
+    return levels
 
 
 def inverted_share(ranks: npt.NDArray[np.int64]) -> float:

@@ -6,10 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison, Unit
-from farm.results.formatting import readable_percent, readable_ratio, readable_span
-
-_STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim"}
+from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
+from farm.results.comparison.sweep_table import STYLES, readable
+from farm.results.formatting import readable_percent, readable_span
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
@@ -36,11 +35,11 @@ def _cells(metric: MetricComparison) -> list[str | Text]:
     verdict = metric.verdict or ""
     return [
         _label(metric),
-        _number(metric.base, metric.unit),
-        _number(metric.other, metric.unit),
-        _number(metric.difference, metric.unit),
+        readable(metric.base, metric.unit),
+        readable(metric.other, metric.unit),
+        readable(metric.difference, metric.unit),
         readable_percent(metric.relative, signed=True) if metric.relative is not None else "",
-        Text(verdict, style=_STYLES.get(verdict, "")),
+        Text(verdict, style=STYLES.get(verdict, "")),
     ]
 
 
@@ -50,26 +49,21 @@ def _label(metric: MetricComparison) -> str:
 
 def _intervals(pair: PairComparison) -> list[str]:
     """Say how sure the differences are that have an interval."""
-    return [
-        f"{_label(m)}: difference {_number(m.interval.low, m.unit)} to "
-        f"{_number(m.interval.high, m.unit)} (95 %, {m.interval.method})"
+    lines = [
+        f"{_label(m)}: difference {readable(m.interval.low, m.unit)} to "
+        f"{readable(m.interval.high, m.unit)} (95 %, {m.interval.method})"
         for m in pair.metrics
         if m.interval is not None and m.difference
     ]
-
-
-def _number(value: float | None, unit: Unit) -> str:
-    if unit == "s":
-        return readable_span(value)
-    if unit == "count" and value is not None:
-        return f"{value:,.0f}"
-    return readable_ratio(value)
+    if any(m.verdict == "differs" and m.interval is None and m.better for m in pair.metrics):
+        lines.append("differs: one run of each says nothing of the noise; give several seeds")
+    return lines
 
 
 def _lines(pair: PairComparison) -> list[str]:
-    if pair.note:
-        return [pair.note]
-    lines = []
+    lines = [pair.note] if pair.note else []
+    if pair.jobs is None and lines:
+        return lines
     if (jobs := pair.jobs) is not None:
         lines.append(
             f"{jobs.common:,} jobs in common ({jobs.only_base:,} only in the first, "

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import numpy as np
 
+from farm.core.commands import EndJob
+from farm.core.model import Job
 from farm.results.json_names import door_name
 from farm.results.summary.records import BuilderSpan, RunRecords
 
@@ -55,7 +57,7 @@ class BuilderTimes(msgspec.Struct, frozen=True):
 def builder_counts(records: RunRecords, window: Window) -> BuilderCounts:
     """Count what happened to builders in the window."""
     spans = records.builders
-    worked = {builder for builder, _, _ in _attempts(records)}
+    worked = {builder for builder, *_ in attempts(records)}
     idle = [s for s in spans if window.holds(s.joined_at) and s.builder not in worked]
     return BuilderCounts(
         requested=sum(window.holds(s.requested_at) for s in spans),
@@ -74,36 +76,39 @@ def builder_times(records: RunRecords, window: Window) -> BuilderTimes:
     return BuilderTimes(
         present=sum(time for time, _ in present),
         slots=sum(time * slots for time, slots in present),
-        busy=_busy(list(_attempts(records)), window),
+        busy=_busy(list(attempts(records)), window),
     )
 
 
-def _busy(attempts: Sequence[tuple[str, float, float]], window: Window) -> float:
+def _busy(held: Sequence[tuple[str, Job | None, float, float]], window: Window) -> float:
     """Add up how much of each attempt lies in the window, in order."""
-    starts, ends = (np.array([one[place] for one in attempts], np.float64) for place in (1, 2))
+    starts, ends = (np.array([one[place] for one in held], np.float64) for place in (2, 3))
     inside = np.minimum(ends, window.end) - np.maximum(starts, window.start)
     lasted: list[float] = np.maximum(0.0, inside).tolist()
     return sum(lasted)
 
 
-def _attempts(records: RunRecords) -> Iterator[tuple[str, float, float]]:
-    """Yield (builder, dispatched, ended) of every attempt that held a slot and is over."""
-    shared: dict[tuple[str | None, int | None, float | None], float] = {}
+def attempts(records: RunRecords) -> Iterator[tuple[str, Job | None, float, float]]:
+    """Yield (builder, job, dispatched, ended) of every attempt that held a slot and is over."""
+    shared: dict[tuple[str | None, int | None, float | None], EndJob] = {}
     for end in records.ends:
         if end.served_by is not None:
-            shared[end.builder, end.slot, end.dispatched_at] = end.finished_at
+            shared[end.builder, end.slot, end.dispatched_at] = end
     for end in records.ends:
         if end.builder is None or end.dispatched_at is None or end.served_by is not None:
             continue
         over_at = end.finished_at
         if shared:  # an execution outlives the job that led it while it serves others
-            over_at = max(over_at, shared.pop((end.builder, end.slot, end.dispatched_at), over_at))
-        yield end.builder, end.dispatched_at, over_at
-    for (builder, _, dispatched_at), over_at in shared.items():
+            last = shared.pop((end.builder, end.slot, end.dispatched_at), end)
+            over_at = max(over_at, last.finished_at)
+        yield end.builder, end.job, end.dispatched_at, over_at
+    for (builder, _, dispatched_at), end in shared.items():
         if builder is not None and dispatched_at is not None:
-            yield builder, dispatched_at, over_at
-    for attempt in records.void_attempts:
-        yield attempt.builder, attempt.dispatched_at, attempt.ended_at
+            yield builder, end.job, dispatched_at, end.finished_at
+    if records.void_attempts:
+        jobs = {end.job.id: end.job for end in records.ends}
+        for void in records.void_attempts:
+            yield void.builder, jobs.get(void.job), void.dispatched_at, void.ended_at
 
 
 def _present(span: BuilderSpan, window: Window, last_at: float) -> float:

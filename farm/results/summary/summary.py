@@ -6,7 +6,8 @@ phases everything counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Literal
 
@@ -22,6 +23,7 @@ from farm.results.summary.builder_time import (
     builder_counts,
     builder_times,
 )
+from farm.results.summary.costs import Bill, Costs, Part, Parts
 from farm.results.summary.ends import Ends
 from farm.results.summary.failing_fast import speeds_of, time_saved
 from farm.results.summary.percentiles import Spread, spread_of
@@ -47,6 +49,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     window: Window = Window()
     fair_share: tuple[str, ...] = ()
     as_taskcluster: bool = False
+    #: by pool, what its builders cost
+    bills: Mapping[str, Bill] = {}
 
 
 class JobCounts(msgspec.Struct, frozen=True):
@@ -90,6 +94,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     #: busy slot time ÷ slot time there
     utilization: float | None
     fairness_index: float
+    #: what all builders cost, from request until gone: price of their hours, in billing units
+    cost: float = 0.0
+    #: share of the slot time paid in which no job was there; None: nothing was paid
+    idle_share: float | None = None
+    #: jobs served ÷ the time that counts
+    throughput_per_s: float | None = None
+    pools: dict[str, Part] = {}
+    platforms: dict[str, Part] = {}
+    #: whom jobs are charged to, where their attributes say it
+    invocations: dict[str, Part] = {}
     #: events that the scheduler took in, over the whole run
     events: int
     #: real seconds that the run took
@@ -114,6 +128,11 @@ def summarise(
         records, window = touching(records, info.window), Window()
     ends, lost = counted(records, window)
     times = builder_times(records, info.window)
+    makespan = ends.makespan()
+    length = makespan if info.window == Window() else info.window.end - info.window.start
+    charged_to = partial(invocation_of, fair_share=info.fair_share)
+    costs = Costs(records, info.window, info.bills, charged_to)
+    parts = Parts(ends.ends, lost, costs, charged_to, length)
     return Summary(
         name=info.name,
         world=info.world,
@@ -122,7 +141,7 @@ def summarise(
         policy=info.policy,
         jobs=_job_counts(ends, lost),
         attempts=sum([end.attempts for end in ends.ends if end.served_by is None]),
-        makespan=ends.makespan(),
+        makespan=makespan,
         # as Taskcluster: of the jobs that were over by the phase's end
         waiting_time=spread_of(ends.waits(info.window.end if info.as_taskcluster else np.inf)),
         response_time=spread_of(ends.responses()),
@@ -136,6 +155,12 @@ def summarise(
         fairness_index=fairness_index(
             _parties(ends, info.fair_share[:1]), ends.stretches().tolist()
         ),
+        cost=costs.total,
+        idle_share=costs.idle_share,
+        throughput_per_s=len(ends.responses()) / length if length else None,
+        pools=parts.by_pool(),
+        platforms=parts.by_platform(),
+        invocations=parts.by_invocation(),
         events=records.events,
         wall_time=wall_time,
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),

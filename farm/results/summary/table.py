@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,6 +14,7 @@ from farm.results.formatting import (
     readable_ratio,
     readable_span,
 )
+from farm.results.summary.costs import Part
 from farm.results.summary.percentiles import Spread
 from farm.results.summary.summary import Summary
 
@@ -24,7 +25,25 @@ def render_summary(summary: Summary) -> RenderableType:
         (summary.name, "bold"),
         f"  {summary.world}, {summary.policy}, seed {summary.seed}, {summary.engine}",
     )
-    return Group(title, _events(summary), _spreads(summary))
+    parts = [_parts(name, parts) for name, parts in (("pool", summary.pools),) if len(parts) > 1]
+    return Group(title, _events(summary), _spreads(summary), *parts)
+
+
+def _parts(name: str, parts: Mapping[str, Part]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(name, overflow="fold")
+    for column in ("jobs", "mean wait", "p95 wait", "cost", "idle"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for key, part in parts.items():
+        table.add_row(
+            Text(key),
+            readable_count(part.submitted),
+            readable_span(part.waiting_time.mean),
+            readable_span(part.waiting_time.p95),
+            readable_ratio(part.cost),
+            readable_percent(part.idle_share),
+        )
+    return table
 
 
 def _events(summary: Summary) -> Table:
@@ -37,6 +56,10 @@ def _events(summary: Summary) -> Table:
         ("makespan", readable_span(summary.makespan)),
         ("builders", _builders(summary)),
         ("builder time", readable_span(summary.builder_time)),
+        (
+            "cost",
+            f"{readable_ratio(summary.cost)}, {readable_percent(summary.idle_share)} of it idle",
+        ),
         *saved,
         ("utilization", readable_percent(summary.utilization)),
         ("fairness", f"{summary.fairness_index:.3f}"),

@@ -16,6 +16,7 @@ from farm.scenario.workload import TraceOptions
 from farm.workload.heavy import longest, longest_rules
 from farm.workload.traces import csv_table, firefox_ci, swf, taskcluster
 from farm.workload.traces.csv_table import write_csv
+from farm.workload.traces.foreign_table import read_foreign
 from farm.workload.traces.records import Records, selected
 from farm.workload.traits import Fields, Streams, job_maker, source_streams
 
@@ -27,10 +28,17 @@ class Format(NamedTuple):
     endings: tuple[str, ...]
 
 
+def _read_csv(path: Path, options: TraceOptions) -> Records:
+    """Return the jobs of our own table, or of one whose columns are named by the options."""
+    if options.fields:
+        return read_foreign(path, options.fields).records
+    return csv_table.read(path, options)
+
+
 FORMATS: dict[str, Format] = {
     "firefox-ci": Format(firefox_ci.read, (".dat",)),
     "swf": Format(swf.read, (".swf", ".swf.gz")),
-    "csv": Format(csv_table.read, (".csv", ".csv.gz")),
+    "csv": Format(_read_csv, (".csv", ".csv.gz")),
     "taskcluster": Format(taskcluster.read, ("datastore.json",)),
 }
 

@@ -101,10 +101,16 @@ def _header(row: list[str], where: str) -> list[str | None]:
     for name in names:
         near = nearest(name, COLUMNS)
         if name not in COLUMNS and name not in OF_A_RUN and near:
-            raise TraceError(f"{where}: column {name!r:.60}: did you mean {near}?")
+            raise TraceError(
+                f"{where}: column {name!r:.60}: did you mean {near}? A table of others is "
+                "read with fields, or farm import csv --column submitted=NAME"
+            )
     for name in REQUIRED:
         if name not in names:
-            raise TraceError(f"{where}: found no column {name}; required: {', '.join(REQUIRED)}")
+            raise TraceError(
+                f"{where}: found no column {name}; required: {', '.join(REQUIRED)}; columns of "
+                "another name: fields of the trace, or farm import csv --column submitted=NAME"
+            )
     for place, name in enumerate(names):
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")
@@ -126,7 +132,7 @@ def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, A
         if name not in given:
             raise TraceError(f"{where}: {name}: found nothing; this value is required")
     for name, text in given.items():
-        field, convert = _CONVERSIONS[name]
+        field, convert = CONVERSIONS[name]
         try:
             fields[field] = convert(text)
         except ValueError as error:
@@ -189,7 +195,7 @@ def _platform(text: str) -> Platform:
     return Platform.parse(text) if "/" in text else Platform(text)
 
 
-_CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "job_id": ("id", str),
     "submitted_at_s": ("arrived_at", _amount),
     "service_time_s": ("service_time", _amount),

@@ -1,0 +1,93 @@
+"""A commented scenario to begin with: an example's, or one that fits a trace."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from farm.core.errors import InputError
+from farm.core.model import Job, Platform
+from farm.results.formatting import readable_span
+from farm.scenario import TraceOptions
+from farm.scenario.examples import find_scenario
+from farm.workload import read_trace
+
+BUSY = 0.7
+"""The share of its time that a pool of the size proposed is busy on average."""
+
+
+def write_first_scenario(
+    out: Path, trace: Path | None = None, fields: Mapping[str, str] | None = None
+) -> None:
+    """Write a scenario that runs: the quickstart's, or a pool for each platform of a trace.
+
+    Raises InputError where the file exists or cannot be written, TraceError for the trace.
+    """
+    if out.exists():
+        raise InputError(f"{out}: exists already; allowed: a new file")
+    if trace is None:
+        text = find_scenario("quickstart").read_text(encoding="utf-8")
+    else:
+        options = TraceOptions(fields=None if fields is None else dict(fields))
+        jobs = list(read_trace(trace, None, options))
+        text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from None
+
+
+def _fitting(jobs: Sequence[Job], path: str, fields: Mapping[str, str] | None) -> str:
+    arrivals = [job.arrived_at or 0.0 for job in jobs]
+    span = max(max(arrivals) - min(arrivals), 1.0)
+    work: dict[Platform, float] = {}
+    for job in jobs:
+        work[job.platform] = work.get(job.platform, 0.0) + job.service_time
+    pools = [
+        _pool(name, platform, seconds, span)
+        for name, (platform, seconds) in zip(_names(list(work)), work.items(), strict=True)
+    ]
+    columns = "" if not fields else f"\n      fields: {json.dumps(dict(fields))}"
+    return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
+# What every key means, and which others there are: farm schema, docs/scenario.md
+version: 1
+name: first
+seed: 1
+pools:
+{"".join(pools)}workload:
+  - trace:
+      path: {json.dumps(path)}{columns}
+      # time_scale: 0.5     # arrivals twice as dense
+scheduling:
+  policy: fifo            # or sjf, ljf, ljf-aging, …
+"""
+
+
+def _pool(name: str, platform: Platform, seconds: float, span: float) -> str:
+    processor = json.dumps(platform.processor or "amd64")
+    virtualized = "true" if platform.virtualized is not False else "false"
+    builders = max(1, math.ceil(seconds / span / BUSY))
+    return f"""  - name: {name}
+    platform: {{processor: {processor}, virtualized: {virtualized}}}
+    slots: 1
+    builders: {builders}       # {readable_span(seconds)} of work: busy {BUSY:.0%} of the time
+    # or sized again and again, in the place of builders:
+    # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
+    # boot_time: 1m
+    # idle_timeout: 15m
+    price: 1.0            # of a builder-hour
+"""
+
+
+def _names(platforms: Sequence[Platform]) -> list[str]:
+    """Return a name for the pool of each platform, as scenarios allow them."""
+    names: list[str] = []
+    for platform in platforms:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", platform.processor or "any").strip("-.") or "pool"
+        name += "-native" if platform.virtualized is False else ""
+        names.append(name if name not in names else f"{name}-{len(names) + 1}")
+    return names

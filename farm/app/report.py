@@ -1,0 +1,128 @@
+"""A page of a run, of several runs, or of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from farm.app.result import Result, compare, open_run
+from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
+from farm.core.errors import InputError
+from farm.results.comparison.metrics import metrics_named
+from farm.results.comparison.sweep import Sweep
+from farm.results.comparison.sweep_table import tidy
+from farm.results.formatting import readable_ratio
+from farm.results.report import words
+from farm.results.report.comparison_figures import comparison_charts, sweep_charts
+from farm.results.report.page import Section, page, parts_table, table, write_page
+
+METRICS = metrics_named(
+    (
+        "waiting_time.mean", "waiting_time.p95", "response_time.mean", "stretch.mean", "cost",
+        "idle_share",
+    ),
+    "metric",
+)  # fmt: skip
+
+HEADINGS = {
+    "queue": "Waiting and running",
+    "builders": "Builders, and what was decided for them",
+    "distribution": "How long jobs took",
+    "slots": "Slots",
+    "invocations": "Who used the farm",
+    "estimates": "Estimates against what came",
+}
+
+
+def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
+    """Write one page, with everything in it, of a run, of several runs, or of a sweep.
+
+    Args:
+        what: results, run directories, or one sweep or its directory. The first run is the base.
+        out: the page, a name that ends in .html.
+
+    Raises InputError for what is neither, and where the page cannot be written.
+
+    >>> page = farm.report(farm.simulate("quickstart"), out="quickstart.html")
+    >>> page.stat().st_size < 5_000_000
+    True
+    """
+    path = Path(out)
+    if path.suffix != ".html":
+        raise InputError(f"{path}: allowed: a name that ends in .html")
+    if not what:
+        raise InputError("report: found nothing to report; allowed: runs, or a sweep")
+    sweeps = [found for one in what if (found := _sweep_of(one)) is not None]
+    if sweeps and len(what) > 1:
+        raise InputError("report: found a sweep beside others; allowed: one sweep, or runs")
+    text = _of_sweep(sweeps[0]) if sweeps else _of_runs([_result(one) for one in what])
+    write_page(path, text)
+    return path
+
+
+def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
+    if isinstance(given, SweepResult):
+        return given.sweep
+    if isinstance(given, str | Path) and (Path(given) / SWEEP).is_file():
+        return read_sweep(Path(given))
+    return None
+
+
+def _result(given: Any) -> Result:
+    return given if isinstance(given, Result) else open_run(given)
+
+
+def _of_runs(runs: Sequence[Result]) -> str:
+    sections: list[Section] = []
+    numbers: dict[str, Any] = {}
+    if len(runs) > 1:
+        found = compare(*runs)
+        charts = comparison_charts(found, METRICS)
+        sections.append(Section("Comparison", list(words.of_comparison(found)), charts))
+        numbers["comparison"] = found
+    for place, run in enumerate(runs):
+        summary = run.kept.summary
+        numbers["summary" if place == 0 else f"summary-{place + 1}"] = summary
+        label = f"{run.kept.label}, {summary.world}" if len(runs) > 1 else ""
+        sections += _of_run(run, label, whole=len(runs) == 1)
+    first = runs[0].kept.summary
+    title = f"{first.name}: {first.policy}, seed {first.seed}, {first.world}"
+    return page(title if len(runs) == 1 else f"{len(runs)} runs", sections, numbers)
+
+
+def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
+    summary, figures = run.kept.summary, run.figures()
+    if not whole:
+        return [Section(label, list(words.of_run(summary)), figures.draw("queue"))]
+    tables = [
+        parts_table(name, parts)
+        for name, parts in (("pool", summary.pools), ("platform", summary.platforms))
+        if parts
+    ]
+    sections = [Section(label, list(words.of_run(summary)), (), tables)]
+    for name in figures.names:
+        charts = figures.draw(name)
+        if charts:
+            rows = (parts_table("invocation", summary.invocations),)
+            more = rows if name == "invocations" else ()
+            sections.append(Section(HEADINGS[name], (), charts, more))
+    return sections
+
+
+def _of_sweep(sweep: Sweep) -> str:
+    head = [*sweep.axes, "metric", "mean", "low", "high", "median", "difference", "p", "verdict"]
+    shown = {metric.name for metric in METRICS}
+    rows = [
+        [_cell(row[column]) for column in head] for row in tidy(sweep) if row["metric"] in shown
+    ]
+    charts = sweep_charts(sweep, METRICS)
+    section = Section("", list(words.of_sweep(sweep)), charts, [table(head, rows)])
+    seeds = f"{len(sweep.seeds)} seeds"
+    return page(f"Sweep of {sweep.scenario}: {seeds}", [section], {"sweep": sweep})
+
+
+def _cell(value: object) -> str:
+    return (
+        readable_ratio(value) if isinstance(value, float) else "" if value is None else str(value)
+    )

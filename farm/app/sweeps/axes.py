@@ -1,0 +1,189 @@
+"""What a sweep varies: ``KEY=V1,V2``, pools by pattern, sections from files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from farm.core.errors import InputError, ScenarioError, did_you_mean
+from farm.results.comparison.sweep import Settings
+from farm.scenario import Scenario
+from farm.scenario.document import MarkedDict, parse_document, parse_value, read_document
+from farm.scenario.load import load_scenario
+
+ALGORITHM = ".provisioner.algorithm"
+_STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
+
+
+class Axis(NamedTuple):
+    """A key of the scenario, perhaps with ``*`` in it, and its values by how they are written."""
+
+    key: str
+    values: dict[str, Any]
+
+
+def parse_axis(text: str) -> Axis:
+    """Return the axis that ``--vary KEY=V1,V2`` says; raises InputError."""
+    key, equals, values = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"--vary {text}: allowed: KEY=V1,V2, as scheduling.policy=fifo,sjf")
+    written = _split(values)
+    return _axis(key.strip(), {one: _value(one, f"--vary {key}={one}", key) for one in written})
+
+
+def axis_of(key: str, values: Sequence[Any]) -> Axis:
+    """Return the axis of a key as Python code says it; ``__`` stands for a dot."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InputError(f"vary: {key}: found {values!r:.60}; allowed: a list of values")
+    named = {
+        one if isinstance(one, str) else json.dumps(one, default=str): (
+            _section(one[1:], key) if isinstance(one, str) and one.startswith("@") else one
+        )
+        for one in values
+    }
+    return _axis(key.replace("__", "."), named)
+
+
+def _axis(key: str, values: dict[str, Any]) -> Axis:
+    if not values:
+        raise InputError(f"vary: {key}: found no value; allowed: one or more")
+    return Axis(key, {name.removeprefix("@"): value for name, value in values.items()})
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between commas that stand outside brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "[{(":
+            depth += 1
+        elif character in ")}]":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _value(text: str, source: str, key: str) -> Any:
+    if text.startswith("@"):
+        return _section(text[1:], key)
+    if _STEP.match(text) and (text[0] == "+" or key.startswith("pool")):
+        return text  # a step, as in --set
+    return parse_value(text, source, lines=False)
+
+
+def _section(path: str, key: str) -> MarkedDict:
+    """Return what a file says of a section: its keys, or the section's name above them."""
+    document = read_document(Path(path))
+    last = key.replace("__", ".").rpartition(".")[2]
+    inner = document.get(last)
+    return inner if list(document) == [last] and isinstance(inner, MarkedDict) else document
+
+
+class Grid:
+    """The settings of a sweep, each with its scenario.
+
+    Raises ScenarioError for a key that does not exist, a pattern that matches nothing, and values
+    that are not allowed: everything is checked before anything is played.
+    """
+
+    def __init__(self, base: Scenario, axes: Sequence[Axis]) -> None:
+        keys = [axis.key for axis in axes]
+        if twice := [key for key in keys if keys.count(key) > 1]:
+            raise InputError(f"vary: found {twice[0]} twice; allowed: each key once")
+        self._base = base
+        self._axes = axes
+        document = parse_document(base.to_yaml(), base.name)
+        self._places = {key: list(_expanded(document, key)) for key in keys}
+        self.axes = {axis.key: list(axis.values) for axis in axes}
+        self.scenarios: dict[Settings, Scenario] = {
+            settings: self._scenario(settings)
+            for settings in itertools.product(*(axis.values for axis in axes))
+        }
+
+    def _scenario(self, settings: Settings) -> Scenario:
+        changes: dict[str, Any] = {}
+        # an algorithm first: its options may be an axis, too
+        chosen = sorted(
+            zip(self._axes, settings, strict=True),
+            key=lambda one: not one[0].key.endswith(ALGORITHM),
+        )
+        for axis, name in chosen:
+            for place in self._places[axis.key]:
+                changes.update(self._change(place, axis.values[name]))
+        return load_scenario(self._base, changes=changes) if changes else self._base
+
+    def _change(self, place: str, value: Any) -> Mapping[str, Any]:
+        """Return the change; another algorithm takes over the limits, not the other's options."""
+        pool = place.removeprefix("pools.").removesuffix(ALGORITHM)
+        old = next((p.provisioner for p in self._base.pools if p.name == pool), None)
+        if not place.endswith(ALGORITHM) or old is None or value == old.algorithm:
+            return {place: value}
+        limits = {key: getattr(old, key) for key in ("min", "max", "interval")}
+        kept = {key: limit for key, limit in limits.items() if key in old.model_fields_set}
+        return {place.removesuffix(".algorithm"): {"algorithm": value, **kept}}
+
+    def baseline(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return by axis what others are compared with; nothing given: each axis's first value."""
+        for key, value in given.items():
+            if key not in self.axes:
+                hint = did_you_mean(key, self.axes)
+                allowed = ", ".join(self.axes) or "none, as nothing varies"
+                raise InputError(f"baseline: found {key!r:.60}; {hint}allowed: {allowed}")
+            if value not in self.axes[key]:
+                raise InputError(
+                    f"baseline: {key}: found {value!r:.60}; allowed: {', '.join(self.axes[key])}"
+                )
+        return dict(given) or {key: values[0] for key, values in self.axes.items()}
+
+
+def _expanded(document: MarkedDict, key: str) -> Iterator[str]:
+    """Yield the keys that a pattern stands for; a key without ``*`` as it is."""
+    steps = key.split(".")
+    if steps[0] == "pool":
+        steps[0] = "pools"
+    if not any(map(_is_pattern, steps)):
+        yield ".".join(steps)
+        return
+    found = list(_matches(document, steps))
+    if not found:
+        pools = ", ".join(pool["name"] for pool in document["pools"])
+        raise ScenarioError(f"{key}: matches nothing in the scenario; its pools: {pools}")
+    yield from (".".join(place) for place in found)
+
+
+def _is_pattern(step: str) -> bool:
+    return any(mark in step for mark in "*?[")
+
+
+def _matches(place: Any, steps: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths that match and whose last container is there."""
+    children = _children(place)
+    step, *rest = steps
+    if not rest:
+        names = [name for name in children if fnmatchcase(name, step)]
+        yield from ((name,) for name in (names if _is_pattern(step) else [step]))
+        return
+    for name, child in children.items():
+        if fnmatchcase(name, step) and isinstance(child, dict | list):
+            yield from ((name, *tail) for tail in _matches(child, rest))
+
+
+def _children(place: Any) -> dict[str, Any]:
+    if isinstance(place, dict):
+        return dict(place)
+    named = (one.get("name") if isinstance(one, dict) else None for one in place)
+    return {
+        name or str(number): one
+        for number, (name, one) in enumerate(zip(named, place, strict=True))
+    }

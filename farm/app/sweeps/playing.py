@@ -1,0 +1,146 @@
+"""Plays the runs of a sweep on all processors; what is finished can be kept for another try."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from farm import __version__
+from farm.app.simulated_run import simulated_run
+from farm.core.errors import InputError, RunError
+from farm.results.summary.summary import Summary
+from farm.scenario import Scenario
+
+#: real seconds of runs in this process from which several processes share the rest
+WORTH_SHARING = 1.5
+
+
+class SeededRun(NamedTuple):
+    """One run of a sweep: a scenario with one of the seeds."""
+
+    scenario: Scenario
+    seed: int
+
+    def play(self) -> Summary:
+        """Simulate it; the summary is as it would be read back, so that both write the same."""
+        seeded = self.scenario.model_copy(update={"seed": self.seed})
+        written = msgspec.json.encode(simulated_run(seeded).kept.summary)
+        return msgspec.json.decode(written, type=Summary)
+
+    @property
+    def key(self) -> str:
+        """What is the same only for a run with the same result: scenario, traces, version."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (__version__, str(self.seed), self.scenario.to_yaml(), *_traces(self.scenario)):
+            digest.update(part.encode() + b"\0")
+        return digest.hexdigest()
+
+
+def _traces(scenario: Scenario) -> Iterator[str]:
+    for source in scenario.workload:
+        if source.trace is not None:
+            found = Path(source.trace.path).stat()
+            yield f"{found.st_size} {found.st_mtime_ns}"
+
+
+class FinishedRuns:
+    """The summaries of finished runs in a directory; without one they are kept in memory."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+
+    def find(self, run: SeededRun) -> Summary | None:
+        """Return the summary of a run that was finished before."""
+        if self._folder is None:
+            return None
+        try:
+            return msgspec.json.decode(self._path(self._folder, run).read_bytes(), type=Summary)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def keep(self, run: SeededRun, summary: Summary) -> None:
+        """Write a summary; it appears whole or not at all."""
+        if self._folder is None:
+            return
+        path = self._path(self._folder, run)
+        part = path.with_suffix(".part")
+        try:
+            part.write_bytes(msgspec.json.encode(summary))
+            part.replace(path)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}") from None
+
+    def _path(self, folder: Path, run: SeededRun) -> Path:
+        return folder / f"{run.key}.json"
+
+
+def play_all(
+    runs: Sequence[SeededRun], finished: FinishedRuns, told: Callable[[int], None]
+) -> list[Summary]:
+    """Return each run's summary, in order; ``told`` is called with how many are done.
+
+    Raises what a run raises, and RunError if a process was killed: the finished runs are kept.
+    """
+    summaries = [finished.find(run) for run in runs]
+    missing = [place for place, summary in enumerate(summaries) if summary is None]
+    done = len(runs) - len(missing)
+    told(done)
+    for place, summary in _played(runs, missing):
+        summaries[place] = summary
+        finished.keep(runs[place], summary)
+        done += 1
+        told(done)
+    return [summary for summary in summaries if summary is not None]
+
+
+def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Summary]]:
+    """Yield the summaries as they are made: here, unless it takes long; then by processes."""
+    began = time.perf_counter()
+    left = list(reversed(places))
+    while left and time.perf_counter() - began < WORTH_SHARING:
+        place = left.pop()
+        yield place, runs[place].play()
+    left.reverse()
+    processes = min(os.cpu_count() or 1, len(left))
+    if processes < 2:
+        yield from ((place, runs[place].play()) for place in left)
+        return
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, _begin) as pool:
+        try:
+            futures = {pool.submit(runs[place].play): place for place in left}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool:
+            raise RunError("a process of the sweep was killed; run it again to go on") from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """Let the first process handle Ctrl-C, and end with it even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,175 @@
+"""``farm.sweep``: any keys of a scenario and many seeds, played and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from farm.app.sweeps.axes import Grid, axis_of
+from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
+from farm.core.errors import InputError
+from farm.results.comparison.metrics import RELEVANT, metrics_named
+from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
+from farm.results.comparison.sweep_table import as_csv, tidy, tidy_runs
+from farm.results.figures.chart import Chart
+from farm.results.report.comparison_figures import sweep_charts
+from farm.scenario.load import load_scenario
+
+SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
+
+
+class SweepResult:
+    """A sweep that was played: ``rows`` by setting and metric, ``table`` and ``runs`` tidy."""
+
+    def __init__(self, sweep: Sweep, played: Played) -> None:
+        self.sweep = sweep
+        self.played = played
+
+    @property
+    def rows(self) -> Sequence[SweepRow]:
+        """A row for each setting and metric."""
+        return self.sweep.rows
+
+    @cached_property
+    def table(self) -> list[dict[str, Any]]:
+        """The same as plain dicts, as in table.csv."""
+        return tidy(self.sweep)
+
+    @cached_property
+    def runs(self) -> list[dict[str, Any]]:
+        """A plain dict for each run: its settings, its seed, its metrics; as in runs.csv."""
+        return tidy_runs(self.played)
+
+    def plot(self, *metrics: str) -> list[Chart]:
+        """Return for each metric a chart of every setting's mean and interval.
+
+        Without a metric: mean waiting time, mean response time, cost.
+        """
+        names = metrics or ("waiting_time.mean", "response_time.mean", "cost")
+        return sweep_charts(self.sweep, metrics_named(names, "metric"))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write sweep.json, table.csv and runs.csv; Parquet beside them where pyarrow is there."""
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / TABLE).write_text(as_csv(self.table), encoding="utf-8")
+            (folder / RUNS).write_text(as_csv(self.runs), encoding="utf-8")
+            if find_spec("pyarrow") is not None:
+                self._write_parquet(folder)
+            (folder / SWEEP).write_bytes(self.sweep.to_json())
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        return folder
+
+    def _write_parquet(self, folder: Path) -> None:
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+        for name, rows in ((TABLE, self.table), (RUNS, self.runs)):
+            parquet.write_table(
+                arrow.Table.from_pylist(rows), (folder / name).with_suffix(".parquet")
+            )
+
+    def __repr__(self) -> str:
+        axes = " by ".join(f"{len(v)} {key}" for key, v in self.sweep.axes.items()) or "one setting"
+        return f"<farm.SweepResult: {self.sweep.scenario}, {axes}, {len(self.sweep.seeds)} seeds>"
+
+
+def sweep(
+    scenario: Any,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    replications: int = 10,
+    out: str | Path | None = None,
+    baseline: Mapping[str, Any] | None = None,
+    relevant: float = RELEVANT,
+    **overrides: Any,
+) -> SweepResult:
+    """Play a scenario with many settings, each with the same seeds, and compare them.
+
+    A script that calls it for long runs needs ``if __name__ == "__main__"``: they are shared among
+    processes.
+
+    Args:
+        scenario: as for ``load_scenario``.
+        vary: by key of the scenario its values; ``pools.*.idle_timeout`` stands for several keys,
+            ``"@a.yaml"`` for a section from a file.
+        replications: how many seeds, from the scenario's own on.
+        out: a directory for the tables; finished runs are kept there, and not played again.
+        baseline: keys and the value that the others are compared with, all else being equal;
+            absent: the first value of every key.
+        relevant: the least share of the baseline's mean that counts as a difference.
+        overrides: as for ``load_scenario``.
+
+    Raises InputError for what cannot be varied.
+
+    >>> found = farm.sweep("mm1", {"scheduling.policy": ["fifo", "sjf"]}, replications=3,
+    ...                    workload__0__count=200)
+    >>> found
+    <farm.SweepResult: mm1, 2 scheduling.policy, 3 seeds>
+    >>> [row["replications"] for row in found.table if row["metric"] == "waiting_time mean"]
+    [3, 3]
+    """
+    changes = {key.replace("__", "."): value for key, value in overrides.items()}
+    base = load_scenario(scenario, changes=changes)
+    axes = [axis_of(key, values) for key, values in (vary or {}).items()]
+    chosen = {key: str(value) for key, value in (baseline or {}).items()}
+    grid = Grid(base, axes)
+    return play_sweep(grid, base.name, base.seed, replications, out, chosen, relevant)
+
+
+def play_sweep(
+    grid: Grid,
+    name: str,
+    first_seed: int,
+    replications: int,
+    out: str | Path | None,
+    baseline: Mapping[str, str],
+    relevant: float = RELEVANT,
+    told: Callable[[int, int], None] = lambda *_: None,
+) -> SweepResult:
+    """Play a grid; ``told`` is called with how many runs are done, and of how many."""
+    if replications < 1:
+        raise InputError(f"replications: found {replications}; allowed: 1 or more")
+    if not 0 <= relevant < 1:
+        raise InputError(f"relevant: found {relevant:g}; allowed: a share from 0, below 1")
+    chosen = grid.baseline(baseline)
+    folder = None if out is None else _folder(Path(out))
+    seeds = list(range(first_seed, first_seed + replications))
+    runs = [SeededRun(one, seed) for one in grid.scenarios.values() for seed in seeds]
+    kept = FinishedRuns(None if folder is None else folder / FINISHED)
+    found = play_all(runs, kept, lambda done: told(done, len(runs)))
+    summaries = {
+        settings: found[place * replications : (place + 1) * replications]
+        for place, settings in enumerate(grid.scenarios)
+    }
+    played = Played(scenario=name, axes=grid.axes, seeds=seeds, summaries=summaries)
+    result = SweepResult(judge(played, chosen, relevant), played)
+    if folder is not None:
+        result.save(folder)
+    return result
+
+
+def _folder(path: Path) -> Path:
+    """Return the directory of a sweep, new, empty, or that of an earlier one."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file; allowed: a directory")
+    if path.is_dir() and any(path.iterdir()) and not (path / FINISHED).is_dir():
+        raise InputError(f"{path}: holds something else; allowed: a new directory, or a sweep's")
+    return path
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """Return the sweep that ``--out`` kept in a directory. Raises InputError."""
+    try:
+        return msgspec.json.decode((folder / SWEEP).read_bytes(), type=Sweep)
+    except OSError as error:
+        raise InputError(f"{folder / SWEEP}: cannot be read: {error.strerror}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{folder / SWEEP}: garbled: {error}") from None

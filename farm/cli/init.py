@@ -1,0 +1,29 @@
+"""``farm init``: a scenario to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.first_scenario import write_first_scenario
+from farm.cli.display.run_summary import suggest, this_command
+from farm.terminal.options import Columns, Quiet, columns_of
+
+
+def init(
+    trace: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TRACE]", help="Jobs that were recorded; absent: the quickstart."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The new file.")] = Path(
+        "scenario.yaml"
+    ),
+    column: Columns = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a commented scenario that runs, with a pool for each platform of a trace."""
+    write_first_scenario(out, trace, columns_of(column))
+    if not quiet:
+        suggest(f"{out}: written; try it: {this_command()} simulate {out}")

@@ -1,0 +1,28 @@
+"""``farm report``: one page with figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from farm.app.report import report as write_report
+from farm.terminal.options import Quiet
+
+
+def report(
+    what: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN …", help="Run directories, or the directory of one sweep."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="PAGE.html", help="The page to write.")
+    ] = Path("report.html"),
+    quiet: Quiet = False,
+) -> None:
+    """Write one page with the figures of a run, of several, or of a sweep."""
+    write_report(*what, out=out)
+    if not quiet:
+        Console(stderr=True, markup=False, highlight=False).print(f"{out}: written", soft_wrap=True)

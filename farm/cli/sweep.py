@@ -1,0 +1,108 @@
+"""``farm sweep``: one scenario with many settings and seeds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from farm.app.sweeps.axes import Grid, parse_axis
+from farm.app.sweeps.sweep import play_sweep
+from farm.core.errors import InputError
+from farm.results.comparison.metrics import metrics_named
+from farm.results.comparison.sweep_table import render_sweep
+from farm.scenario import load_scenario
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import AsJson, Overrides, Quiet, Relevant, ScenarioFile, share_of
+
+SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
+
+
+def sweep(
+    scenario: ScenarioFile,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="A key and its values: scheduling.policy=fifo,sjf; pools.*.idle_timeout=5m,15m "
+            "sets it in every pool, scheduling=@a.yaml,@b.yaml a section; may be given again.",
+        ),
+    ] = None,
+    replications: Annotated[
+        int, typer.Option("--replications", "-n", help="Seeds, the same ones for every setting.")
+    ] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Keep tables and finished runs; goes on after a stop.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="What is compared with; absent: the first values."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
+    ] = None,
+    relevant: Relevant = "1%",
+    sets: Overrides = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Play a scenario with many settings, each with the same seeds, and compare them."""
+    shown = metrics_named(metric or SHOWN, "--metric")
+    base = load_scenario(scenario, sets or ())
+    grid = Grid(base, [parse_axis(text) for text in vary or ()])
+    chosen = dict(_baseline(text) for text in baseline or ())
+    with _progress(quiet=quiet) as told:
+        found = play_sweep(
+            grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told
+        )
+    if as_json:
+        typer.echo(found.sweep.to_json().decode(), nl=False)
+    else:
+        FarmConsole().print(render_sweep(found.sweep, shown))
+    if out is not None and not quiet:
+        Console(stderr=True, markup=False, highlight=False).print(
+            f"kept in {out}: table.csv, runs.csv, sweep.json", soft_wrap=True
+        )
+
+
+def _baseline(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
+    return key.strip(), value.strip()
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how far it is, and for how long it will go on; lines where there is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield (lambda *_: None) if quiet else _Lines()
+        return
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("runs")
+        yield lambda done, of: progress.update(task, completed=done, total=of)
+
+
+class _Lines:
+    """Says each tenth that is done."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def __call__(self, done: int, of: int) -> None:
+        if of and (tenth := done * 10 // of) > self._told:
+            self._told = tenth
+            sys.stderr.write(f"{done} of {of} runs\n")

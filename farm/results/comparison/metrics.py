@@ -1,0 +1,98 @@
+"""The numbers of a summary that runs are compared by, and what a difference is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from farm.core.errors import InputError, did_you_mean
+from farm.results.comparison.statistics import Interval
+from farm.results.summary.summary import Summary
+
+Better = Literal["lower", "higher"]
+Verdict = Literal["same", "better", "worse", "noise", "small", "differs"]
+"""``noise``: the confidence interval holds zero. ``small``: more than noise, less than what is
+relevant. ``differs``: neither direction is better, or nothing is known of the noise."""
+Unit = Literal["s", "count", "ratio"]
+JobMetric = Literal["waiting_time", "response_time", "stretch"]
+
+RELEVANT = 0.01
+"""Differences below this share of the base are small, unless the user says otherwise."""
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A number of the summary, which way it is better, and the job column behind its mean."""
+
+    name: str
+    unit: Unit
+    value: Callable[[Summary], float | None]
+    better: Better | None = "lower"
+    of_jobs: JobMetric | None = None
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("waiting_time mean", "s", lambda s: s.waiting_time.mean, of_jobs="waiting_time"),
+    Metric("waiting_time p50", "s", lambda s: s.waiting_time.p50),
+    Metric("waiting_time p95", "s", lambda s: s.waiting_time.p95),
+    Metric("waiting_time max", "s", lambda s: s.waiting_time.max),
+    Metric("response_time mean", "s", lambda s: s.response_time.mean, of_jobs="response_time"),
+    Metric("response_time p50", "s", lambda s: s.response_time.p50),
+    Metric("response_time p95", "s", lambda s: s.response_time.p95),
+    Metric("response_time max", "s", lambda s: s.response_time.max),
+    Metric("stretch mean", "ratio", lambda s: s.stretch.mean, of_jobs="stretch"),
+    Metric("stretch p95", "ratio", lambda s: s.stretch.p95),
+    Metric("matrix_response_time mean", "s", lambda s: s.matrix_response_time.mean),
+    Metric("first_failure_time mean", "s", lambda s: s.first_failure_time.mean),
+    Metric("makespan", "s", lambda s: s.makespan),
+    Metric("jobs submitted", "count", lambda s: s.jobs.submitted, None),
+    Metric("jobs succeeded", "count", lambda s: s.jobs.succeeded, "higher"),
+    Metric("jobs failed", "count", lambda s: s.jobs.failed),
+    Metric("jobs cancelled", "count", lambda s: s.jobs.cancelled, None),
+    Metric("jobs lost", "count", lambda s: s.jobs.lost),
+    Metric("attempts", "count", lambda s: s.attempts),
+    Metric("builder_time", "s", lambda s: s.builder_time),
+    Metric("cost", "ratio", lambda s: s.cost),
+    Metric("idle_share", "ratio", lambda s: s.idle_share),
+    Metric("throughput", "ratio", lambda s: s.throughput_per_s, "higher"),
+    Metric("builders max", "count", lambda s: s.builders.max_running),
+    Metric("over_provisioned_time", "s", lambda s: s.builders.over_provisioned_time),
+    Metric("utilization", "ratio", lambda s: s.utilization, "higher"),
+    Metric("fairness_index", "ratio", lambda s: s.fairness_index, "higher"),
+)
+
+
+def metrics_named(names: Sequence[str], option: str) -> tuple[Metric, ...]:
+    """Return the metrics of these names (``waiting_time.mean`` or ``waiting_time mean``)."""
+    known = {metric.name: metric for metric in METRICS}
+    for name in names:
+        if name.replace(".", " ") not in known:
+            dotted = [one.replace(" ", ".") for one in known]
+            raise InputError(
+                f"{option}: found {name!r:.60}; {did_you_mean(name, dotted)}"
+                f"allowed: {', '.join(dotted)}"
+            )
+    return tuple(known[name.replace(".", " ")] for name in names)
+
+
+def verdict_of(
+    better: Better | None,
+    base: float,
+    difference: float,
+    interval: Interval | None,
+    relevant: float,
+) -> Verdict:
+    """Return what a difference is called: better only if more than noise, and relevant.
+
+    ``relevant`` is the least share of the base that counts.
+    """
+    if difference == 0:
+        return "same"
+    if interval is not None and interval.holds_zero:
+        return "noise"
+    if abs(difference) < relevant * abs(base):
+        return "small"
+    if better is None or interval is None:
+        return "differs"
+    return "better" if (difference < 0) == (better == "lower") else "worse"

@@ -1,0 +1,172 @@
+"""A sweep as numbers: each setting's mean over the seeds, and its difference from a baseline.
+
+All settings are played with the same seeds, so the same jobs arrive at the same instants, and a
+difference is judged seed by seed (paired Student's t). Per metric all comparisons with a baseline
+are one family, judged by Holm's step-down test: their intervals are as wide as that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from farm.results.comparison.metrics import METRICS, Metric, Unit, Verdict, verdict_of
+from farm.results.comparison.statistics import Interval, Mean, holm_levels, mean_of
+from farm.results.summary.summary import Summary
+
+Settings = tuple[str, ...]
+"""The value of each axis, as it is written."""
+
+
+class SweepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of one setting; intervals are of 95 %, None for a single replication."""
+
+    settings: dict[str, str]
+    metric: str
+    unit: Unit
+    replications: int
+    mean: float | None
+    interval: Interval | None
+    median: float | None
+    #: what it is compared with; None: it is the baseline itself
+    baseline: dict[str, str] | None = None
+    #: mean over the seeds of this setting's number - the baseline's
+    difference: float | None = None
+    relative: float | None = None
+    #: of the difference, as wide as all comparisons of the metric together ask
+    difference_interval: Interval | None = None
+    p: float | None = None
+    verdict: Verdict | None = None
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep came to; ``rows`` by setting, then by metric."""
+
+    scenario: str
+    axes: dict[str, list[str]]
+    seeds: list[int]
+    relevant: float
+    rows: tuple[SweepRow, ...]
+    #: keys that changed nothing at all
+    without_effect: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Return the sweep as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """What was played: by setting the summaries, in the order of the seeds."""
+
+    scenario: str
+    axes: Mapping[str, Sequence[str]]
+    seeds: Sequence[int]
+    summaries: Mapping[Settings, Sequence[Summary]]
+
+    def named(self, settings: Settings) -> dict[str, str]:
+        """Return the settings by axis."""
+        return dict(zip(self.axes, settings, strict=True))
+
+
+def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep:
+    """Return the table of a sweep.
+
+    Args:
+        played: what was played.
+        baseline: axes and the value that others are compared with, all else being equal.
+        relevant: the least share of the baseline's mean that counts as a difference.
+    """
+    by_metric = [_rows_of(metric, played, baseline, relevant) for metric in METRICS]
+    rows = tuple(row for cell in zip(*by_metric, strict=True) for row in cell)
+    return Sweep(
+        scenario=played.scenario,
+        axes={axis: list(values) for axis, values in played.axes.items()},
+        seeds=list(played.seeds),
+        relevant=relevant,
+        rows=rows,
+        without_effect=_without_effect(played),
+    )
+
+
+def _rows_of(
+    metric: Metric, played: Played, baseline: Mapping[str, str], relevant: float
+) -> list[SweepRow]:
+    values = {
+        settings: np.array([_number(metric.value(one)) for one in summaries], dtype=np.float64)
+        for settings, summaries in played.summaries.items()
+    }
+    bases = {settings: _baseline_of(settings, played, baseline) for settings in values}
+    differences = {
+        settings: _mean(values[settings] - values[base])
+        for settings, base in bases.items()
+        if settings != base
+    }
+    p_values = {s: m.p for s, m in differences.items() if m is not None and m.p is not None}
+    judged = {s: p for s, p in p_values.items() if p is not None}
+    levels = dict(zip(judged, holm_levels(list(judged.values())), strict=True))
+    rows = []
+    for settings, found in values.items():
+        row = _row(metric, played.named(settings), found)
+        difference = differences.get(settings)
+        if difference is not None:
+            base = mean_of(values[bases[settings]]).value
+            method = f"paired t, Holm over {len(judged)}"
+            interval = difference.interval(method, levels.get(settings, 0.0))
+            row = msgspec.structs.replace(
+                row,
+                baseline=played.named(bases[settings]),
+                difference=difference.value,
+                relative=difference.value / base if base else None,
+                difference_interval=interval,
+                p=difference.p,
+                verdict=verdict_of(metric.better, base, difference.value, interval, relevant),
+            )
+        rows.append(row)
+    return rows
+
+
+def _row(metric: Metric, settings: dict[str, str], values: np.ndarray) -> SweepRow:
+    mean = _mean(values)
+    return SweepRow(
+        settings=settings,
+        metric=metric.name,
+        unit=metric.unit,
+        replications=len(values),
+        mean=None if mean is None else mean.value,
+        interval=None if mean is None else mean.interval("t"),
+        median=None if mean is None else float(np.median(values)),
+    )
+
+
+def _mean(values: np.ndarray) -> Mean | None:
+    """Return the mean; None where a replication has no such number."""
+    return mean_of(values) if np.isfinite(values).all() else None
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _baseline_of(settings: Settings, played: Played, baseline: Mapping[str, str]) -> Settings:
+    return tuple(
+        baseline.get(axis, value) for axis, value in zip(played.axes, settings, strict=True)
+    )
+
+
+def _without_effect(played: Played) -> tuple[str, ...]:
+    """Return the axes along which, all else being equal, every number stayed the same."""
+    numbers = {
+        settings: tuple(tuple(metric.value(one) for metric in METRICS) for one in summaries)
+        for settings, summaries in played.summaries.items()
+    }
+    unmoved = []
+    for place, (axis, values) in enumerate(played.axes.items()):
+        groups: dict[Settings, set[object]] = {}
+        for settings, found in numbers.items():
+            rest = settings[:place] + settings[place + 1 :]
+            groups.setdefault(rest, set()).add(found)
+        if len(values) > 1 and all(len(found) == 1 for found in groups.values()):
+            unmoved.append(axis)
+    return tuple(unmoved)

@@ -1,0 +1,124 @@
+"""A sweep as a person reads it on a terminal, and as tidy tables for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from farm.results.comparison.metrics import METRICS, Metric, Unit
+from farm.results.comparison.statistics import Interval
+from farm.results.comparison.sweep import Played, Sweep, SweepRow
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
+
+STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim"}
+
+TIDY = (
+    "metric", "unit", "replications", "mean", "low", "high", "median", "difference", "relative",
+    "difference_low", "difference_high", "p", "verdict",
+)  # fmt: skip
+"""The columns of a tidy table, behind those of the axes."""
+
+
+def readable(value: float | None, unit: Unit) -> str:
+    """Return a number of a metric for a person."""
+    if unit == "s":
+        return readable_span(value)
+    if unit == "count" and value is not None:
+        return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:,.1f}"
+    return readable_ratio(value)
+
+
+def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
+    """Return the table of a sweep for some metrics, each setting a line of each."""
+    parts: list[RenderableType] = []
+    for metric in metrics:
+        rows = [row for row in sweep.rows if row.metric == metric.name]
+        parts.append(_table(sweep, metric, rows))
+    return Group(*parts, *(Text(line) for line in remarks(sweep)))
+
+
+def remarks(sweep: Sweep) -> Iterator[str]:
+    """Say what a reader of the table has to know."""
+    count = len(sweep.seeds)
+    if count == 1:
+        yield "one replication: nothing is known of the noise (--replications)"
+    elif any(row.verdict for row in sweep.rows):
+        yield (
+            f"{count} replications with common seeds; ± and intervals: 95 %; better or worse: more "
+            f"than noise among all comparisons of a metric (Holm), and at least "
+            f"{sweep.relevant:.3g} of the baseline"
+        )
+    for axis in sweep.without_effect:
+        yield f"{axis} changed nothing: every number is the same with each of its values"
+
+
+def _table(sweep: Sweep, metric: Metric, rows: Sequence[SweepRow]) -> Table:
+    title = metric.name.replace("_", " ")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title=title)
+    table.title_justify = "left"
+    for axis in sweep.axes:
+        table.add_column(axis.rpartition(".")[2], overflow="fold")
+    for column in ("mean", "±", "median", "difference", "from", "to", "verdict"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(value) for value in row.settings.values()), *_cells(row))
+    return table
+
+
+def _cells(row: SweepRow) -> list[Text]:
+    unit = row.unit
+    half = None if row.interval is None else (row.interval.high - row.interval.low) / 2
+    cells = [readable(row.mean, unit), readable(half, unit), readable(row.median, unit)]
+    if row.difference is None:
+        cells += ["baseline" if row.baseline is None else "", "", "", ""]
+    else:
+        share = readable_percent(row.relative, signed=True) if row.relative is not None else ""
+        low, high = _ends(row.difference_interval)
+        cells += [share or readable(row.difference, unit), readable(low, unit)]
+        cells += [readable(high, unit), row.verdict or ""]
+    return [Text(cell, style=STYLES.get(cell, "")) for cell in cells]
+
+
+def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def tidy(sweep: Sweep) -> list[dict[str, object]]:
+    """Return a row for each setting and metric, plain values in the columns of ``TIDY``."""
+    rows: list[dict[str, object]] = []
+    for row in sweep.rows:
+        low, high = _ends(row.interval)
+        difference_low, difference_high = _ends(row.difference_interval)
+        values = (
+            row.metric, row.unit, row.replications, row.mean, low, high, row.median,
+            row.difference, row.relative, difference_low, difference_high, row.p, row.verdict,
+        )  # fmt: skip
+        rows.append({**row.settings, **dict(zip(TIDY, values, strict=True))})
+    return rows
+
+
+def tidy_runs(played: Played) -> list[dict[str, object]]:
+    """Return a row for each run: the axes, the seed, every metric."""
+    return [
+        {
+            **played.named(settings),
+            "seed": seed,
+            **{metric.name.replace(" ", "_"): metric.value(one) for metric in METRICS},
+        }
+        for settings, summaries in played.summaries.items()
+        for seed, one in zip(played.seeds, summaries, strict=True)
+    ]
+
+
+def as_csv(rows: Sequence[dict[str, object]]) -> str:
+    """Return rows as CSV; None is an empty cell."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,110 @@
+"""The page: one file, nothing loaded from anywhere, its numbers in it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from farm.core.errors import InputError
+from farm.results.figures.chart import STYLE, Chart
+from farm.results.formatting import (
+    readable_count,
+    readable_percent,
+    readable_ratio,
+    readable_span,
+)
+from farm.results.summary.costs import Part
+
+_CSS = """
+:root{color-scheme:light dark;--page:#fff;--text:#1b1b1b;--line:#ddd}
+@media (prefers-color-scheme:dark){:root{--page:#16181b;--text:#e8e8e8;--line:#3a3a3a}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--text);
+font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.5rem} h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
+figcaption{font-weight:600} .wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
+table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
+text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+th:first-child,td:first-child{text-align:left}
+"""
+#: nothing may be loaded, whatever a name in the run says
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+class Section(NamedTuple):
+    """A part of the page: a heading, sentences, charts, tables."""
+
+    title: str
+    words: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[str] = ()
+
+
+def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) -> str:
+    """Return the page; ``numbers`` by the id of the element that holds them as JSON."""
+    islands = [
+        f'<script type="application/json" id="{name}">{_island(value)}</script>'
+        for name, value in numbers.items()
+    ]
+    body = "\n".join(_section(section) for section in sections)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{escape(title)}</title><style>{_CSS}</style>{STYLE}</head>\n<body>"
+        f"<h1>{escape(title)}</h1>\n{body}\n{''.join(islands)}\n</body></html>\n"
+    )
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page. Raises InputError where that cannot be done."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def parts_table(name: str, parts: Mapping[str, Part]) -> str:
+    """Return the table of a run's pools, platforms or invocations."""
+    rows = [
+        (
+            key,
+            readable_count(part.submitted),
+            readable_span(part.waiting_time.mean),
+            readable_span(part.waiting_time.p95),
+            readable_span(part.response_time.mean),
+            readable_ratio(part.cost),
+            readable_percent(part.idle_share),
+            readable_ratio(None if part.throughput_per_s is None else part.throughput_per_s * 3600),
+        )
+        for key, part in parts.items()
+    ]
+    head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts."""
+    lines = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+
+
+def _section(section: Section) -> str:
+    heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
+    words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
+    figures = "".join(
+        f'<figure><figcaption>{escape(one.title)}</figcaption><div class="wide">'
+        f"{one.svg.replace(STYLE, '')}</div></figure>"
+        for one in section.charts
+    )
+    return f"<section>{heading}{words}{figures}{''.join(section.tables)}</section>"
+
+
+def _island(value: Any) -> str:
+    """Return JSON that cannot end the element that it stands in."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")

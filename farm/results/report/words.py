@@ -1,0 +1,73 @@
+"""A summary in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from farm.results.comparison.comparison import Comparison
+from farm.results.comparison.sweep import Sweep
+from farm.results.comparison.sweep_table import readable, remarks
+from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
+from farm.results.summary.summary import Summary
+
+TOLD = ("waiting_time mean", "response_time mean", "cost")
+
+
+def of_run(summary: Summary) -> Iterator[str]:
+    """Say what a run came to."""
+    jobs, wait = summary.jobs, summary.waiting_time
+    share = readable_percent(jobs.succeeded / jobs.submitted) if jobs.submitted else "none"
+    yield (
+        f"{readable_count(jobs.submitted)} jobs were submitted; {share} succeeded, "
+        f"{jobs.failed:,} failed, {jobs.cancelled:,} were cancelled, {jobs.lost:,} lost. "
+        f"It took {readable_span(summary.makespan)} from the first arrival to the last end."
+    )
+    if wait.count:
+        yield (
+            f"A job waited {readable_span(wait.mean)} on average; half of them at most "
+            f"{readable_span(wait.p50)}, one in twenty more than {readable_span(wait.p95)}."
+        )
+    builders = summary.builders
+    yield (
+        f"{builders.joined:,} builders joined, at most {builders.max_running:,} at once. They cost "
+        f"{readable_ratio(summary.cost)}, and {readable_percent(summary.idle_share)} of the slot "
+        "time paid was idle."
+    )
+    slow = {name: part.waiting_time.mean for name, part in summary.platforms.items()}
+    waits = {name: mean for name, mean in slow.items() if mean is not None}
+    if len(waits) > 1 and (longest := max(waits, key=lambda name: waits[name])):
+        yield f"The longest waits were for {longest}: {readable_span(waits[longest])} on average."
+    yield from summary.warnings
+
+
+def of_comparison(comparison: Comparison) -> Iterator[str]:
+    """Say what differs."""
+    for pair in comparison.pairs:
+        told = {found.metric: found for found in pair.metrics}
+        words = [
+            f"{name.replace('_', ' ')} {readable_percent(found.relative, signed=True)} "
+            f"({found.verdict})"
+            for name in TOLD
+            if (found := told[name]).relative is not None
+        ]
+        yield f"{pair.other} against {pair.base}: {', '.join(words)}."
+        if pair.note:
+            yield pair.note.capitalize() + "."
+
+
+def of_sweep(sweep: Sweep) -> Iterator[str]:
+    """Say which settings are best, and what is more than noise."""
+    for name in TOLD:
+        rows = [row for row in sweep.rows if row.metric == name and row.mean is not None]
+        if not rows or not sweep.axes:
+            continue
+        best = min(rows, key=lambda row: row.mean or 0.0)
+        verdict = f" ({best.verdict} than the baseline)" if best.verdict == "better" else ""
+        settings = ", ".join(f"{key} {value}" for key, value in best.settings.items())
+        counts = [sum(row.verdict == word for row in rows) for word in ("better", "worse")]
+        yield (
+            f"Lowest {name.replace('_', ' ')}: {readable(best.mean, best.unit)} with "
+            f"{settings}{verdict}. Of {len(rows)} settings {counts[0]} are better than their "
+            f"baseline and {counts[1]} worse."
+        )
+    yield from remarks(sweep)

@@ -1,0 +1,197 @@
+"""``csv`` of others: a table whose columns are named by ``fields`` (``--column OURS=THEIRS``).
+
+======================  =====================================================================
+``submitted``           required: when a job arrived
+``duration``            how long it ran: seconds, or as ``5m30s``; or:
+``started, finished``   when it ran: what lies between is its service time
+``id``                  unique, else jobs are numbered
+``platform``            ``amd64/virtual``, or any text: a tag or label is the name of a platform
+``kind, matrix, …``     further columns of our own table
+anything else           an attribute of that name: ``team=owner``
+======================  =====================================================================
+
+An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
+milliseconds since 1970, or since the beginning of the trace. Calendar times are moved so that the
+first arrival is 0. A row without what is required, or that ends before it starts, is left out and
+counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from farm.core.errors import TraceError, did_you_mean
+from farm.units import parse_duration
+from farm.workload.traces.content import read_text
+from farm.workload.traces.csv_table import CONVERSIONS
+from farm.workload.traces.records import Records
+
+INSTANTS = ("submitted", "started", "finished")
+CALENDAR = 1e8
+"""An instant from here on is of the calendar (1973), not of the trace's own time."""
+MILLISECONDS = 1e11
+"""A number from here on is in milliseconds (in seconds it would be the year 5138)."""
+
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d(?:\.\d+)?))?"
+    r"(?:[.,]\d+)?\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?\Z",
+    re.IGNORECASE,
+)
+
+
+class Reading(NamedTuple):
+    """What was read of a foreign table, and what was not."""
+
+    records: Records
+    #: columns that nothing was made of
+    unused: tuple[str, ...]
+    #: why rows were left out, and how many
+    left_out: dict[str, int]
+
+
+def read_foreign(path: Path, fields: Mapping[str, str]) -> Reading:
+    """Return the jobs of a table; TraceError names the line and column that is wrong."""
+    rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    try:
+        header = [name.strip().lstrip("\ufeff") for name in rows.fieldnames or ()]
+        rows.fieldnames = header
+        _check(fields, header, path)
+        left_out: Counter[str] = Counter()
+        found = []
+        for row in rows:
+            given = {ours: (row[theirs] or "").strip() for ours, theirs in fields.items()}
+            job = _job(given, f"{path}:{rows.line_num}")
+            if isinstance(job, str):
+                left_out[job] += 1
+            else:
+                found.append(job)
+    except csv.Error as error:
+        raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
+    if not found:
+        why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise TraceError(f"{path}: found no job that can be used" + (f": {why}" if why else ""))
+    unused = tuple(name for name in header if name not in fields.values())
+    return Reading(_records(found), unused, dict(left_out))
+
+
+def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
+    for ours, theirs in fields.items():
+        if theirs not in header:
+            raise TraceError(
+                f"{path}: column {ours}={theirs}: there is no such column; "
+                f"{did_you_mean(theirs, header)}allowed: {', '.join(header)}"
+            )
+    if "submitted" not in fields:
+        raise TraceError(
+            f"{path}: found no column for submitted; allowed: one of {', '.join(header)}"
+        )
+    if "duration" not in fields and not {"started", "finished"} <= fields.keys():
+        raise TraceError(f"{path}: found no column for duration, nor for both started and finished")
+
+
+def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
+    """Return a row as a job's fields, or why it is left out."""
+    times: dict[str, float] = {}
+    for ours in (*INSTANTS, "duration"):
+        if text := given.get(ours):
+            read = _instant if ours in INSTANTS else _duration
+            times[ours] = _read(read, text, f"{where}: {ours}")
+    if "submitted" not in times:
+        return "without an arrival"
+    if "duration" not in times:
+        if not {"started", "finished"} <= times.keys():
+            return "never ran, or had not ended"
+        times["duration"] = times["finished"] - times["started"]
+    if times["duration"] < 0:
+        return "ended before they started"
+    job: dict[str, Any] = {"arrived_at": times["submitted"], "service_time": times["duration"]}
+    attributes = {}
+    for ours, text in given.items():
+        known = CONVERSIONS.get(ours) or CONVERSIONS.get(f"{ours}_s")
+        if not text or ours in times or ours in INSTANTS:
+            continue
+        if ours == "id":
+            job["id"] = text
+        elif known is None:
+            attributes[ours] = text
+        else:
+            name, convert = known
+            job[name] = _read(convert, text, f"{where}: {ours}")
+    return {**job, "attributes": attributes} if attributes else job
+
+
+def _read(convert: Any, text: str, where: str) -> Any:
+    try:
+        return convert(text)
+    except ValueError as error:
+        raise TraceError(f"{where}: found {text!r:.60}; allowed: {error}") from None
+
+
+def _records(jobs: list[dict[str, Any]]) -> Records:
+    arrived = np.array([job.pop("arrived_at") for job in jobs])
+    service = np.array([job.pop("service_time") for job in jobs])
+    if arrived.min() >= CALENDAR:
+        arrived = arrived - arrived.min()
+    ids = [job.pop("id", "") for job in jobs]
+    distinct = all(ids) and len(set(ids)) == len(ids)
+    return Records(arrived, service, ids if distinct else None, jobs)
+
+
+def _duration(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return parse_duration(text)
+
+
+def _instant(text: str) -> float:
+    """Return an instant in seconds; raises ValueError that says what is allowed."""
+    try:
+        number = float(text)
+    except ValueError:
+        return _calendar(text)
+    if not math.isfinite(number):
+        raise ValueError("a finite number, or a time as 2024-05-01T10:00:00Z")
+    return number / 1000 if number >= MILLISECONDS else number
+
+
+def _calendar(text: str) -> float:
+    found = _ISO.match(text)
+    if found is None:
+        raise ValueError("a number, or a time as 2024-05-01T10:00:00Z")
+    year, month, day, hour, minute = map(int, found.groups()[:5])
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
+        raise ValueError("a time that there is, as 2024-05-01T10:00:00Z")
+    seconds = _days(year, month, day) * 86400 + hour * 3600 + minute * 60
+    return seconds + float(found[6] or 0) - _offset(found[7] or "")
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Return the days since 1970 (Fliegel and van Flandern's count of days, 1968)."""
+    shift = -1 if month <= 2 else 0
+    return (
+        1461 * (year + 4800 + shift) // 4
+        + 367 * (month - 2 - 12 * shift) // 12
+        - 3 * ((year + 4900 + shift) // 100) // 4
+        + day
+        - 32075
+        - 2440588
+    )
+
+
+def _offset(zone: str) -> int:
+    """Return how many seconds a zone is ahead of UTC."""
+    if not zone or zone[0] not in "+-":
+        return 0
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return seconds if zone[0] == "+" else -seconds

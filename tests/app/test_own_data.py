@@ -1,0 +1,111 @@
+"""Tables of others as workloads, and a scenario begun from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import farm
+from farm.app.first_scenario import write_first_scenario
+from farm.cli.main import app
+from farm.core.errors import FarmError
+from farm.scenario import TraceOptions
+from farm.workload import read_trace
+
+TABLE = """job,created_at,started_at,finished_at,tags,owner,colour
+7,2024-05-01T10:00:00+02:00,2024-05-01T10:01:00+02:00,2024-05-01T10:06:30+02:00,linux-x64,core,red
+8,2024-05-01T08:00:10Z,1714550500,1714550600500,gpu,web,blue
+9,2024-05-01 08:00:20,,,gpu,web,blue
+10,2024-05-01T08:00:30Z,2024-05-01T09:00:00Z,2024-05-01T08:59:00Z,gpu,web,blue
+"""
+FIELDS = {
+    "id": "job", "submitted": "created_at", "started": "started_at", "finished": "finished_at",
+    "platform": "tags", "team": "owner",
+}  # fmt: skip
+COLUMNS = [word for ours, theirs in FIELDS.items() for word in ("--column", f"{ours}={theirs}")]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Leave a table as a CI's database exports it."""
+    path = tmp_path / "ci.csv"
+    path.write_text(TABLE, encoding="utf-8")
+    return path
+
+
+def test_instants_of_any_kind_are_put_on_one_clock(table: Path) -> None:
+    """Zones, no zone, seconds and milliseconds since 1970: the first arrival is 0."""
+    jobs = list(read_trace(table, "csv", TraceOptions(fields=FIELDS)))
+    assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
+        ("7", 0.0, 330.0),
+        ("8", 10.0, 100.5),
+    ]
+    assert [str(job.platform) for job in jobs] == ["linux-x64/virtual", "gpu/virtual"]
+    assert jobs[0].attributes == {"team": "core"}
+
+
+def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
+    """Numbers that are no calendar time are not moved."""
+    path = tmp_path / "t.csv"
+    path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")
+    fields = {"submitted": "at", "duration": "took"}
+    jobs = list(read_trace(path, "csv", TraceOptions(fields=fields)))
+    assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
+
+
+def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
+    """Neither a row nor a column is dropped in silence; what is written reads back."""
+    out = tmp_path / "jobs.csv"
+    said = ["import", "csv", str(table), *COLUMNS, "--show", "-o", str(out)]
+    found = CliRunner().invoke(app, said)
+    assert found.exit_code == 0
+    assert "left out: 1 rows never ran, or had not ended" in found.stderr
+    assert "left out: 1 rows ended before they started" in found.stderr
+    assert "columns not used: colour" in found.stderr
+    assert "2 jobs; platforms: linux-x64/virtual (1), gpu/virtual (1)" in found.stdout
+    assert [job.service_time for job in read_trace(out)] == [330.0, 100.5]
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (["submitted=creatd_at"], "did you mean created_at?"),
+        (["started=started_at"], "found no column for submitted"),
+        (["submitted=created_at"], "found no column for duration"),
+        (
+            ["submitted=owner", "duration=job"],
+            ":2: submitted: found 'core'; allowed: a number, or a",
+        ),
+        (["submitted"], "allowed: OURS=THEIRS"),
+    ],
+)
+def test_a_wrong_mapping_is_one_message(table: Path, columns: list[str], told: str) -> None:
+    """It names the column, and what the table has."""
+    words = [word for column in columns for word in ("--column", column)]
+    with pytest.raises(FarmError) as caught:
+        CliRunner().invoke(
+            app, ["import", "csv", str(table), *words, "--show"], catch_exceptions=False
+        )
+    assert told in str(caught.value)
+
+
+def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None:
+    """Every platform has a pool, every job ends, wherever the scenario stands."""
+    (tmp_path / "own").mkdir()
+    out = tmp_path / "own" / "first.yaml"
+    write_first_scenario(out, table, FIELDS)
+    run = farm.simulate(out)
+    assert run.summary["jobs"]["succeeded"] == 2
+    assert sorted(run.summary["pools"]) == ["gpu", "linux-x64"]
+
+
+def test_without_a_trace_it_is_the_quickstart(tmp_path: Path) -> None:
+    """A first file to change; a file that is there is never overwritten."""
+    out = tmp_path / "scenario.yaml"
+    said = ["init", "-o", str(out)]
+    assert CliRunner().invoke(app, said).exit_code == 0
+    assert farm.load_scenario(out).name == "quickstart"
+    with pytest.raises(FarmError, match="exists already"):
+        CliRunner().invoke(app, said, catch_exceptions=False)

@@ -1,0 +1,145 @@
+"""The page of a run: nothing is loaded, its numbers are the summary's, its figures are right."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import farm
+from farm.cli.main import app
+from farm.core.errors import InputError
+from farm.results.jobs_table import JobRow
+from farm.results.report.series import Jobs, busy_shares, highest, lanes
+
+SMALL = {"workload__0__count": 40}
+
+
+class Page(html.parser.HTMLParser):
+    """A page as a browser takes it apart: its JSON by id, its headings, what it would load."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.numbers: dict[str, Any] = {}
+        self.loads: list[str] = []
+        self.charts = 0
+        self._island: str | None = None
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self._island = given.get("id") if tag == "script" else None
+        self.charts += tag == "svg"
+        assert tag != "script" or given["type"] == "application/json"
+        self.loads += [value or "" for name, value in attrs if name in {"src", "href", "srcset"}]
+
+    def handle_data(self, data: str) -> None:
+        if self._island and data.strip():
+            self.numbers[self._island] = json.loads(data)
+
+
+def test_the_page_has_the_numbers_of_the_summary_and_loads_nothing(tmp_path: Path) -> None:
+    """What is read back from the page is summary.json; a page from file:// needs no network."""
+    run = farm.simulate("quickstart", out=tmp_path / "run")
+    said = ["report", str(run.path), "-o", str(tmp_path / "r.html")]
+    assert CliRunner().invoke(app, said).exit_code == 0
+    page = Page(tmp_path / "r.html")
+    assert page.numbers["summary"] == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert page.loads == []
+    assert page.charts >= 6
+
+
+@pytest.mark.parametrize("count", [1, 10, 10_000])
+def test_a_page_of_any_number_of_jobs_is_small(tmp_path: Path, count: int) -> None:
+    """Figures are binned: a page does not grow with its run."""
+    run = farm.simulate("mm1", seeds=2, workload__0__count=count)
+    path = farm.report(run, out=tmp_path / "r.html")
+    assert Page(path).charts >= 4
+    assert path.stat().st_size < 500_000
+
+
+def test_names_cannot_break_the_page(tmp_path: Path) -> None:
+    """Names come from whoever submits jobs: they are text, in figures and in the numbers."""
+    nasty = "</script><script>alert(1)</script>"
+    attributes = {"team": {nasty: 1}}
+    run = farm.simulate("mm1", workload__0__attributes=attributes, **SMALL)
+    page = Page(farm.report(run, out=tmp_path / "r.html"))
+    assert nasty in page.numbers["summary"]["invocations"]
+
+
+def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path) -> None:
+    """One page for what one would send to a colleague."""
+    runs = [farm.simulate("mm1", policy=name, **SMALL) for name in ("fifo", "sjf")]
+    page = Page(farm.report(*runs, out=tmp_path / "two.html"))
+    assert len(page.numbers["comparison"]["pairs"]) == 1
+    assert {"summary", "summary-2"} <= set(page.numbers)
+    kept = tmp_path / "sweep"
+    swept = farm.sweep(
+        "mm1", {"scheduling.policy": ["fifo", "sjf"]}, replications=2, out=kept, **SMALL
+    )
+    page = Page(farm.report(kept, out=tmp_path / "sweep.html"))
+    assert page.numbers["sweep"] == json.loads((kept / "sweep.json").read_text())
+    assert len(swept.plot()) == 3
+
+
+def test_the_charts_of_a_run_are_those_of_its_page(tmp_path: Path) -> None:
+    """What ``plot`` returns can be kept as a picture, and is the page's."""
+    run = farm.simulate("quickstart")
+    text = farm.report(run, out=tmp_path / "r.html").read_text(encoding="utf-8")
+    for name in ("queue", "builders", "distribution", "slots", "invocations"):
+        charts = run.plot(name)
+        assert charts, name
+        for one in charts:
+            [line, *_] = re.findall(r"<(?:polyline|path|rect)[^>]*>", one.svg)
+            assert line in text
+    saved = charts[0].save(tmp_path / "picture.svg")
+    assert saved.read_text(encoding="utf-8").startswith("<svg xmlns=")
+
+
+def test_counts_over_time_are_the_highest_of_each_interval() -> None:
+    """A peak shorter than an interval is seen, and who leaves makes room first."""
+    starts, ends = np.array([0.0, 1.0, 1.2, 5.0]), np.array([5.0, 1.1, np.nan, 6.0])
+    found = highest(starts, ends, np.array([0.0, 2.0, 4.0, 6.0, 8.0]))
+    assert found.tolist() == [2.0, 2.0, 2.0, 1.0]
+    assert highest(starts[:2], ends[:2], np.array([0.0, 2.0, 4.0])).tolist() == [2.0, 1.0]
+
+
+def row(number: int, start: float, end: float, builder: str) -> JobRow:
+    """Return the row of a job that ran so."""
+    return JobRow(
+        job_id=str(number), matrix="", invocation="", platform="amd64/virtual", kind="job",
+        submitted_at=0.0, dispatched_at=start, started_at=start, finished_at=end,
+        outcome="succeeded", attempts=1, builder=builder, waiting_time=start, response_time=end,
+    )  # fmt: skip
+
+
+def test_slots_are_told_apart_and_their_busy_time_adds_up() -> None:
+    """Jobs at once on one builder are in slots of their own; shares are of true time."""
+    jobs = Jobs([row(1, 0, 4, "a"), row(2, 1, 2, "a"), row(3, 4, 6, "a"), row(4, 0, 8, "b")])
+    found = lanes(jobs)
+    assert [lane.name for lane in found] == ["a", "a 2", "b"]
+    assert sorted(place for lane in found for place in lane.jobs) == [0, 1, 2, 3]
+    shares = busy_shares(jobs, found, np.array([0.0, 2.0, 4.0, 8.0]))
+    assert shares.tolist() == pytest.approx([5 / 6, 4 / 6, 6 / 12])
+
+
+@pytest.mark.parametrize(
+    ("what", "out", "told"),
+    [
+        ([], "r.html", "nothing to report"),
+        (["missing"], "r.html", "missing: no such directory"),
+        ([None], "r.pdf", "ends in .html"),
+        ([None], "nowhere/r.html", "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_message(tmp_path: Path, what: list[Any], out: str, told: str) -> None:
+    """No page is half written."""
+    run = farm.simulate("mm1", **SMALL)
+    with pytest.raises(InputError, match=told):
+        farm.report(*(one or run for one in what), out=tmp_path / out)

@@ -1,0 +1,195 @@
+"""Sweeps: what is varied, that a stopped one goes on, and that its verdicts can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import farm
+from farm.app.sweeps.axes import Grid, axis_of, parse_axis
+from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
+from farm.cli.main import app
+from farm.core.errors import InputError
+from farm.results.comparison.statistics import holm_levels, mean_of
+
+SMALL = {"workload__0__count": 60}
+
+
+def rows(found: farm.SweepResult, metric: str = "waiting_time mean") -> list[dict[str, Any]]:
+    """Return the tidy rows of one metric."""
+    return [row for row in found.table if row["metric"] == metric]
+
+
+def provisioned(**more: Any) -> dict[str, Any]:
+    """Return a scenario of one fixed and one provisioned pool."""
+    sizes = {"algorithm": "taskcluster", "min": 0, "max": 4, "scaling_ratio": 0.5, **more}
+    return {
+        "pools": [
+            {"name": "fixed", "platform": {"processor": "arm64"}, "builders": 1},
+            {"name": "cloud", "platform": {"processor": "amd64"}, "provisioner": sizes,
+             "idle_timeout": "5m"},
+        ],
+        "workload": [
+            {"arrivals": {"every": "10s", "count": 9, "service_time": "25s",
+                          "platform": {"processor": "amd64"}}}
+        ],
+    }  # fmt: skip
+
+
+def test_every_setting_gets_the_same_seeds_and_its_own_numbers() -> None:
+    """A cell is the mean of exactly the runs that farm.simulate plays with these seeds."""
+    found = farm.sweep("mm1", {"scheduling.policy": ["fifo", "sjf"]}, replications=3, **SMALL)
+    for row in rows(found):
+        policy = row["scheduling.policy"]
+        runs = farm.simulate("mm1", seeds=range(1, 4), policy=policy, **SMALL)
+        waits = [one.summary["waiting_time_s"]["mean"] for one in runs]
+        assert row["mean"] == pytest.approx(np.mean(waits))
+        assert row["median"] == pytest.approx(np.median(waits))
+    fifo, sjf = rows(found)
+    assert fifo["verdict"] is None
+    assert sjf["difference"] == pytest.approx(sjf["mean"] - fifo["mean"])
+
+
+def test_a_baseline_holds_all_else_equal() -> None:
+    """With a baseline of one key each setting is set against its own neighbour."""
+    vary = {"scheduling.policy": ["fifo", "sjf"], "pools.single.builders": [1, 2]}
+    found = farm.sweep("mm1", vary, replications=2, baseline={"scheduling.policy": "fifo"}, **SMALL)
+    compared = [row.baseline for row in found.rows if row.metric == "makespan"]
+    assert compared[:2] == [None, None]
+    assert compared[2:] == [
+        {"scheduling.policy": "fifo", "pools.single.builders": number} for number in "12"
+    ]
+
+
+def test_a_pattern_means_every_pool_that_has_the_section() -> None:
+    """``pools.*.provisioner.max`` leaves pools of fixed size alone."""
+    grid = Grid(farm.load_scenario(provisioned()), [axis_of("pools.*.provisioner.max", [2, 3])])
+    sizes = [
+        [p.provisioner and p.provisioner.max for p in s.pools] for s in grid.scenarios.values()
+    ]
+    assert sizes == [[None, 2], [None, 3]]
+
+
+def test_another_algorithm_keeps_the_limits_and_not_the_options() -> None:
+    """Options are an algorithm's own: those of the former would be refused by the next."""
+    axis = parse_axis("pools.*.provisioner.algorithm=taskcluster,queue-depth")
+    found = [
+        s.pools[1].provisioner
+        for s in Grid(farm.load_scenario(provisioned()), [axis]).scenarios.values()
+    ]
+    assert [(one and one.max, one and one.options) for one in found] == [
+        (4, {"scaling_ratio": 0.5}),
+        (4, {}),
+    ]
+
+
+def test_a_section_comes_from_a_file(tmp_path: Path) -> None:
+    """A file says a section with its name above it, or without."""
+    (tmp_path / "a.yaml").write_text("policy: sjf\n", encoding="utf-8")
+    (tmp_path / "b.yaml").write_text("scheduling:\n  policy: ljf\n", encoding="utf-8")
+    axis = parse_axis(f"scheduling=@{tmp_path / 'a.yaml'},@{tmp_path / 'b.yaml'}")
+    grid = Grid(farm.load_scenario("mm1"), [axis])
+    assert [one.scheduling.policy for one in grid.scenarios.values()] == ["sjf", "ljf"]
+
+
+def test_a_key_that_changes_nothing_is_said() -> None:
+    """An idle time-out longer than the run has no effect, whatever it is."""
+    vary = {"pools.cloud.idle_timeout": ["5h", "6h"], "pools.cloud.provisioner.max": [1, 4]}
+    found = farm.sweep(provisioned(), vary, replications=1)
+    assert found.sweep.without_effect == ("pools.cloud.idle_timeout",)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["--vary", "scheduling.polcy=fifo,sjf"], "did you mean policy?"),
+        (["--vary", "pools.gpu*.builders=1"], "matches nothing in the scenario; its pools: single"),
+        (["--vary", "scheduling.policy"], "allowed: KEY=V1,V2"),
+        (["--vary", "scheduling.policy=fifo", "--vary", "scheduling.policy=sjf"], "twice"),
+        (["--vary", "scheduling=@missing.yaml"], "missing.yaml: no such file"),
+        (["--replications", "0"], "replications: found 0; allowed: 1 or more"),
+        (["--baseline", "seed=1"], "baseline: found 'seed'"),
+        (["--metric", "waiting_time.maen"], "did you mean waiting_time.mean?"),
+        (["--relevant", "lots"], "--relevant: found 'lots'"),
+    ],
+)
+def test_bad_input_is_one_message(said: list[str], told: str) -> None:
+    """Nothing is played before everything is understood."""
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, ["sweep", "mm1", *said], catch_exceptions=False)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    """What was finished is kept, what was being written is whole or absent, the rest is played."""
+    command = [
+        sys.executable, "-m", "farm", "sweep", "mm1", "--vary", "scheduling.policy=fifo,sjf",
+        "-n", "6", "--set", "workload.0.count=2000", "--quiet", "--out",
+    ]  # fmt: skip
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*command, str(whole)], check=True, capture_output=True, timeout=120)
+    process = subprocess.Popen([*command, str(killed)], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while len(list((killed / "finished").glob("*.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=30)
+    finished = {path: path.stat().st_mtime_ns for path in (killed / "finished").glob("*.json")}
+    assert 2 <= len(finished) < 12
+    subprocess.run([*command, str(killed)], check=True, capture_output=True, timeout=120)
+    for name in ("table.csv", "runs.csv", "sweep.json"):
+        assert (whole / name).read_bytes() == (killed / name).read_bytes()
+    assert all(path.stat().st_mtime_ns == at for path, at in finished.items())
+
+
+def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who played a run changes nothing in it."""
+    scenario = farm.load_scenario("mm1", **SMALL)
+    runs = [SeededRun(scenario, seed) for seed in range(4)]
+    alone = play_all(runs, FinishedRuns(None), lambda _: None)
+    monkeypatch.setattr("farm.app.sweeps.playing.WORTH_SHARING", 0.0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    shared = play_all(runs, FinishedRuns(None), lambda _: None)
+    assert [s.response_time for s in shared] == [s.response_time for s in alone]
+    assert [s.seed for s in shared] == [0, 1, 2, 3]
+
+
+def test_something_else_is_not_written_into(tmp_path: Path) -> None:
+    """A directory with other files is the user's own."""
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(InputError, match="holds something else"):
+        farm.sweep("mm1", replications=1, out=tmp_path, **SMALL)
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    """Where nothing differs, a family of ten comparisons calls anything better in ≤ 2.5 % (+ luck).
+
+    200 sweeps of 10 settings with 8 seeds, from a skewed distribution; both directions count.
+    """
+    rng = np.random.default_rng(20)
+    alarms = 0
+    for _ in range(200):
+        values = rng.exponential(10.0, (11, 8)) + rng.exponential(20.0, 8)
+        means = [mean_of(values[place] - values[0]) for place in range(1, 11)]
+        levels = holm_levels([mean.p or 0.0 for mean in means])
+        judged = [mean.interval("t", level) for mean, level in zip(means, levels, strict=True)]
+        alarms += any(interval is not None and not interval.holds_zero for interval in judged)
+    assert alarms <= 10
+
+
+def test_json_is_the_kept_file(tmp_path: Path) -> None:
+    """What is printed for machines is what is kept."""
+    said = ["sweep", "mm1", "-n", "2", "--set", "workload.0.count=9", "--json", "--quiet"]
+    shown = CliRunner().invoke(app, [*said, "--out", str(tmp_path / "s")])
+    assert json.loads(shown.stdout) == json.loads((tmp_path / "s" / "sweep.json").read_text())

@@ -1,0 +1,69 @@
+"""Costs: boots and billing units are paid, and shared among those who used the builders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import farm
+
+
+def two_platforms(**pool: Any) -> dict[str, Any]:
+    """Return a scenario: one builder boots for 60 s, team a runs 300 s on it, team b 100 s."""
+    sizes = {"algorithm": "taskcluster", "min": 0, "max": 1, "scaling_ratio": 1.0}
+    source = {"every": "1s", "count": 1, "start": "1s"}
+    return {
+        "pools": [
+            {"name": "cloud", "platform": {"processors": ["amd64", "i386"]}, "provisioner": sizes,
+             "boot_time": "60s", "idle_timeout": "200s", **pool}
+        ],
+        "workload": [
+            {"arrivals": {**source, "service_time": "300s", "platform": {"processor": "amd64"},
+                          "attributes": {"team": {"a": 1}}}},
+            {"arrivals": {**source, "service_time": "100s", "platform": {"processor": "i386"},
+                          "attributes": {"team": {"b": 1}}}},
+        ],
+    }  # fmt: skip
+
+
+def test_a_boot_is_billed_and_idle_time_too() -> None:
+    """From request to gone: 60 s of boot, 400 s of work, then idle until the end."""
+    summary = farm.simulate(two_platforms(price=36.0)).summary
+    pool = summary["pools"]["cloud"]
+    boot = 60.0
+    paid = boot + pool["builder_time_s"]
+    assert summary["cost"] == pool["cost"] == pytest.approx(paid / 3600 * 36)
+    assert summary["idle_share"] == pytest.approx(1 - 400 / paid)
+
+
+def test_a_billing_unit_is_paid_whole() -> None:
+    """An hour that was begun is an hour."""
+    summary = farm.simulate(two_platforms(price=2.0, billing_unit="1h")).summary
+    assert summary["cost"] == pytest.approx(2.0)
+
+
+def test_a_pool_is_paid_by_those_who_used_it() -> None:
+    """Three quarters of the work pay three quarters, and the parts add up to the whole."""
+    summary = farm.simulate(two_platforms()).summary
+    for parts, names in (("platforms", ("amd64/virtual", "i386/virtual")), ("invocations", "ab")):
+        found = summary[parts]
+        assert sorted(found) == sorted(names)
+        assert found[names[0]]["cost"] == pytest.approx(0.75 * summary["cost"])
+        assert sum(one["cost"] for one in found.values()) == pytest.approx(summary["cost"])
+        assert sum(one["submitted"] for one in found.values()) == summary["jobs"]["submitted"]
+        waits = [one["waiting_time_s"]["mean"] for one in found.values()]
+        assert sum(waits) / 2 == pytest.approx(summary["waiting_time_s"]["mean"])
+
+
+def test_parts_add_up_in_the_run_phase() -> None:
+    """Clipped to the phase that counts, parts are clipped as the whole is."""
+    phases = {"ramp_up": "30m", "run": "1h", "ramp_down": "30m"}
+    summary = farm.simulate("demo", phases=phases).summary
+    for parts in ("platforms", "pools"):
+        jobs = sum(one["submitted"] for one in summary[parts].values())
+        assert jobs == summary["jobs"]["submitted"]
+        rate = sum(one["throughput_per_s"] for one in summary[parts].values())
+        assert rate == pytest.approx(summary["throughput_per_s"])
+    time = sum(one["builder_time_s"] for one in summary["pools"].values())
+    assert time == pytest.approx(summary["builder_time_s"])
