@@ -240,7 +240,7 @@ def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys
     yaml = service.folder / "service.yaml"
     sized = "provisioner: {algorithm: simple, max: 9}"
     yaml.write_text(yaml.read_text().replace("builders: 3", sized))
-    service.start()
+    service.start(logged=False)  # an event log would be written, and all else with it
     try:
         service.until(lambda: service.client.exists(keys.pools) == 1, "taking charge")
         reporter = Reporter(service.url, keys, "test", "plans")
@@ -248,7 +248,7 @@ def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys
         reporter.put(Watch("linux", "mine", outside=True))
         reporter.put(Plan("linux", 1, 1, start=1, token="mine"))
         assert reporter.close(60)
-        service.until(lambda: service.client.hkeys(keys.requested) == [b"linux-1"], "the request")
+        service.until(lambda: service.client.hkeys(keys.requested) == [b"linux-1"], "the request", 20)
     finally:
         service.end(signal.SIGTERM)
         service.store.clear()
