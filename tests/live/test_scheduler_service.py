@@ -248,7 +248,7 @@ def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys
         reporter.put(Watch("linux", "mine", outside=True))
         reporter.put(Plan("linux", 1, 1, start=1, token="mine"))
         assert reporter.close(60)
-        service.until(lambda: service.client.hkeys(keys.requested) == [b"linux-1"], "the request", 20)
+        service.until(lambda: service.client.hlen(keys.requested) == 1, "the request", 20)
     finally:
         service.end(signal.SIGTERM)
         service.store.clear()
