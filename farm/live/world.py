@@ -297,10 +297,10 @@ class LiveWorld:
         self._batch.messages, self._batch.strangers = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
+        if self._stays:  # a request for builders may be all that there is to write
+            self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
         if cursor == self._committed and self._batch.is_empty:
             return
-        if self._stays:
-            self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
         try:

@@ -234,6 +234,27 @@ def test_a_paused_provisioner_that_wakes_up_decides_nothing(service: Service):
     assert sorted(service.store.builders()) == ["linux-1", "linux-2"]
 
 
+def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys, tmp_path: Path):
+    """Nothing else happens there that would be written: a provisioner reads it, and starts one."""
+    service = Service(server, keys, tmp_path)
+    yaml = service.folder / "service.yaml"
+    sized = "provisioner: {algorithm: simple, max: 9}"
+    yaml.write_text(yaml.read_text().replace("builders: 3", sized))
+    service.start(logged=False)  # an event log would be written, and all else with it
+    try:
+        service.until(lambda: service.client.exists(keys.pools) == 1, "taking charge")
+        reporter = Reporter(service.url, keys, "test", "plans")
+        reporter.start()
+        reporter.put(Watch("linux", "mine", outside=True))
+        reporter.put(Plan("linux", 1, 1, start=1, token="mine"))
+        assert reporter.close(60)
+        service.until(lambda: service.client.hlen(keys.requested) == 1, "the request", 20)
+    finally:
+        service.end(signal.SIGTERM)
+        service.store.clear()
+        service.client.close()
+
+
 def test_a_second_scheduler_stands_by(service: Service):
     """It takes over as soon as the first one is killed."""
     service.start()
