@@ -52,7 +52,7 @@ def acl(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print, or make, the users of a farm's server: each role has what it needs and no more.
+    """Print, or make, the users of a farm's server: who may do what.
 
     The farm is that of FARM_PREFIX. What is printed is for redis-cli, and has no password in it.
     """

@@ -27,7 +27,7 @@ def dead_letters(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List the messages to the scheduler that were refused: the last thousand, and all by reason.
+    """List the messages to the scheduler that were refused.
 
     With --json each with its beginning, as it came.
     """

@@ -38,7 +38,7 @@ def explain(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a dispatch: who competed, on which key, whose turn it was, which builders were free.
+    """Explain a dispatch: who competed, whose turn it was, which builders were free.
 
     Of a live job that waits: why. The decisions of a recorded run are made again: its log is
     replayed through a scheduler.

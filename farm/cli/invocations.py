@@ -47,7 +47,7 @@ def invocations(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List invocations of a farm that shares fairly: who waits, who executes, where builders idle.
+    """List invocations: who waits, who executes, where builders idle.
 
     By platform: the invocations below PATH, their waiting jobs in the order in which they will go,
     what executes, and the idle builders by the invocation that they served last. With --json: one

@@ -61,22 +61,22 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("pools", "List pools: what they need, what is wanted, what is there, and why."),
         (
             "invocations",
-            "List invocations of a farm that shares fairly: who waits, who executes, where builders idle.",
+            "List invocations: who waits, who executes, where builders idle.",
         ),
         (
             "explain",
-            "Explain a dispatch: who competed, on which key, whose turn it was, which builders were free.",
+            "Explain a dispatch: who competed, whose turn it was, which builders were free.",
         ),
         (
             "dead-letters",
-            "List the messages to the scheduler that were refused: the last thousand, and all by reason.",
+            "List the messages to the scheduler that were refused.",
             "dead_letters",
         ),
         ("snapshot", "Write a live farm as it stands, for farm estimate and farm whatif."),
         ("scheduler", "Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C."),
         (
             "acl",
-            "Print, or make, the users of a farm's server: each role has what it needs and no more.",
+            "Print, or make, the users of a farm's server: who may do what.",
         ),
         ("load", "Hand in a scenario's jobs at their farm times, until they end or Ctrl-C."),
     ),
