@@ -202,7 +202,7 @@ class LiveWorld:
         if entry is not None:
             why = "".join(traceback.format_exception(error))
             # whole: jobs handed in with the one that did it can be handed in again
-            letter = entry.refused("error", why[-SHOWN:], entry.data.decode())
+            letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
