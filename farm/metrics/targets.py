@@ -7,6 +7,7 @@ removed by the one that supervises it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -45,8 +46,24 @@ class Target:
 
 
 def scheduler_target(folder: Path) -> Target:
-    """Return the file of a farm's scheduler."""
-    return Target(folder, "scheduler", {"job": "scheduler"})
+    """Return the file of this process, one of a farm's schedulers (one leads, one may stand by).
+
+    What a killed one of this machine has left is removed.
+    """
+    for path in folder.glob("scheduler-*.json"):
+        if not _is_there(int(path.stem.rpartition("-")[2])):
+            path.unlink(missing_ok=True)
+    return Target(folder, f"scheduler-{os.getpid()}", {"job": "scheduler"})
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
 
 
 def provisioner_target(folder: Path) -> Target:

@@ -32,8 +32,8 @@ def test_builders_that_come_and_go_at_one_instant() -> None:
 
 
 def test_the_packaged_example_that_never_ends() -> None:
-    """`demo` lasts ten years; the message says how to simulate a day of it."""
-    with pytest.raises(FarmError, match=r"31,536,000 plans.*phases\.run=1d"):
+    """`demo` lasts a hundred years; the message says how to simulate a day of it."""
+    with pytest.raises(FarmError, match=r"26,280,000 plans.*phases\.run=1d"):
         farm.simulate("demo")
 
 
