@@ -6,11 +6,11 @@ from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 
+from farm.app.calibrating.work_rates import rates_for
 from farm.app.live_farm import LiveFarm
 from farm.app.own_parts import Batches, OwnParts
+from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.result import Result
-from farm.app.run_recorder import RunRecorder
-from farm.app.work_rates import rates_for
 from farm.assembly import complaints
 from farm.core.errors import InputError
 from farm.live.wire.pool_report import LiveStatus

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.app.recorded_run import RecordedRun
+from farm.app.recorded.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison import compare as compare_runs

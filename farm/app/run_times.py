@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from farm.app.estimates import seed_estimator
-from farm.app.snapshots import image_from
+from farm.app.staying_up.snapshots import image_from
 from farm.app.what_if import scenario_of
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError

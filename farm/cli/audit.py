@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.run_audit import audit_run
+from farm.app.recorded.run_audit import audit_run
 from farm.core.errors import InvariantError
 from farm.terminal.options import AsJson, Quiet
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import typer
 
-from farm.app.farm_place import reach
+from farm.app.staying_up.farm_place import reach
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.operator import Operator

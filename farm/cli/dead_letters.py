@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.farm_place import reach
+from farm.app.staying_up.farm_place import reach
 from farm.live.redis.keys import written_at
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

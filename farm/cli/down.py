@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.background_farm import count_running, end_farm, place_to_end
+from farm.app.staying_up.background_farm import count_running, end_farm, place_to_end
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
 

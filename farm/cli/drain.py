@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.app.farm_place import reach, warn_if_unattended
+from farm.app.staying_up.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.snapshot import BuilderRecord

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from farm.app.snapshots import view_from
+from farm.app.staying_up.snapshots import view_from
 from farm.cli.display.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 from rich.console import Console
 
-from farm.app.backfill import Place, write_blocks, write_text
+from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run

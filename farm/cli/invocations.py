@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.app.invocations import Invocations, invocations_of
-from farm.app.snapshots import image_from
+from farm.app.staying_up.invocations import Invocations, invocations_of
+from farm.app.staying_up.snapshots import image_from
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
 from farm.terminal.console import Column, FarmConsole, listing, many, plain

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.app.farm_place import reach
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.stories import row_of
+from farm.app.staying_up.farm_place import reach
 from farm.cli.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, coloured, listing, plain

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import typer
 
-from farm.app.farm_place import reach
 from farm.app.jobs.sources import kind_of
-from farm.app.pool_troubles import remarks_on, troubles_of
+from farm.app.staying_up.farm_place import reach
+from farm.app.staying_up.pool_troubles import remarks_on, troubles_of
 from farm.terminal.console import Column, FarmConsole, counted, listing
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 

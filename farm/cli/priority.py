@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.farm_place import reach, warn_if_unattended
 from farm.app.jobs.lookup import ids_given, live_of
+from farm.app.staying_up.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import PriorityChanged
 from farm.live.wire.bounds import MAX_LEVEL

@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.farm_place import reach, warn_if_unattended
 from farm.app.jobs.json_lines import parse_lines, parse_platform, standard_input
 from farm.app.jobs.sources import (
     copies,
@@ -23,6 +22,7 @@ from farm.app.jobs.sources import (
 )
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.told_estimate import ToldEstimate
+from farm.app.staying_up.farm_place import reach, warn_if_unattended
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.terminal.console import FarmConsole, many, plain

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from farm.app.snapshots import image_from
+from farm.app.staying_up.snapshots import image_from
 from farm.app.what_if import roll_out, scenario_of
 from farm.core.errors import InputError
 from farm.live.operating.farm_image import FarmImage

@@ -29,6 +29,8 @@ workload:
   - arrivals: {every: 50ms, count: 4, service_time: 100ms, mode: stress, heavy: true}
 """
 
+MEASURE = "farm.app.calibrating.calibration.measure"
+
 
 @pytest.fixture
 def rates_said(monkeypatch) -> None:
@@ -144,7 +146,9 @@ def test_a_mistake_is_one_message(arguments: list[str], error: type, message: st
 
 def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch) -> None:
     """Not after half a minute of measuring: a folder of that name, a file of somebody else's."""
-    monkeypatch.setattr("farm.app.calibration.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(
+        "farm.app.calibrating.calibration.measure", lambda *_: pytest.fail("measured")
+    )
     folder, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
     folder.mkdir()
     other.touch()
@@ -157,7 +161,9 @@ def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch
 
 def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
     """FARM_WORK_RATES and FARM_BURNER, before anything is measured."""
-    monkeypatch.setattr("farm.app.calibration.measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(
+        "farm.app.calibrating.calibration.measure", lambda *_: pytest.fail("measured")
+    )
     monkeypatch.setenv("FARM_WORK_RATES", "cpu=fast")
     result = CliRunner().invoke(app, TINY)
     assert "FARM_WORK_RATES: found 'cpu=fast'" in str(result.exception)

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from farm.app.jobs.json_lines import parse_lines
-from farm.app.snapshots import image_of_text
+from farm.app.staying_up.snapshots import image_of_text
 from farm.core import events
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import FarmError

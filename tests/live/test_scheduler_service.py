@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.app.run_audit import audit_run
+from farm.app.recorded.run_audit import audit_run
 from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses

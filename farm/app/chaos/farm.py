@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from farm.app.farm_place import FarmPlace, read_place
+from farm.app.staying_up.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
 from farm.live.settings import environment_of_another

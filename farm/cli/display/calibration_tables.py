@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from rich.table import Table
 
-from farm.app.calibration import QUIET, rates_text
-from farm.app.calibration_check import Check
+from farm.app.calibrating.calibration import QUIET, rates_text
+from farm.app.calibrating.calibration_check import Check
 from farm.results.figures.calibration import text_plot
 from farm.scenario.calibration import Calibration
 from farm.terminal.console import FarmConsole

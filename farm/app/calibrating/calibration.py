@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.work_rates import burn_settings
+from farm.app.calibrating.work_rates import burn_settings
 from farm.scenario.calibration import Calibration, Machine, Measurement
 from workers.burn.burners import rates_text
 from workers.burn.calibration import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.app.farm_place import reach
+from farm.app.staying_up.farm_place import reach
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from farm.app.burnt_watch import BurntWatch
-from farm.app.work_rates import rates_for
+from farm.app.calibrating.burnt_watch import BurntWatch
+from farm.app.calibrating.work_rates import rates_for
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
 from farm.core.driver import Observer

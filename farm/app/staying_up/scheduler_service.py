@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from farm.app.live_farm import LiveFarm
-from farm.app.recorded_run import now
+from farm.app.recorded.recorded_run import now
 from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from farm.app.recorded_run import History, RecordedRun, now
+from farm.app.recorded.recorded_run import History, RecordedRun, now
 from farm.app.result import Result
 from farm.assembly import run_info
 from farm.core.commands import Command

@@ -1,0 +1,1 @@
+"""Runs that were recorded: written, audited, explained, filled into a Prometheus."""

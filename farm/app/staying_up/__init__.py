@@ -1,0 +1,1 @@
+"""A farm that stays up: started, found, kept, looked at, ended."""
