@@ -141,7 +141,7 @@ def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
     farm.engine.docker("kill", farm.service("redis"))
     farm.until(lambda: "trouble with the Redis server" in farm.log("provisioner"), "noticing it")
     farm.engine.docker("start", farm.service("redis"))
-    farm.until(lambda: "the Redis server is well again" in farm.log("provisioner"), "noticing that too")
+    farm.until(lambda: "the Redis server is well again" in farm.log("provisioner"), "its return")
     farm.assert_all_succeeded()
     assert farm.status()["submitted"] == before["submitted"]
     assert farm.state(farm.service("scheduler"))["Running"]
