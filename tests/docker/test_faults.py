@@ -216,8 +216,9 @@ def started(farm: Composed, service: str, *settings: str) -> subprocess.Popen[st
     """Start a service once, with these settings, beside the one that is there."""
     extra = [word for one in settings for word in ("-e", one)]
     command = farm.command("run", "--rm", "-T", "--no-deps", *extra, service)
+    environment = farm.environment | {"FARM_LOAD": "examples/demo.yaml"}
     return subprocess.Popen(
-        command, env=farm.environment, cwd=farm.source, text=True,
+        command, env=environment, cwd=farm.source, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
