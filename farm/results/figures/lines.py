@@ -75,7 +75,7 @@ def drawing(figure: Figure) -> str:
     parts = [
         f'<svg xmlns="{SVG}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _text(LEFT, 24, figure.title, size=16),
+        _text(LEFT, 18, figure.title, size=16),
         *frame.axes(figure.axes, figure.ticks),
         *(frame.bar(*bar) for bar in figure.bars),
     ]

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from farm.app.studies.page import Section, Table
-from farm.app.studies.thesis.job_sets import MATRICES, RUNS, jenkins_sets, model_sets
+from farm.app.studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
 from farm.app.studies.thesis.model import (
     MAKESPAN,
     MATRIX_RESPONSE,
@@ -42,6 +42,7 @@ THESIS_SAYS = {
     "LJF-aging": ("Bad", "Medium", "Good"),
     "SJF-aging": ("Bad", "Bad", "Medium"),
 }
+SINGLE, SEVERAL = "a single matrix", "five matrices, 30 s apart"
 Tell = Callable[[str], None]
 
 
@@ -58,31 +59,30 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 def evaluate(runs: int, tell: Tell = lambda _: None) -> Evaluation:
     """Play chapter 5, the model on ``runs`` job sets (at most 1000)."""
-    tell("a single matrix, and five of them 30 s apart")
-    single, several = (_jenkins(matrices) for matrices in (1, 5))
-    sets, modelled = model_sets(runs), []
-    for law in (None, PAGE_16):
-        tell(f"the model, {'with' if law else 'without'} slowdown")
-        modelled.append(play_cases({x: (sets, nodes(int(x), law)) for x in MODEL_SLOTS}))
-    overload = tuple(_reference_job(heavy) for heavy in range(11))
-    return Evaluation(single, several, *modelled, overload)
+    tell("section 5.1 in virtual time")
+    single, several = _jenkins(1), _jenkins(5)
+    sets = model_sets(runs)
+    tell("the model without slowdown")
+    plain = play_cases({x: (sets, nodes(int(x))) for x in MODEL_SLOTS})
+    tell("the model with slowdown")
+    slowed = play_cases({x: (sets, nodes(int(x), PAGE_16)) for x in MODEL_SLOTS})
+    return Evaluation(single, several, plain, slowed, tuple(map(_reference_job, range(11))))
 
 
 def _jenkins(matrices: int) -> Plays:
-    """Play section 5.1, whose jobs sleep: one builder has all slots, and there is no slowdown."""
+    """Play section 5.1; return the mean of each test's runs but the first."""
     sets = jenkins_sets(matrices)
-    pool = PoolSpec(name="node", builders=1)
-    plays = play_cases(
-        {
-            x: (sets, Plan((msgspec.structs.replace(pool, slots=int(x)),), aging="linear"))
-            for x in JENKINS_SLOTS
-        }
-    )
+    plays = play_cases({x: (sets, asleep(x)) for x in JENKINS_SLOTS})
     means = {
-        cell: found.reshape(MATRICES, RUNS, -1)[:, 1:].mean(axis=1)
+        cell: found.reshape(-1, RUNS, len(METRICS))[:, 1:].mean(axis=1)
         for cell, found in plays.numbers.items()
     }
     return msgspec.structs.replace(plays, numbers=means)
+
+
+def asleep(slots: float) -> Plan:
+    """Return the farm of section 5.1: jobs that sleep slow nothing down, so one builder will do."""
+    return Plan((PoolSpec(name="node", slots=int(slots), builders=1),), aging="linear")
 
 
 def _reference_job(heavy: int) -> float:
@@ -95,8 +95,6 @@ def _reference_job(heavy: int) -> float:
 
 def sections(found: Evaluation) -> list[Section]:
     """Return the thesis's figures and tables, section by section."""
-    single = "a single matrix"
-    several = "five matrices, 30 s apart"
     protocol = (
         "Ten matrices of 100 jobs that sleep, four runs of each test; the first is discarded and "
         "the other three are averaged, as in the thesis. In virtual time the runs of a test differ "
@@ -108,7 +106,7 @@ def sections(found: Evaluation) -> list[Section]:
             "5.1.5 Single matrix",
             [
                 protocol,
-                *_shown(found.single, {"5.1": MAKESPAN, "5.2": RESPONSE}, single),
+                *_shown(found.single, {"5.1": MAKESPAN, "5.2": RESPONSE}, SINGLE),
             ],
         ),
         Section(
@@ -118,16 +116,16 @@ def sections(found: Evaluation) -> list[Section]:
                 *_shown(
                     found.several,
                     {"5.3": MAKESPAN, "5.4": MATRIX_RESPONSE, "5.5": RESPONSE},
-                    several,
+                    SEVERAL,
                 ),
             ],
         ),
         Section(
             "5.2 Load testing",
             [
-                "A reference job of one thread beside heavy jobs of four threads each on a builder "
-                "of 8 threads, which share it evenly. The thesis measured this with bc and stress; "
-                "farm calibrate measures it on a machine at hand.",
+                """A reference job of one thread beside heavy jobs of four threads each on a builder
+                of 8 threads, which share it evenly. The thesis measured this with bc and stress;
+                farm calibrate measures it on a machine at hand.""",
                 Figure(
                     "Figure 5.6: the reference job beside heavy jobs",
                     {"reference job": [(float(k), y) for k, y in enumerate(found.overload)]},
@@ -154,13 +152,13 @@ def _shown(plays: Plays, places: Mapping[str, int], said: str) -> list[Figure | 
         part
         for name, measure in places.items()
         for part in (
-            lines(f"Figure {name}: {METRICS[measure]}, {said}", plays, measure, "slots"),
+            _lines(f"Figure {name}: {METRICS[measure]}, {said}", plays, measure, "slots"),
             numbers(f"Figure {name} in numbers", plays, measure, "slots"),
         )
     ]
 
 
-def lines(
+def _lines(
     title: str, plays: Plays, measure: int, axis: str, ticks: tuple[str, ...] = ()
 ) -> Figure:
     """Draw medians over the job sets, a line for each policy."""
@@ -191,7 +189,9 @@ def _cell(plays: Plays, policy: str, x: float, measure: int) -> str:
 
 def _figure_4_1() -> Figure:
     drawn = {
-        f"p = {p:g}": [(n, expected_slowdown(int(n), p, THESIS_TABLE.slowdown)) for n in MODEL_SLOTS]
+        f"p = {p:g}": [
+            (n, expected_slowdown(int(n), p, THESIS_TABLE.slowdown)) for n in MODEL_SLOTS
+        ]
         for p in (0.1, 0.2, 0.3, 0.4, 0.5)
     }
     return Figure("Figure 4.1: slowdown to expect, f(n, p)", drawn, ("slots", "slowdown"))

@@ -84,7 +84,7 @@ def _jobs(
 
 
 def marked(sets: Sequence[JobSet], field: str, chosen: npt.NDArray[np.bool_]) -> list[JobSet]:
-    """Return the sets with a field of each job set as ``chosen`` (sets × jobs) says."""
+    """Return the sets with a field of each job set as ``chosen`` (sets by jobs) says."""
     replace = msgspec.structs.replace
     return [
         tuple(replace(job, **{field: one}) for job, one in zip(jobs, said, strict=True))

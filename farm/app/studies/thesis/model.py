@@ -59,7 +59,7 @@ def nodes(slots: int, law: ContentionLaw | None = None) -> Plan:
 
 
 Cases = Mapping[float, tuple[Sequence[JobSet], Plan]]
-"""What is compared, by what is varied: job sets of one shape (arrivals and matrices), and a farm."""
+"""What is compared, by what is varied: job sets with the same arrivals and matrices, and a farm."""
 
 
 class Plays(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Plays(msgspec.Struct, frozen=True):
 
     xs: tuple[float, ...]
     policies: tuple[str, ...]
-    #: (sets × measures) seconds, by policy and case
+    #: (sets by measures) seconds, by policy and case
     numbers: Mapping[tuple[str, float], Floats]
 
     def of(self, policy: str, x: float, measure: int) -> Floats:
@@ -84,12 +84,16 @@ class Plays(msgspec.Struct, frozen=True):
 
     def ratio(self, policy: str, x: float, measure: int, to: str = "Random") -> float:
         """Return the geometric mean of the ratios to another policy on the same jobs."""
-        ratios = self.of(policy, x, measure) / self.of(to, x, measure)
-        return float(np.exp(np.log(ratios).mean()))
+        return paired_ratio(self.of(policy, x, measure), self.of(to, x, measure))
 
     def best(self, x: float, measure: int) -> str:
         """Return the policy with the lowest ratio to Random."""
         return min(self.policies, key=lambda policy: self.ratio(policy, x, measure))
+
+
+def paired_ratio(values: Floats, others: Floats) -> float:
+    """Return the geometric mean of the ratios of pairs."""
+    return float(np.exp(np.log(values / others).mean()))
 
 
 def play_cases(cases: Cases, policies: Sequence[str] = tuple(POLICY_OF)) -> Plays:
@@ -149,7 +153,7 @@ def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
 
 
 def measured(jobs: JobSet, ends: Floats) -> Floats:
-    """Return (sets × measures) from the ends (sets × jobs) of sets that have one shape."""
+    """Return (sets by measures) from the ends (sets by jobs) of sets that have one shape."""
     arrivals = np.array([job.arrived_at or 0.0 for job in jobs])
     names = [job.matrix or job.id for job in jobs]
     order = np.argsort(names, kind="stable")
