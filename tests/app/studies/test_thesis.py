@@ -30,7 +30,9 @@ def small() -> Evaluation:
     """Chapter 5 on a job set, by the scheduler itself; of section 5.1 but one run."""
     with pytest.MonkeyPatch.context() as patch:
         evaluation = "farm.app.studies.thesis.evaluation"
-        patch.setattr(f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]])
+        patch.setattr(
+            f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]]
+        )
         patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
         patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda _: False)
         return evaluate(1)
