@@ -143,7 +143,7 @@ def test_jobs_of_a_matrix_arrive_apart(scenario_of: ScenarioOf) -> None:
     source = {
         "matrices": {"every": 3, "count": 2, "size": 3, "service_time": 1, "jobs_apart": "2s"}
     }
-    jobs = list(build_jobs(scenario_of([source])))
+    jobs = list(build_jobs(scenario_of(source)))
     arrivals = [(job.arrived_at, (job.matrix or "")[-1]) for job in jobs]
     assert arrivals == [(0, "1"), (2, "1"), (3, "2"), (4, "1"), (5, "2"), (7, "2")]
 
