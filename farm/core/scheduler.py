@@ -24,7 +24,7 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause
-from farm.core.pools.hopeless import Hopeless
+from farm.core.pools.hopeless import Hopeless, looking_after
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
@@ -373,7 +373,7 @@ class Scheduler:
             return IGNORED
         self._hopeless.watches = True
         for kind in self._handlers.keys() - _LEAVE_HOPE:
-            self._handlers[kind] = self._hopeless.after(self._handlers[kind])
+            self._handlers[kind] = looking_after(self._handlers[kind], self._hopeless.give_up)
         return self._hopeless.give_up(event.at) or NO_COMMANDS
 
     # --- looking things up ------------------------------------------------------------------

@@ -39,17 +39,21 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Restarts:
-    """Counts how often something ended unasked recently."""
+    """Counts how often something ended unasked recently: the more often, the longer the pause."""
 
     def __init__(self) -> None:
         self._ends: deque[float] = deque()
+        #: when it may be started again (real seconds)
+        self.not_before = 0.0
 
-    def another(self, now: float) -> int:
-        """It ended once more; return how often within the window."""
+    def another(self, now: float) -> tuple[int, float]:
+        """It ended once more; return how often within the window, and the pause that begins now."""
         self._ends.append(now)
         while self._ends[0] < now - WINDOW:
             self._ends.popleft()
-        return len(self._ends)
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (len(self._ends) - 1))
+        self.not_before = now + pause
+        return len(self._ends), pause
 
 
 class _Cord:
@@ -73,7 +77,6 @@ class _Running:
         self.process: subprocess.Popen[bytes] | None = None
         self.cord = _Cord()
         self.restarts = Restarts()
-        self.not_before = 0.0
 
 
 class Supervisor:
@@ -114,17 +117,17 @@ class Supervisor:
         for running in self._running:
             if running.process is not None and running.process.poll() is not None:
                 self._ended(running, now)
-            if running.process is None and now >= running.not_before:
+            if running.process is None and now >= running.restarts.not_before:
                 self._start(running)
             if running.process is None:
-                due = min(due, running.not_before - now)
+                due = min(due, running.restarts.not_before - now)
         return due
 
     def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
         """End one service: SIGTERM first, SIGKILL after the time-out."""
         for running in self._running:
             if running.service.name == name:
-                running.not_before = float("inf")
+                running.restarts.not_before = float("inf")
                 _end(running.process, timeout)
                 running.process = None
 
@@ -137,7 +140,7 @@ class Supervisor:
     def stop(self) -> None:
         """End everything that still runs."""
         for running in self._running:  # together: none takes over from another
-            running.not_before = float("inf")
+            running.restarts.not_before = float("inf")
             if running.process is not None and running.process.poll() is None:
                 running.process.terminate()
         for running in self._running:
@@ -174,15 +177,13 @@ class Supervisor:
         name, process = running.service.name, running.process
         code = None if process is None else process.returncode
         running.process = None
-        count = running.restarts.another(now)
+        count, pause = running.restarts.another(now)
         # exit code 2 is what it says of a server that it cannot use: that passes
         if not self.settled if code == 2 else count >= MAX_RESTARTS:
             raise RunError(
                 f"the farm's {name} ended, exit code {code} ({count} times lately); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
-        running.not_before = now + pause
         log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
 
 
