@@ -149,6 +149,8 @@ class BuilderLife(msgspec.Struct, eq=False):
     retiring: bool = False
     #: RetireBuilder was sent
     retired: bool = False
+    #: LoseBuilder was sent (``lost_at`` of its pool)
+    losing: bool = False
     #: takes light jobs only (heavy-light), or said so (LoadReported)
     overloaded: bool = False
     #: attempts that failed here since one succeeded (judged failures), and whether it was
