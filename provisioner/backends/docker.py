@@ -4,7 +4,7 @@ Containers carry labels, so that a provisioner that starts again finds its own: 
 that started them. They are limited in processors, memory and processes, have no privileges, and are
 removed after use. Where docker compose started the provisioner they are labelled as what it was
 asked to run once (``docker compose run provisioner``): ``up``, ``stop`` and ``restart`` leave such
-containers alone, and ``down`` removes them with everything else.
+containers alone, and ``down --remove-orphans`` removes them with everything else.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def assert_goes_quietly(farm: Composed) -> None:
         state = farm.state(farm.service(service))
         assert (state["ExitCode"], state["OOMKilled"]) == (0, False), farm.log(service)
     assert farm.builders() != [], "builders outlive their provisioner"
-    farm.compose("down", "--volumes")
+    farm.compose("down", "--remove-orphans", "--volumes")
     assert farm.left() == []
 
 
@@ -155,7 +155,7 @@ def test_up_and_nothing_else_shows_a_farm_at_work(
         found = [line for line in lines if TROUBLE.search(line) and not NO_TROUBLE.search(line)]
         assert found == [], name
     farm.die("provisioner")
-    farm.compose("down", "--volumes")
+    farm.compose("down", "--remove-orphans", "--volumes")
     assert farm.left() == []
 
 

@@ -200,7 +200,7 @@ def test_who_is_stopped_may_finish_what_it_runs(engine, backend):
 
 
 def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine, backend):
-    """So that `docker compose down` leaves none, whoever has died: of a service in no profile."""
+    """So that `docker compose down --remove-orphans` leaves none, whoever has died."""
     labels = {"com.docker.compose.project": "mine", "com.docker.compose.service": "provisioner"}
     engine.boxes[socket.gethostname()] = {"Labels": labels}
     backend.check()
