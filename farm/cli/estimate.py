@@ -51,7 +51,7 @@ def estimate(
     ] = None,
     rules: Annotated[
         RuleSet,
-        typer.Option(help="Whose arithmetic (docs/dispatch-estimates.md tells them apart)."),
+        typer.Option(help="Whose arithmetic (see docs/explanation/dispatch-estimates.md)."),
     ] = RuleSet.LAUNCHPAD,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
     explain: Annotated[

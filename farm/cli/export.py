@@ -62,7 +62,7 @@ def export(
 
     OpenMetrics are for back-filling into Prometheus. A back-filled run has the label
     instance=<the run directory's name>, and is looked at in the same dashboards as the live farm
-    (docs/metrics.md).
+    (docs/reference/metrics.md).
     """  # fmt: skip
     _check(wanted, out, into)
     found = load_run(run)

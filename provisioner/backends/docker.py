@@ -39,8 +39,8 @@ ALIAS = "builder"
 #: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds in which a builder that somebody stops may finish what it runs; the Engine gives it
-#: ten, in which it must say good-bye, too
+#: real seconds in which a builder that an operator stops may finish what it runs; the Engine
+#: gives it ten, in which it must also sign off
 DRAIN_TIME = 7.0
 
 
@@ -106,7 +106,7 @@ class DockerBackend(Backend):
         settings = msgspec.structs.replace(
             self._settings, host=name, play=encode_play(play), drain_time=DRAIN_TIME
         )
-        # not run(), which would pull a missing image, whoever published it
+        # not run(), which would pull a missing image from anywhere
         container = self._calling(
             lambda: self._client.containers.create(
                 options.image,

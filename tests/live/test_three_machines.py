@@ -44,7 +44,7 @@ class ThreeMachines:
         self.server = f"rediss://{head.address}:6380/0?ssl_ca_certs={head.folder}/ca.crt"
 
     def start(self, redis_server: Path) -> None:
-        """Start all of it as docs/deployment.md says."""
+        """Start all of it as docs/how-to/deployment.md says."""
         head = self.head
         (head.folder / "farm.yaml").write_text(SCENARIO)
         users = head.run(f"{FARM} acl --quiet --aclfile --passwords secrets")

@@ -196,7 +196,7 @@ def _running(view: FarmView) -> list[JobRecord]:
 
 
 def state_document(view: FarmView) -> dict[str, Any]:
-    """Return a farm as a state file has it (docs/dispatch-estimates.md)."""
+    """Return a farm as a state file has it (docs/explanation/dispatch-estimates.md)."""
     order = {number: place for place, number in enumerate(view.order or ())}
     waiting = sorted(
         (job for job in view.jobs if job.status == "waiting"), key=lambda job: order.get(job.id, 0)

@@ -137,7 +137,7 @@ class HeavyLightDispatcher(Dispatcher):
     # --- load -------------------------------------------------------------------------------
 
     def _weigh(self, builder: BuilderState, at: float) -> None:
-        """Look at a builder's load anew, and let heavy jobs in or keep them out."""
+        """Look at a builder's load again, and let heavy jobs in or keep them out."""
         was = builder.overloaded
         builder.overloaded = self._is_overloaded(builder)
         if builder.overloaded != was:

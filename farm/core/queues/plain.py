@@ -17,7 +17,7 @@ Entry = tuple[Key, JobState]
 SORTED_AT_ONCE = 1000
 #: … but no more portions than these, for putting them together costs their square
 PORTIONS = 100
-#: one entry in so many is looked at to find out where a portion begins
+#: every so many entries one is looked at, to find where a portion begins
 SAMPLED = 50
 
 
@@ -184,7 +184,7 @@ class PlainQueue:
     def order_kept(self) -> Iterator[list[Entry]]:
         """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
         order = self._order_kept(list(self._entries()))
-        next(order)  # from here on we are told what changes
+        next(order)  # from here on we are notified of changes
         return order
 
     def _order_kept(self, entries: list[Entry]) -> Iterator[list[Entry]]:

@@ -52,7 +52,7 @@ class QueueSweep:
         at: now, farm time.
         rules: how to read the formula.
         run_times: see there.
-        look: told of each waiting job, in dispatch order.
+        look: called with each waiting job, in dispatch order.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A node of the fair-share tree: an invocation, to whom waiting and running jobs are charged.
+"""A node of the fair-share tree: an invocation, to which waiting and running jobs are charged.
 
 Counts named without "own" are over the node's whole subtree. A slot plays the part that a
 worker plays in Buildbarn: "executing" counts slots, not builders.
