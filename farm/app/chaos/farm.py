@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from farm.app.chaos.machine import Machine
 from farm.app.staying_up.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
@@ -47,7 +48,11 @@ class ChaosFarm:
         self.folder = folder.resolve()
         self.state = self.folder / "farm"
         self.journals = self.folder / "journals"
+        self.machine = Machine(self.folder, disk=self.state)
         (self.folder / "scenario.yaml").write_text(scenario, encoding="utf-8")
+        self._environment = environment_of_another(
+            FARM_PREFIX=PREFIX, FARM_JOURNAL=str(self.journals), **self.machine.environment()
+        )
         self._keeper: subprocess.Popen[bytes] | None = None
         #: who ought to be gone by a moment
         self._doomed: list[tuple[float, Process]] = []
@@ -61,12 +66,11 @@ class ChaosFarm:
     def start(self) -> None:
         """Start the keeper; it comes up by itself."""
         words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
-        environment = environment_of_another(FARM_PREFIX=PREFIX, FARM_JOURNAL=str(self.journals))
         with (self.folder / "keeper.log").open("ab") as sink:
             self._keeper = subprocess.Popen(  # noqa: S603 - ourselves, no shell
                 [sys.executable, "-m", *words],
                 cwd=self.folder,
-                env=environment,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
