@@ -1,7 +1,8 @@
-"""What a waiting job costs: memory of the scheduler and of Redis.
+"""What waiting jobs cost: memory of the scheduler and of Redis, and time if Redis loses them.
 
 A farm that stays up, with a builder that is always busy, takes JOBS jobs in; the memory of both
-processes is taken before the first and after the last of them.
+processes is taken before the first and after the last of them. Then the server is emptied, and the
+scheduler writes the farm anew.
 
     python benchmarks/waiting_memory.py [JOBS]
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from farm.core.model import Job, Platform
 from farm.live.operating.operator import Operator
-from farm.live.redis.connection import connect
+from farm.live.redis.connection import Connection, connect
 
 JOBS = 1_000_000
 AMD64 = Platform("amd64", True)
@@ -59,8 +60,25 @@ def measure(url: str, prefix: str, count: int) -> None:
         operator.submit(jobs(count, first=1001))
         await_waiting(operator, 1000 + count)
         after = resident(leader.pid), client.info("memory")["used_memory"]
+        seconds, longest = empty(client, f"{prefix}jobs", 1000 + count)
     for name, first, last in zip(("scheduler", "Redis"), before, after, strict=True):
         print(f"{name:<10}{(last - first) / count:6.0f} bytes for each of {count:,} waiting jobs")
+    print(
+        f"emptied; written anew within {seconds:.1f} s, the longest pause of Redis {longest:.2f} s"
+    )
+    print(f"load average {os.getloadavg()[0]:.1f}")
+
+
+def empty(client: Connection, key: str, count: int) -> tuple[float, float]:
+    """Empty the server; return the seconds until the farm is back, and the longest answer's."""
+    client.flushall()
+    began, longest = time.monotonic(), 0.0
+    while client.hlen(key) < count:
+        asked = time.monotonic()
+        client.ping()
+        longest = max(longest, time.monotonic() - asked)
+        time.sleep(0.01)
+    return time.monotonic() - began, longest
 
 
 def main() -> None:

@@ -30,6 +30,9 @@ from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
 
 pytestmark = pytest.mark.live
 
+#: runs a command where its processes are not seen from here, nor ours from there
+ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child")
+
 
 @pytest.fixture
 def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
@@ -280,9 +283,12 @@ def test_a_plan_for_very_many_builders_is_carried_out_in_parts(service: Service)
     assert service.end(signal.SIGTERM) == 0
 
 
-def test_a_second_scheduler_stands_by(service: Service):
-    """It takes over as soon as the first one is killed."""
-    service.start()
+@pytest.mark.parametrize("within", [(), ELSEWHERE], ids=["here", "elsewhere"])
+def test_a_second_scheduler_stands_by(service: Service, within: tuple[str, ...]):
+    """It takes over when the first one is killed, also one whose death it cannot see."""
+    if within and subprocess.run([*within, "true"], capture_output=True).returncode:
+        pytest.skip("needs the right to make a process space")
+    service.start(within=within)
     service.until(lambda: service.metric("farm_scheduler_leader") == 1.0, "taking charge")
     first, first_port = service.process, service.port
     service.port = own_port()
