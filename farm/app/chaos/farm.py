@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from farm.app.chaos.machine import Machine
 from farm.app.staying_up.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
+from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.live.settings import environment_of_another
 from farm.processes.child import die_with_parent
 from farm.processes.identity import began_at, is_alive
@@ -51,7 +53,10 @@ class ChaosFarm:
         self.machine = Machine(self.folder, disk=self.state)
         (self.folder / "scenario.yaml").write_text(scenario, encoding="utf-8")
         self._environment = environment_of_another(
-            FARM_PREFIX=PREFIX, FARM_JOURNAL=str(self.journals), **self.machine.environment()
+            FARM_PREFIX=PREFIX,
+            FARM_JOURNAL=str(self.journals),
+            PATH=os.pathsep.join([str(self._server_that_keeps_all()), *os.get_exec_path()]),
+            **self.machine.environment(),
         )
         self._keeper: subprocess.Popen[bytes] | None = None
         #: who ought to be gone by a moment
@@ -60,6 +65,20 @@ class ChaosFarm:
         self.gave_up = 0
         #: processes that outlived their keeper
         self.orphans = 0
+
+    def _server_that_keeps_all(self) -> Path:
+        """Return a folder with a server that never rewrites its append-only file.
+
+        An audit wants all of it, and a server that starts on a large one may rewrite it at once.
+        """
+        server = choose_server(None)
+        program = self.folder / "bin/redis-server"
+        program.parent.mkdir()
+        if isinstance(server, EmbeddedServer):
+            words = f'exec {shlex.quote(str(server.binary))} "$@" --auto-aof-rewrite-percentage 0'
+            program.write_text(f"#!/bin/sh\n{words}\n")
+            program.chmod(0o700)
+        return program.parent
 
     # --- its life -----------------------------------------------------------------------------
 
