@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.studies.page import figures, tables, write_page
@@ -15,6 +14,7 @@ from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
 from farm.terminal.options import AsJson, Quiet
+from farm.terminal.output import print_json
 
 
 class Published(StrEnum):
@@ -61,7 +61,7 @@ def study(
     if as_json:
         shown = {one.title: [dict(zip(one.columns, row, strict=True)) for row in one.rows]
                  for one in tables(found)}  # fmt: skip
-        typer.echo(msgspec.json.encode({"which": which, "runs": runs, "tables": shown}).decode())
+        print_json({"which": which, "runs": runs, "tables": shown})
     elif not quiet:
         count = f"{len(figures(found))} figures and {len(tables(found))} tables"
         typer.echo(f"{count} written to {out}")

@@ -31,7 +31,7 @@ class Alarms:
 
 
 def looking_after(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
-    """Return a handler that looks, after another one, what follows at that instant."""
+    """Return a handler that looks, after another one, what else is to be done at that instant."""
 
     def handle(event: Event) -> Sequence[Command]:
         commands = handler(event)

@@ -370,7 +370,7 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on look, after whatever may have ended all hope, for jobs to be given up."""
+        """From now on, look for jobs to give up after each event that may make some hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True

@@ -23,7 +23,7 @@ class PlatformGrace:
     """Fails the jobs of a platform that has had no builder for longer than ``grace`` seconds.
 
     The time begins when the last builder goes, or with the first job that waits for a platform
-    without any; a builder that boots stops it. A scheduler that is restored begins anew.
+    without any; a builder that boots stops it. A restored scheduler starts the count again.
     """
 
     def __init__(

@@ -145,7 +145,7 @@ def test_the_command_writes_a_page(
 @pytest.mark.slow
 @needs_numba
 def test_the_documented_claims_are_those_of_a_thousand_sets():
-    """docs/thesis.md says of each claim what the study finds on as many sets as the thesis has."""
-    page = (DOCS / "thesis.md").read_text("utf-8")
+    """docs/explanation/thesis.md says of each claim what the study finds on as many sets as the thesis has."""
+    page = (DOCS / "explanation" / "thesis.md").read_text("utf-8")
     for row in claims_table(evaluate(MAX_SETS)).rows:
         assert f"| {' | '.join(row)} |" in page
