@@ -17,6 +17,7 @@ from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
 from farm.app.studies.thesis.future_work import future_work
 from farm.app.studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
+from farm.app.studies.thesis.live_slice import live_slice
 from farm.app.studies.thesis.model import MAKESPAN, POLICY_OF, ends_of, nodes, play_cases
 from farm.cli.main import app
 from farm.core.errors import InputError
@@ -145,7 +146,24 @@ def test_the_command_writes_a_page(
 @pytest.mark.slow
 @needs_numba
 def test_the_documented_claims_are_those_of_a_thousand_sets():
-    """docs/explanation/thesis.md says of each claim what the study finds on as many sets as the thesis has."""
+    """The page of the docs says of each claim what the study finds on a thousand sets."""
     page = (DOCS / "explanation" / "thesis.md").read_text("utf-8")
     for row in claims_table(evaluate(MAX_SETS)).rows:
         assert f"| {' | '.join(row)} |" in page
+
+
+@pytest.mark.live
+def test_the_live_slice_is_beside_the_same_jobs(monkeypatch: pytest.MonkeyPatch):
+    """Four runs on one farm, the first discarded; no job is faster than in virtual time."""
+    monkeypatch.setattr(
+        "farm.app.studies.thesis.live_slice.jenkins_sets",
+        lambda n: [jobs[: 6 * n] for jobs in jenkins_sets(n)[:4]],
+    )
+    monkeypatch.setattr("farm.app.studies.thesis.live_slice.ALL", ("SJF",))
+    monkeypatch.setattr("farm.app.studies.thesis.live_slice.UNAGED", ("LJF",))
+    several = tables([live_slice()])
+    assert [[row[0] for row in table.rows] for table in several] == [["LJF"], ["SJF"]]
+    for table in several:
+        for cell in table.rows[0][1:]:
+            live, virtual, _ = map(float, cell.split(";"))
+            assert live >= virtual > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -10,11 +10,13 @@ import numpy as np
 from farm.app.studies.page import Section, Table
 from farm.app.studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
 from farm.app.studies.thesis.model import (
+    ALL,
     MAKESPAN,
     MATRIX_RESPONSE,
     METRICS,
     POLICY_OF,
     RESPONSE,
+    UNAGED,
     Plan,
     Plays,
     ends_of,
@@ -60,7 +62,7 @@ class Evaluation(msgspec.Struct, frozen=True):
 def evaluate(runs: int, tell: Tell = lambda _: None) -> Evaluation:
     """Play chapter 5, the model on ``runs`` job sets (at most 1000)."""
     tell("section 5.1 in virtual time")
-    single, several = _jenkins(1), _jenkins(5)
+    single, several = _jenkins(1, UNAGED), _jenkins(5, ALL)
     sets = model_sets(runs)
     tell("the model without slowdown")
     plain = play_cases({x: (sets, nodes(int(x))) for x in MODEL_SLOTS})
@@ -69,10 +71,10 @@ def evaluate(runs: int, tell: Tell = lambda _: None) -> Evaluation:
     return Evaluation(single, several, plain, slowed, tuple(map(_reference_job, range(11))))
 
 
-def _jenkins(matrices: int) -> Plays:
+def _jenkins(matrices: int, policies: Sequence[str]) -> Plays:
     """Play section 5.1; return the mean of each test's runs but the first."""
     sets = jenkins_sets(matrices)
-    plays = play_cases({x: (sets, asleep(x)) for x in JENKINS_SLOTS})
+    plays = play_cases({x: (sets, asleep(x)) for x in JENKINS_SLOTS}, policies)
     means = {
         cell: found.reshape(-1, RUNS, len(METRICS))[:, 1:].mean(axis=1)
         for cell, found in plays.numbers.items()

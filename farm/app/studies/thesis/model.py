@@ -33,6 +33,9 @@ POLICY_OF = {
     "LJF-aging": "ljf-aging",
     "SJF-aging": "sjf-aging",
 }
+#: those that differ on a single matrix, where ageing changes nothing
+UNAGED = tuple(POLICY_OF)[:4]
+ALL = tuple(POLICY_OF)
 METRICS = ("makespan", "mean response time", "mean matrix response time")
 MAKESPAN, RESPONSE, MATRIX_RESPONSE = range(3)
 
@@ -96,7 +99,7 @@ def paired_ratio(values: Floats, others: Floats) -> float:
     return float(np.exp(np.log(values / others).mean()))
 
 
-def play_cases(cases: Cases, policies: Sequence[str] = tuple(POLICY_OF)) -> Plays:
+def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     """Play each case under each policy; by the compiled loop where that can, and is worth it."""
     jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
     fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
