@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.studies.page import figures, tables, write_page
+from farm.app.studies.page import tables, write_page
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
@@ -59,12 +59,9 @@ def study(
     found = thesis(runs, parts, live=live, trace=trace, tell=tell)
     write_page(out, TITLE, found)
     if as_json:
-        shown = {one.title: [dict(zip(one.columns, row, strict=True)) for row in one.rows]
-                 for one in tables(found)}  # fmt: skip
-        print_json({"which": which, "runs": runs, "tables": shown})
+        print_json({"which": which, "runs": runs, "tables": tables(found)})
     elif not quiet:
-        count = f"{len(figures(found))} figures and {len(tables(found))} tables"
-        typer.echo(f"{count} written to {out}")
+        typer.echo(f"{sum(len(one.charts) for one in found)} figures written to {out}")
 
 
 def _told(what: str) -> None:

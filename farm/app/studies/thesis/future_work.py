@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Section
+from farm.app.studies.page import Section, drawn
 from farm.app.studies.thesis.evaluation import PAGE_16, Tell, numbers
 from farm.app.studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
 from farm.app.studies.thesis.model import (
@@ -26,7 +26,6 @@ from farm.app.studies.thesis.model import (
 )
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown
 from farm.core.pools.spec import PoolSpec
-from farm.results.figures.lines import Figure
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
@@ -74,16 +73,14 @@ def _section(
         for name, (policy, x) in zip(names, best, strict=True)
     )
     kind = METRICS[measure]
-    drawn = {
+    lines = {
         policy: [(x, plays.ratio(policy, x, measure)) for x in plays.xs] for policy in POLICY_OF
     }
     return Section(
         title,
-        [
-            f"{text} Best in {kind}, by {axis}: {told}.",
-            Figure(f"{kind.capitalize()} by {axis}", drawn, (axis, "of Random's"), ticks=ticks),
-            *(numbers(METRICS[m].capitalize(), plays, m, axis, ticks) for m in range(3)),
-        ],
+        [f"{text} Best in {kind}, by {axis}: {told}."],
+        [drawn(f"{kind.capitalize()}, as a ratio to Random's", axis, "ratio", lines, ticks)],
+        [numbers(METRICS[m].capitalize(), plays, m, axis, ticks) for m in range(3)],
     )
 
 
