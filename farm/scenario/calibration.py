@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from farm.core.errors import ScenarioError
 from farm.scenario.document import read_document
@@ -23,7 +23,14 @@ from farm.scenario.section import Mapped
 MAX_BYTES = 1_000_000
 
 
-Kernel = Literal["cpu", "memory", "stress_ng"]
+def _kernel(name: object) -> str:
+    if name not in KERNELS:
+        raise ValueError(f"found {name!r:.60}; allowed: {', '.join(KERNELS)}")
+    return str(name)
+
+
+KERNELS = ("cpu", "memory", "stress_ng")
+Kernel = Annotated[str, BeforeValidator(_kernel)]
 """What a burning process works with."""
 
 
