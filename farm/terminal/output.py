@@ -15,6 +15,8 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from farm.terminal.console import FarmConsole
+
 
 def print_json(*values: object, pretty: bool = False) -> None:
     """Print each value as JSON: a line each, or over several lines."""
@@ -43,8 +45,7 @@ def table_of(
 
 def note(what: RenderableType, *, err: bool = False) -> None:
     """Print a remark as it is, unfolded; or a table, folded where it has to be."""
-    is_text = isinstance(what, str | Text)
-    Console(stderr=err, markup=False, highlight=False).print(what, soft_wrap=is_text)
+    FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
 
 
 @contextmanager
