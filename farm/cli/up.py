@@ -12,6 +12,7 @@ from farm.app.staying_up.background_farm import locked, refuse_second, start_in_
 from farm.app.staying_up.farm_daemon import FarmKeeper, check_services
 from farm.cli.display.run_summary import this_command
 from farm.live.redis.connection import redacted
+from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
@@ -61,6 +62,7 @@ def up(
     overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
+    redis = with_password(redis)
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     if foreground:

@@ -1,6 +1,7 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
-A service that ends unasked is started again after a pause that doubles, and given up in the end.
+A service that ends unasked is started again. One that ends soon after its start, again and again,
+is given longer and longer pauses, and given up in the end.
 Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
 hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
 They have process groups, not sessions, of their own: who is stopped at that moment is woken by the
@@ -9,11 +10,12 @@ kernel (as a member of an orphaned group), and leaves too.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
+import tempfile
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,8 +27,8 @@ from farm.processes.on_cord import command_on_cord
 
 log = logging.getLogger("farm.supervisor")
 
-#: a service that ended unasked so often within the window is given up (real seconds)
-MAX_RESTARTS, WINDOW = 6, 120.0
+#: a service that ended so often in a row within the time (real seconds) from its start is given up
+MAX_RESTARTS, SOON = 6, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STOP_TIMEOUT = 15.0
 
@@ -39,21 +41,23 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Restarts:
-    """Counts how often something ended unasked recently: the more often, the longer the pause."""
+    """Says when something that ended unasked is started again.
+
+    At once, nearly, if it had worked for a while; else after a pause that doubles.
+    """
 
     def __init__(self) -> None:
-        self._ends: deque[float] = deque()
-        #: when it may be started again (real seconds)
-        self.not_before = 0.0
+        #: how often in a row it ended soon after its start
+        self.in_a_row = 0
+        #: when it may be started again (real seconds), or was started first
+        self.not_before = time.monotonic()
 
-    def another(self, now: float) -> tuple[int, float]:
-        """It ended once more; return how often within the window, and the pause that begins now."""
-        self._ends.append(now)
-        while self._ends[0] < now - WINDOW:
-            self._ends.popleft()
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (len(self._ends) - 1))
+    def pause(self, now: float) -> float:
+        """It ended; return the real seconds until it is started again."""
+        self.in_a_row = self.in_a_row + 1 if now < self.not_before + SOON else 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (self.in_a_row - 1))
         self.not_before = now + pause
-        return len(self._ends), pause
+        return pause
 
 
 class _Cord:
@@ -177,14 +181,22 @@ class Supervisor:
         name, process = running.service.name, running.process
         code = None if process is None else process.returncode
         running.process = None
-        count, pause = running.restarts.another(now)
-        # exit code 2 is what it says of a server that it cannot use: that passes
-        if not self.settled if code == 2 else count >= MAX_RESTARTS:
+        pause = running.restarts.pause(now)
+        count = running.restarts.in_a_row
+        # exit code 2 is what it says of a server that it cannot use: that passes, as a full disk
+        passes = code == 2 or not _takes_writes(self._folder)
+        if not self.settled if passes else count >= MAX_RESTARTS:
             raise RunError(
-                f"the farm's {name} ended, exit code {code} ({count} times lately); "
+                f"the farm's {name} ended, exit code {code} ({count} times in a row); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
         log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
+
+
+def _takes_writes(folder: Path) -> bool:
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        return file.write(b"x") == 1
+    return False
 
 
 def _end(process: subprocess.Popen[bytes] | None, timeout: float) -> None:

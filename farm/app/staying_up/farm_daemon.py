@@ -87,7 +87,7 @@ class _Revival:
         else:
             self._said = ""
             log.warning("the server had ended unasked: started again")
-        return self._restarts.another(now)[1]
+        return self._restarts.pause(now)
 
 
 class FarmKeeper:
