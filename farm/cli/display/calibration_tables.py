@@ -36,6 +36,8 @@ def show_calibration(found: Calibration, check: Check | None, *, quiet: bool) ->
     if not quiet and found.measurements:
         console.print(text_plot(found.measurements), markup=False, soft_wrap=True)
     console.print(f"slowdown: {list(found.slowdown)}", soft_wrap=True, markup=False)
+    if (cores := found.measured_cores) is not None:
+        console.print(f"threads: {{cores: {cores:g}}}", soft_wrap=True, markup=False)
     if found.rates:
         console.print(f"FARM_WORK_RATES={rates_text(found.rates)}", soft_wrap=True)
     _warn(console, found.machine.busy_with_others, "this table")
