@@ -47,10 +47,12 @@ def study(
 
     The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
     section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
-    sets take some ten seconds on two cores; --live takes two minutes more.
+    sets take some ten seconds on two cores; --live takes some five minutes more.
     """
     if out.suffix != ".html":
         raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
+    if not out.parent.is_dir():
+        raise InputError(f"--out: found no folder {out.parent}; allowed: one that is there")
     parts = part or list(Part)
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")

@@ -44,18 +44,19 @@ UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
 
 def future_work(runs: int, trace: Path | None, tell: Tell = lambda _: None) -> list[Section]:
     """Play each question on ``runs`` job sets, at most 200, and a trace if one is given."""
+    recorded = [_trace(trace)] if trace else []
     tell("the future work")
     runs = min(runs, MAX_SETS)
     sets = model_sets(runs)
-    found = [
+    return [
         _distributions(runs),
         _heterogeneous(sets),
         _memory_bus(sets),
         *_failures(sets[:MAX_REFERENCE_SETS]),
         _slowdown(sets),
         _released_apart(runs),
+        *recorded,
     ]
-    return [*found, _trace(trace)] if trace else found
 
 
 def _section(
