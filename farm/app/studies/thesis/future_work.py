@@ -25,6 +25,7 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown
+from farm.core.errors import InputError
 from farm.core.pools.spec import PoolSpec
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
@@ -262,6 +263,8 @@ def _trace(path: Path) -> Section:
     )
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     work, span = sum(job.service_time for job in jobs), max(arrivals[-1] - arrivals[0], 1e-9)
+    if not work:
+        raise InputError(f"--trace: {path}: found no work; allowed: jobs that take time")
     slots = {share: max(1, round(work / span / share)) for share in UTILIZATIONS}
     cases: Cases = {
         share: (
