@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.metrics import metrics_place, own_options
@@ -27,6 +26,7 @@ from farm.terminal.options import (
     Quiet,
     ScenarioFile,
 )
+from farm.terminal.output import print_json
 
 
 def up(
@@ -77,7 +77,7 @@ def up(
     if as_json:
         said = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
         said |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
-        typer.echo(msgspec.json.encode(said).decode())
+        print_json(said)
     elif not quiet:
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"

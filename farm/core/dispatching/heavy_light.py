@@ -21,7 +21,7 @@ from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
 from farm.core.model import Builder, Platform
-from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.queues.heap import UpdatableHeap
 from farm.core.queues.plain import PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot

@@ -53,10 +53,10 @@ class FormulaGiver:
         depth = sum(lane.waiting for lane in lanes)
         if depth > self._swept_at_most and at < self.swept_at + self._refresh:
             return iter(())
-        builders = scheduler.builders.values()
-        return self._sweeping(
-            QueueSweep(lanes, builders, at, self._rules, self._run_times_of(scheduler))
-        )
+        builders, run_times = scheduler.builders.values(), self._run_times_of(scheduler)
+        # each job is asked for once, soon after its submission
+        since = 0 if self._sweep is None else self._sweep.newest
+        return self._sweeping(QueueSweep(lanes, builders, at, self._rules, run_times, since=since))
 
     def _sweeping(self, sweep: QueueSweep) -> Iterator[None]:
         while sweep.step():

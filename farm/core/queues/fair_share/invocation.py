@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.queues.heap import UpdatableHeap
 from farm.core.state import JobState, Slot
 
 Instant = tuple[float, int]

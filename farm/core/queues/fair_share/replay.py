@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from farm.core.queues.fair_share.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.fair_share.invocation import Execution, Invocation, Operation, urgency
+from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.plain import Entry, Key
 
 #: dispatches replayed without a pause: about a millisecond
