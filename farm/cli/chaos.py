@@ -17,6 +17,7 @@ from farm.app.chaos.verdict import Verdict
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
+from farm.terminal.output import print_json
 
 
 def chaos(
@@ -59,7 +60,7 @@ def chaos(
             verdict = Campaign(loaded, folder, line.update).run(planned, jobs)
     if as_json:
         told = msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws}
-        typer.echo(msgspec.json.encode(told).decode())
+        print_json(told)
     elif not quiet:
         _print(verdict)
     raise typer.Exit(0 if verdict.holds else 1)

@@ -49,13 +49,14 @@ class Restarts:
     def __init__(self) -> None:
         #: how often in a row it ended soon after its start
         self.in_a_row = 0
-        self._began = time.monotonic()
+        #: when it may be started again (real seconds), or was started first
+        self.not_before = time.monotonic()
 
     def pause(self, now: float) -> float:
         """It ended; return the real seconds until it is started again."""
-        self.in_a_row = self.in_a_row + 1 if now < self._began + SOON else 1
+        self.in_a_row = self.in_a_row + 1 if now < self.not_before + SOON else 1
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (self.in_a_row - 1))
-        self._began = now + pause
+        self.not_before = now + pause
         return pause
 
 
@@ -80,7 +81,6 @@ class _Running:
         self.process: subprocess.Popen[bytes] | None = None
         self.cord = _Cord()
         self.restarts = Restarts()
-        self.not_before = 0.0
 
 
 class Supervisor:
@@ -121,17 +121,17 @@ class Supervisor:
         for running in self._running:
             if running.process is not None and running.process.poll() is not None:
                 self._ended(running, now)
-            if running.process is None and now >= running.not_before:
+            if running.process is None and now >= running.restarts.not_before:
                 self._start(running)
             if running.process is None:
-                due = min(due, running.not_before - now)
+                due = min(due, running.restarts.not_before - now)
         return due
 
     def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
         """End one service: SIGTERM first, SIGKILL after the time-out."""
         for running in self._running:
             if running.service.name == name:
-                running.not_before = float("inf")
+                running.restarts.not_before = float("inf")
                 _end(running.process, timeout)
                 running.process = None
 
@@ -144,7 +144,7 @@ class Supervisor:
     def stop(self) -> None:
         """End everything that still runs."""
         for running in self._running:  # together: none takes over from another
-            running.not_before = float("inf")
+            running.restarts.not_before = float("inf")
             if running.process is not None and running.process.poll() is None:
                 running.process.terminate()
         for running in self._running:
@@ -190,7 +190,6 @@ class Supervisor:
                 f"the farm's {name} ended, exit code {code} ({count} times in a row); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        running.not_before = now + pause
         log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
 
 

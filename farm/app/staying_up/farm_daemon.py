@@ -71,13 +71,12 @@ class _Revival:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._restarts = Restarts()
-        self._not_before = 0.0
         self._said = ""
 
     def check(self, now: float) -> float:
         """Start it if it ended; return after how many seconds the next try is due."""
-        if now < self._not_before:
-            return self._not_before - now
+        if now < self._restarts.not_before:
+            return self._restarts.not_before - now
         try:
             if not self._server.revive():
                 return float("inf")
@@ -88,9 +87,7 @@ class _Revival:
         else:
             self._said = ""
             log.warning("the server had ended unasked: started again")
-        pause = self._restarts.pause(now)
-        self._not_before = now + pause
-        return pause
+        return self._restarts.pause(now)
 
 
 def _written_at(operator: Operator) -> float | None:

@@ -15,7 +15,7 @@ from farm.forecasts.runtime import RuntimeEstimator
 class FormulaGiver:
     """Launchpad's formula under one rule set.
 
-    The queue is swept anew for each submission while it is short (``swept_at_most`` jobs) and at
+    The queue is swept again for each submission while it is short (``swept_at_most`` jobs) and at
     most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is
     that of a new job behind all that waited at the last sweep, which costs a few microseconds (and
     is too late for a job that the policy puts further ahead).

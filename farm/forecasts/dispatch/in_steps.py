@@ -51,7 +51,7 @@ class QueueSweep:
         at: now, farm time.
         rules: how to read the formula.
         run_times: see there.
-        look: told of each waiting job, in dispatch order.
+        look: called with each waiting job, in dispatch order.
         since: the places of jobs with greater serials are kept (and of those that execute others
             too); the others are not asked for, and a million places take much memory.
     """

@@ -1,4 +1,4 @@
-"""What was acknowledged survives what docs/reliability.md says, also where the disk is slow."""
+"""What was acknowledged survives as docs/explanation/reliability.md says, also on a slow disk."""
 
 from __future__ import annotations
 
