@@ -6,6 +6,7 @@ scenario needs the file no more.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -73,6 +74,21 @@ class Calibration(Mapped):
     rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
     """Work that one idle core does in a second, by kernel."""
     measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def measured_cores(self) -> float | None:
+        """How many cores the threads of heavy jobs had between them; None: not known.
+
+        The median of threads ÷ slowdown over the numbers of heavy jobs that fill the machine; π is
+        one thread more.
+        """
+        there, others = self.cores or self.machine.usable_cores, int(self.reference == "pi")
+        shares = [
+            (heavy * self.threads + others) / slowdown
+            for heavy, slowdown in enumerate(self.slowdown)
+            if self.threads and heavy * self.threads >= there
+        ]
+        return round(statistics.median(shares), 2) if shares else None
 
 
 Read = Callable[[Path], Calibration]
