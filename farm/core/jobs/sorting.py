@@ -48,7 +48,7 @@ class QueueSorter:
 
     def _sort(self, state: JobState, at: float) -> None:
         runs = state.leader or state
-        if runs.status is not JobStatus.WAITING:
+        if state.abandoned or runs.status is not JobStatus.WAITING:
             return
         if runs is state and state.inherited is None:
             state.estimated_time = self._book.estimator.estimate(state.job)
