@@ -15,7 +15,6 @@ from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
 from farm.core.jobs.failures import FailureRules
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
-from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
@@ -25,6 +24,7 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_estimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
+from farm.plugins.own_behaviours import OwnBehaviours
 from farm.results.summary.builder_time import Window
 from farm.results.summary.costs import Bill
 from farm.results.summary.summary import RunInfo, WorldName
@@ -90,9 +90,9 @@ def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
     return GuardedPolicy(found, words.policy)
 
 
-def complaints(scheduler: Scheduler, algorithms: Iterable[Algorithm[Any]] = ()) -> list[str]:
+def complaints(scheduler: Scheduler, others: Iterable[object] = ()) -> list[str]:
     """Return what went wrong in the user's own functions during a run, one message for each."""
-    parts = (scheduler.rules.policy, scheduler.rules.ranking, *algorithms)
+    parts = (scheduler.rules.policy, scheduler.rules.ranking, *others)
     found = [g.complaint() for g in parts if isinstance(g, Guard)]
     return [message for message in found if message]
 
@@ -176,9 +176,17 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         lost_at=losses.at,
         law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
+        behaviour=_checked_behaviour(pool),
         provisioned=pool.provisioner is not None,
         labels=dict(pool.labels),
     )
+
+
+def _checked_behaviour(pool: Pool) -> str:
+    name = pool.behaviour or ""
+    if name:
+        OwnBehaviours(name, f"pools.{pool.name}.behaviour")
+    return name
 
 
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
