@@ -13,14 +13,17 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from farm.app.simulated_run import Engine, simulated_run
+from farm.cli.display.event_lines import EventLines
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
 from farm.core.driver import Observer
+from farm.core.errors import InputError
 from farm.core.events import Event
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
     LearnFrom,
+    Log,
     Out,
     Overrides,
     Quiet,
@@ -42,6 +45,7 @@ def simulate(
             "results, not for every scenario), or whoever is sooner done."
         ),
     ] = "auto",
+    log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,9 +54,16 @@ def simulate(
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
-    silent = quiet or as_json or not sys.stderr.isatty()
-    with nullcontext() if silent else _Ticker() as ticker:
-        result = simulated_run(wanted, out=out, observers=[ticker] if ticker else (), engine=engine)
+    if log and engine == "fast":
+        raise InputError("--log: found with --engine fast; allowed: auto, reference")
+    silent = quiet or as_json or log or not sys.stderr.isatty()
+    with nullcontext(EventLines() if log else None) if silent else _Ticker() as observer:
+        result = simulated_run(
+            wanted,
+            out=out,
+            observers=[observer] if observer else (),
+            engine="reference" if log else engine,
+        )
     show(result, as_json=as_json)
     if out is not None and not (quiet or as_json):
         suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")

@@ -39,7 +39,8 @@ def load_scenario(
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
 
-    Trace paths are resolved against the file that names them. Raises ScenarioError with one
+    Files named in it are relative to the file that names them, those in overrides to the working
+    directory. Raises ScenarioError with one
     message: file and line, dotted key, what was found, what is allowed.
 
     Args:
@@ -49,19 +50,19 @@ def load_scenario(
         changes: further overrides, as values by ``key.path``.
         calibration: reads the tables that it names.
     """
-    folder, name = Path(), "scenario"
+    name = "scenario"
     if isinstance(source, Scenario):
         document, name = parse_document(source.to_yaml(), source.name), source.name
     elif isinstance(source, Mapping):
         document = marked(source, name)
     else:
         path = find_scenario(source)
-        document, folder, name = _extended(path, ()), path.parent, str(path)
+        document, name = _extended(path, ()), str(path)
     for text in sets:
         apply_override(document, text)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
-    return parse_scenario(document, folder, name, calibration)
+    return parse_scenario(document, source=name, calibration=calibration)
 
 
 def parse_scenario(
@@ -96,7 +97,7 @@ def parse_scenario(
 def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     """Return the document with everything that it extends merged beneath it."""
     document = read_document(path)
-    _resolve_trace_paths(document, path.parent)
+    _resolve_paths(document, path.parent)
     resolve_calibration_paths(document, path.parent)
     base_name = document.pop("extends", None)
     if base_name is None:
@@ -114,13 +115,14 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     return merge(_extended(base, chain), document)
 
 
-def _resolve_trace_paths(document: MarkedDict, base_dir: Path) -> None:
-    """Make trace paths independent of which file a later merge puts them in."""
+def _resolve_paths(document: MarkedDict, base_dir: Path) -> None:
+    """Make paths independent of which file a later merge puts them in."""
     sources = document.get("workload")
-    for source in sources if isinstance(sources, list) else ():
-        trace = source.get("trace") if isinstance(source, dict) else None
-        if isinstance(trace, dict) and isinstance(trace.get("path"), str) and trace["path"]:
-            trace["path"] = str(base_dir / trace["path"])
+    listed = [one for one in sources if isinstance(one, dict)] if isinstance(sources, list) else []
+    traces = [(source.get("trace"), "path") for source in listed]
+    for section, key in [*traces, (document.get("estimates"), "learn_from")]:
+        if isinstance(section, dict) and isinstance(path := section.get(key), str) and path:
+            section[key] = str((base_dir / path).resolve())
 
 
 def _with_traces_found(scenario: Scenario, base_dir: Path) -> Scenario:

@@ -55,6 +55,9 @@ Dir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+Log = Annotated[
+    bool, typer.Option("--log", help="Print each event as it happens, a line on standard error.")
+]
 Relevant = Annotated[
     str,
     typer.Option(metavar="SHARE", help="The least difference that counts: 1% of the baseline."),
