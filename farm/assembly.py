@@ -19,7 +19,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
-from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.rules import Choices, HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_estimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
@@ -57,12 +57,17 @@ def make_rules(
 ) -> SchedulingRules:
     """Resolve the ``scheduling`` section into the functions that the scheduler calls."""
     words, own = scenario.scheduling, own or {}
+    choices = Choices(words.policy, words.aging_factor, dict(words.weights))
+    offsets = choices.offsets
     return SchedulingRules(
         policy=_policy_of(scenario, own),
+        choices=choices,
+        policy_of=_choose_policy(scenario, own),
+        offsets=offsets,
         ranking=_ranking_of(scenario, own),
         heavy_light=_heavy_light_of(scenario),
         by_speed=words.balancer == "fastest",
-        make_queue=_queue_maker(scenario),
+        make_queue=_queue_maker(scenario, offsets),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         ends_together=words.simultaneous_ends == "together",
         retries=words.retries,
@@ -75,6 +80,22 @@ def make_rules(
         dedup=words.dedup,
         explain_last=explain_last,
     )
+
+
+def _choose_policy(scenario: Scenario, own: Functions) -> Callable[[Choices], KeyFunction | None]:
+    """Return what finds the policy that an operator chooses while the farm runs."""
+    words = scenario.scheduling
+
+    def policy_of(choices: Choices) -> KeyFunction | None:
+        chosen = {"policy": choices.policy, "aging_factor": choices.aging_factor}
+        changed = {"scheduling": words.model_copy(update=chosen)}
+        try:
+            mine = own if choices.policy == words.policy else {}
+            return _policy_of(scenario.model_copy(update=changed), mine)
+        except ScenarioError:
+            return None
+
+    return policy_of
 
 
 def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
@@ -139,12 +160,15 @@ def estimator_named(name: str, scenario: Scenario) -> RuntimeEstimator:
     return make_estimator(name, EstimatorOptions(**words.model_dump()))
 
 
-def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:
+def _queue_maker(
+    scenario: Scenario, offsets: Mapping[tuple[str, ...], int]
+) -> Callable[[], PlatformQueue]:
     words = scenario.scheduling
     if not words.fair_share:
         return PlainQueue
+    upstream = words.compatibility == "buildbarn"
     return lambda: FairShareQueue(
-        words.stickiness, compatibility="buildbarn" if words.compatibility == "buildbarn" else None
+        words.stickiness, compatibility="buildbarn" if upstream else None, offsets=offsets
     )
 
 

@@ -51,6 +51,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
             "priority",
             "Give waiting jobs of a live farm another level, score or fair-share priority.",
         ),
+        (
+            "policy",
+            "Show or change policy, ageing factor and fair-share weights of a live farm.",
+        ),
         ("retry", "Run ended jobs again, each as a new job."),
         (
             "builders",
