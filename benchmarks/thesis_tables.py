@@ -1,4 +1,4 @@
-"""The tables of docs/thesis.md: the thesis's model by policy and slots, medians over job sets.
+"""The tables of docs/explanation/thesis.md: the model by policy and slots, medians over job sets.
 
 Run ``python benchmarks/thesis_tables.py [--runs N] [--slots 1,2,4,…]``. Four matrices of 25 jobs,
 Pareto(1.161), two builders, the 20 longest of 100 heavy; drawn from NumPy's legacy generator with

@@ -12,6 +12,7 @@ from farm.app.live_run import live_run
 from farm.cli.display.event_lines import EventLines
 from farm.cli.display.run_progress import RunDisplay
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
+from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -69,7 +70,7 @@ def run(
         result = live_run(
             wanted,
             out=out,
-            redis=redis,
+            redis=with_password(redis),
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
             show=display.show if display else None,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from farm.app.simulated_run import Engine, simulated_run
 from farm.cli.display.event_lines import EventLines
@@ -30,6 +26,7 @@ from farm.terminal.options import (
     ScenarioFile,
     learning,
 )
+from farm.terminal.output import progress
 from farm.units import format_duration
 
 
@@ -56,14 +53,11 @@ def simulate(
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
-    silent = quiet or as_json or log or not sys.stderr.isatty()
-    with nullcontext(EventLines() if log else None) if silent else _Ticker() as observer:
-        result = simulated_run(
-            wanted,
-            out=out,
-            observers=[observer] if observer else (),
-            engine="reference" if log else engine,
-        )
+    with progress("starting", silent=quiet or as_json or log) as update:
+        observers: list[Observer] = [] if update is None else [_Ticker(update)]
+        if log:
+            observers, engine = [EventLines()], "reference"
+        result = simulated_run(wanted, out=out, observers=observers, engine=engine)
     show(result, as_json=as_json)
     if out is not None and not (quiet or as_json):
         suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
@@ -73,23 +67,10 @@ def simulate(
 class _Ticker:
     """An observer that shows how far the simulation is, a few times per second."""
 
-    def __init__(self) -> None:
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("starting")
+    def __init__(self, update: Callable[..., None]) -> None:
+        self._update = update
         self._events = 0
         self._next = time.monotonic() + 0.2
-
-    def __enter__(self) -> Observer:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
         self._events += 1
@@ -99,6 +80,4 @@ class _Ticker:
         if now >= self._next:
             self._next = now + 0.2
             at = format_duration(event.at)
-            self._progress.update(
-                self._task, description=f"farm time {at}, {self._events:,} events"
-            )
+            self._update(description=f"farm time {at}, {self._events:,} events")

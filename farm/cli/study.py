@@ -7,13 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.studies.page import write_page
 from farm.app.studies.thesis import study as thesis
 from farm.app.studies.thesis_model import MOST_SETS
 from farm.terminal.options import AsJson, Quiet
+from farm.terminal.output import print_json
 
 
 class Published(StrEnum):
@@ -45,7 +45,7 @@ def study(
     if as_json:
         tables = {one.title: [dict(zip(one.columns, r, strict=True)) for r in one.rows]
                   for one in found.tables}  # fmt: skip
-        typer.echo(msgspec.json.encode({"which": which, "runs": runs, "tables": tables}).decode())
+        print_json({"which": which, "runs": runs, "tables": tables})
     elif not quiet:
         typer.echo(f"{len(found.figures)} figures and {len(found.tables)} tables written to {out}")
 

@@ -86,7 +86,7 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 2
     #: seconds after which jobs fail for whose platform no builder is there; None: they wait
     platform_grace: float | None = None
-    #: a job under which so many builders were lost fails, whatever ``retries`` says; 0: no bound
+    #: a job fails once this many builders were lost while running it; 0: no bound
     max_builders_lost: int = 3
     #: how failed attempts are judged; None: a failed attempt is a failed job
     failures: FailureRules | None = None

@@ -23,7 +23,7 @@ from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.reordering import Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause
-from farm.core.pools.hopeless import Hopeless
+from farm.core.pools.hopeless import Hopeless, looking_after
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
@@ -358,12 +358,12 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on look, after whatever may have ended all hope, for jobs to be given up."""
+        """From now on, look for jobs to give up after each event that may make some hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True
         for kind in self._handlers.keys() - _LEAVE_HOPE:
-            self._handlers[kind] = self._hopeless.after(self._handlers[kind])
+            self._handlers[kind] = looking_after(self._handlers[kind], self._hopeless.give_up)
         return self._hopeless.give_up(event.at) or NO_COMMANDS
 
     # --- looking things up ------------------------------------------------------------------

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from farm.core.errors import ScenarioError
 from farm.scenario.document import read_document
@@ -23,14 +23,7 @@ from farm.scenario.section import Mapped
 MAX_BYTES = 1_000_000
 
 
-def _kernel(name: object) -> str:
-    if name not in KERNELS:
-        raise ValueError(f"found {name!r:.60}; allowed: {', '.join(KERNELS)}")
-    return str(name)
-
-
-KERNELS = ("cpu", "memory", "stress_ng")
-Kernel = Annotated[str, BeforeValidator(_kernel)]
+Kernel = Literal["cpu", "memory", "stress_ng"]
 """What a burning process works with."""
 
 
@@ -97,28 +90,18 @@ def read_calibration(path: Path) -> Calibration:
         raise ScenarioError(describe(error, document, str(path))) from None
 
 
-def resolve_calibration_paths(document: Any, base_dir: Path) -> None:
-    """Make the files' names independent of which scenario file a later merge puts them in."""
-    pools = document.get("pools")
-    for pool in pools if isinstance(pools, list) else ():
-        law = pool.get("contention") if isinstance(pool, dict) else None
-        name = law.get("calibration") if isinstance(law, dict) else None
-        if isinstance(law, dict) and isinstance(name, str) and name:
-            law["calibration"] = str((base_dir / name).resolve())
-
-
-def with_calibrations_read(scenario: Scenario, base_dir: Path, read: Read) -> Scenario:
+def with_calibrations_read(scenario: Scenario, read: Read) -> Scenario:
     """Return the scenario with tables for files; raises ScenarioError that names the key."""
-    pools = tuple(_with_table(pool, k, base_dir, read) for k, pool in enumerate(scenario.pools))
+    pools = tuple(_with_table(pool, k, read) for k, pool in enumerate(scenario.pools))
     return scenario if pools == scenario.pools else scenario.model_copy(update={"pools": pools})
 
 
-def _with_table(pool: Pool, index: int, base_dir: Path, read: Read) -> Pool:
+def _with_table(pool: Pool, index: int, read: Read) -> Pool:
     law = pool.contention
     if law is None or law.calibration is None:
         return pool
     try:
-        table = read(base_dir / law.calibration).slowdown
+        table = read(Path(law.calibration)).slowdown
     except ScenarioError as error:
         raise ScenarioError(f"pools.{index}.contention.calibration: {error}") from None
     measured = law.model_copy(update={"slowdown": table, "calibration": None})

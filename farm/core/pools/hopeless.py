@@ -19,6 +19,19 @@ PATIENCE = 7 * 86_400.0
 Handler = Callable[[Any], Sequence[Command]]
 
 
+def looking_after(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
+    """Return a handler that looks, after another one, what else is to be done at that instant."""
+
+    def handle(event: Event) -> Sequence[Command]:
+        commands = handler(event)
+        if type(commands) is Ignored:
+            return commands
+        more = look(event.at)
+        return [*commands, *more] if more else commands
+
+    return handle
+
+
 class Hopeless:
     """Says which waiting jobs are given up, and ends them.
 
@@ -43,18 +56,6 @@ class Hopeless:
         self._still_since: float | None = None
         #: whether no more arrivals come
         self.watches = False
-
-    def after(self, handler: Handler) -> Handler:
-        """Return a handler that looks, after another one, whether there is hope left."""
-
-        def handle(event: Event) -> Sequence[Command]:
-            commands = handler(event)
-            if type(commands) is Ignored:
-                return commands
-            more = self.give_up(event.at)
-            return [*commands, *more] if more else commands
-
-        return handle
 
     def give_up(self, at: float) -> list[Command]:
         """End the jobs that no builder will ever run; have an alarm set for the others."""

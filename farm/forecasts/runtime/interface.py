@@ -132,7 +132,7 @@ def said_basis(job: Job) -> Basis:
 def remaining_after(
     total: float, elapsed: float, fraction_done: float | None, overdue: float
 ) -> float:
-    """Return the rest of a running job: by its own progress if it tells, else by the estimate.
+    """Return the rest of a running job: by the progress it reports, if any, else by the estimate.
 
     Once it has outrun the estimate it is given ``overdue`` seconds more, whatever it has taken.
     """
