@@ -32,7 +32,7 @@ live: {speed: 1}
 """
 ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child")
 #: real seconds for a scheduler to stand by
-COMING_UP = 60.0
+COMING_UP = 120.0
 
 
 class Schedulers:

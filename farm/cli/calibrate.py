@@ -139,6 +139,7 @@ def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Chec
         return check_table(
             load_scenario(path),
             found.slowdown,
+            cores=found.measured_cores,
             runs=runs,
             rates=found.rates,
             begins=lambda number: status.update(f"live run {number} of {runs}"),

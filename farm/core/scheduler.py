@@ -7,12 +7,11 @@ each event means; ``dispatcher.py`` says which job goes to which slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 from farm.core import events
-from farm.core.alarms import Alarms
+from farm.core.alarms import Alarms, Handler, looking_after
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
@@ -22,8 +21,9 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.reordering import Reorderer
 from farm.core.jobs.requeueing import Requeuer
+from farm.core.jobs.sorting import QueueSorter
 from farm.core.model import Builder, Cause
-from farm.core.pools.hopeless import Hopeless, looking_after
+from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
@@ -66,7 +66,7 @@ class Scheduler:
         self.jobs = self.book.by_id
         self._hopeless = Hopeless(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
-        self._handlers: dict[type, Callable[[Any], Sequence[Command]]] = {
+        self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
             events.ArrivalsEnded: self._on_arrivals_ended,
             events.JobsSubmitted: self._on_submitted,
@@ -90,6 +90,8 @@ class Scheduler:
         if rules.platform_grace is not None:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
             watch.follow(self._handlers)
+        if rules.sort_every is not None and estimator.learns:  # else no key would change
+            QueueSorter(rules.sort_every, self.book, self._alarms).follow(self._handlers)
 
     @property
     def rules(self) -> SchedulingRules:

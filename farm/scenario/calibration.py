@@ -6,11 +6,12 @@ scenario needs the file no more.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from farm.core.errors import ScenarioError
 from farm.scenario.document import read_document
@@ -23,7 +24,14 @@ from farm.scenario.section import Mapped
 MAX_BYTES = 1_000_000
 
 
-Kernel = Literal["cpu", "memory", "stress_ng"]
+def _kernel(name: object) -> str:
+    if name not in KERNELS:
+        raise ValueError(f"found {name!r:.60}; allowed: {', '.join(KERNELS)}")
+    return str(name)
+
+
+KERNELS = ("cpu", "memory", "stress_ng")
+Kernel = Annotated[str, BeforeValidator(_kernel)]
 """What a burning process works with."""
 
 
@@ -66,6 +74,21 @@ class Calibration(Mapped):
     rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
     """Work that one idle core does in a second, by kernel."""
     measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def measured_cores(self) -> float | None:
+        """How many cores the threads of heavy jobs had between them; None: not known.
+
+        The median of threads ÷ slowdown over the numbers of heavy jobs that fill the machine; π is
+        one thread more.
+        """
+        there, others = self.cores or self.machine.usable_cores, int(self.reference == "pi")
+        shares = [
+            (heavy * self.threads + others) / slowdown
+            for heavy, slowdown in enumerate(self.slowdown)
+            if self.threads and heavy * self.threads >= there
+        ]
+        return round(statistics.median(shares), 2) if shares else None
 
 
 Read = Callable[[Path], Calibration]

@@ -10,9 +10,12 @@ from typing import Any
 
 import msgspec
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn
 from rich.table import Table
+from rich.text import Text
+
+from farm.terminal.console import FarmConsole
 
 
 def print_json(*values: object, pretty: bool = False) -> None:
@@ -40,9 +43,9 @@ def table_of(
     return table
 
 
-def note(text: object, *, err: bool = False) -> None:
-    """Print a remark as it is, unfolded."""
-    Console(stderr=err, markup=False, highlight=False).print(text, soft_wrap=True)
+def note(what: RenderableType, *, err: bool = False) -> None:
+    """Print a remark as it is, unfolded; or a table, folded where it has to be."""
+    FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
 
 
 @contextmanager

@@ -134,9 +134,9 @@ def test_up_and_nothing_else_shows_a_farm_at_work(
 ):
     """From a checkout with umask 077 and CRLF, an image that is not there yet, and no settings.
 
-    Jobs of both teams are done, pools grow and shrink, estimates come as true as
-    docs/how-to/deployment.md says, dashboards have what they ask for, no alert fires, no log
-    complains; a killed provisioner costs nothing and `down` leaves nothing.
+    Jobs of both teams are done, pools grow and shrink, estimates come as true as the page on
+    deployment says, dashboards have what they ask for, no alert fires, no log complains; a killed
+    provisioner costs nothing and `down` leaves nothing.
     """
     clone = spoiled(source, tmp_path / "clone")
     image = f"build-farm:first-{os.getpid()}"

@@ -75,7 +75,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
         ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: 'farm-calibration'"),
         (
             "slowdown: [1]\nrates: {gpu: 3}",
-            "rates.gpu: found 'gpu'; allowed: 'cpu', 'memory' or 'stress_ng'",
+            "rates.gpu: found 'gpu'; allowed: cpu, memory, stress_ng",
         ),
         ("slowdown: [1]\nrates: {cpu: -3}", ":2: rates.cpu: found -3; allowed: more than 0"),
         ("slowdown: [1]\nmachine: {busy: 1}", ":2: machine.busy: unknown key"),
@@ -95,6 +95,24 @@ def test_mistakes_are_one_message(tmp_path: Path, text: str | None, message: str
     told = str(caught.value)
     assert told.startswith(f"{path}:5: pools.0.contention.calibration: {tmp_path / 'here.yaml'}:")
     assert message in told
+
+
+@pytest.mark.parametrize(
+    ("reference", "slowdown", "cores"),
+    [
+        ("burn", "1, 2.12, 4.4, 6.25, 8.4", 1.9),  # medians of 4k threads
+        ("pi", "1, 2.5, 4.5, 6.5, 8.5", 2.0),  # of 4k, and one
+        ("pi", "1", None),
+    ],
+)
+def test_the_cores_that_heavy_jobs_had_follow_from_the_table(
+    tmp_path: Path, reference: str, slowdown: str, cores: float | None
+):
+    """Two that give a little less than two between them, as a law of their own."""
+    machine = "machine: {usable_cores: 2}\nthreads: 4\n"
+    path = tmp_path / "here.yaml"
+    path.write_text(f"slowdown: [{slowdown}]\nreference: {reference}\n{machine}")
+    assert read_calibration(path).measured_cores == cores
 
 
 def test_one_law_for_the_processor(tmp_path: Path):

@@ -36,6 +36,8 @@ def show_calibration(found: Calibration, check: Check | None, *, quiet: bool) ->
     if not quiet and found.measurements:
         note(text_plot(found.measurements))
     note(f"slowdown: {list(found.slowdown)}")
+    if (cores := found.measured_cores) is not None:
+        note(f"threads: {{cores: {cores:g}}}")
     if found.rates:
         note(f"FARM_WORK_RATES={rates_text(found.rates)}")
     _warn(found.machine.busy_with_others, "this table")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from farm.core.alarms import Alarms
-from farm.core.commands import Command, Ignored
-from farm.core.events import Event
+from farm.core.commands import Command
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause, Platform
 from farm.core.pools.keeper import PoolKeeper
@@ -15,21 +13,6 @@ from farm.core.state import BuilderState, JobState
 
 PATIENCE = 7 * 86_400.0
 """Farm seconds without a running job after which those that still wait are given up."""
-
-Handler = Callable[[Any], Sequence[Command]]
-
-
-def looking_after(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
-    """Return a handler that looks, after another one, what else is to be done at that instant."""
-
-    def handle(event: Event) -> Sequence[Command]:
-        commands = handler(event)
-        if type(commands) is Ignored:
-            return commands
-        more = look(event.at)
-        return [*commands, *more] if more else commands
-
-    return handle
 
 
 class Hopeless:

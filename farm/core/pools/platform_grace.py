@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from farm.core import events
-from farm.core.alarms import Alarms
+from farm.core.alarms import Alarms, Handler, looking_after
 from farm.core.commands import Command
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
-from farm.core.pools.hopeless import Handler, looking_after
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.state import JobState
 
