@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -120,14 +121,14 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             **self._client_side(job, builder),
         )
 
-    def _client_side(self, job: Job, builder: Builder | None) -> dict[str, float]:
+    def _client_side(self, job: Job, builder: Builder | None) -> dict[str, Any]:
         """Return when the builder would be done with a job sent to it now, and end it."""
         told = self.client
         if builder is None:
             return {}
         time = self.estimator.estimate(job, builder)
         queued = self._queue_delay(builder)
-        found = {"back_in_s": queued + time}
+        found: dict[str, Any] = {"back_in_s": queued + time}
         if told.size_bound is not None and job.size and time > 0:
             found["limit_s"] = time_limit(told.size_bound, job.size / time)
         if told.deadline is not None:
