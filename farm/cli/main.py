@@ -23,8 +23,8 @@ from farm.terminal.error_messages import with_error_messages
 #: the commands, by panel of the help
 COMMANDS = {
     "Runs": "run simulate sweep compare report audit init examples",
-    "A farm that stays up": "up down status submit jobs job cancel priority retry builders drain "
-    "undrain pools invocations explain dead-letters snapshot scheduler acl join load",
+    "A farm that stays up": "up down status submit jobs job cancel priority policy retry builders "
+    "drain undrain pools invocations explain dead-letters snapshot scheduler acl join load",
     "Tools": "estimate runtime-estimate whatif plan score study risk calibrate import export "
     "chaos schema",
 }

@@ -24,6 +24,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     law: ContentionLaw | None = None
     #: builders report when they are near overload (slowdown), by these limits; None: they do not
     load_limits: LoadLimits | None = None
+    #: ``module:name`` of a behaviour of the user's own; empty: they do what is said here
+    behaviour: str = ""
 
 
 class PoolSpec(Behaviour, frozen=True, kw_only=True):
@@ -70,6 +72,6 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             speed=self.speed,
             takes_jobs=not broken,
             lifetime=None if self.lifetime is None else self.lifetime(number),
-            cleans=self.inter_job_time > 0,
+            cleans=self.inter_job_time > 0 or bool(self.behaviour),
             labels=self.labels,
         )
