@@ -65,7 +65,9 @@ def simulated_run(
         found = Try(load, why="dispatch estimates")
         if not estimating.gives:
             with no_garbage_collection():
-                found = try_fast(scenario, scheduler, load, forced=forced, noted=noted, runs=runs)
+                found = try_fast(
+                    scenario, scheduler, load, algorithms, forced=forced, noted=noted, runs=runs
+                )
         load = found.load
         if found.played is not None:
             recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)

@@ -24,7 +24,7 @@ def recorded(
     scheduler = make_scheduler(scenario)
     load = batches(build_jobs(scenario))
     with no_garbage_collection():
-        found = try_fast(scenario, scheduler, load, runs=runs)
+        found = try_fast(scenario, scheduler, load, algorithms or {}, runs=runs)
         if found.played is not None:
             from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from farm.core.commands import Command, EndJob
 from farm.core.contention.laws import ContentionLaw
-from farm.core.dispatching.balancers import RANKINGS
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
@@ -99,10 +98,11 @@ def plays(
     from farm.sim.fast.load import load_of  # noqa: PLC0415 - Numba, where it is installed
     from farm.sim.fast.play import play as play_fast  # noqa: PLC0415 - likewise
 
-    load = load_of(_policy(name, plans[0]), Oracle(), list(batches(iter(jobs))))
+    rules = SchedulingRules(policy=_policy(name, plans[0]))
+    load = load_of(rules.policy, Oracle(), list(batches(iter(jobs))))
     found = []
     for plan in plans:
-        played = play_fast(load, [_pool(plan)], RANKINGS["jenkins"])
+        played = play_fast(load, [_pool(plan)], rules)
         if played is None:
             return plays(jobs, name, plans)
         found.append(_numbers(jobs, played.farm.jobs["finished_at"].tolist()))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from farm.assembly import pool_specs
 from farm.core.model import Job
+from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.scenario import Scenario
 from farm.sim.fast.coverage import is_worth_it, why_not, why_not_these
@@ -37,6 +38,7 @@ def try_fast(
     scenario: Scenario,
     scheduler: Scheduler,
     load: Batches,
+    algorithms: Mapping[str, Algorithm[Any]],
     *,
     forced: bool = False,
     noted: bool = False,
@@ -48,12 +50,13 @@ def try_fast(
         scenario: whose pools and phases are played.
         scheduler: whose rules and estimator are taken; it is not told of anything.
         load: (instant, jobs submitted together), by instant; it is only looked at as far as needed.
+        algorithms: who sizes each provisioned pool.
         forced: play it though it is not worth it.
         noted: its story will be asked for.
         runs: how many runs of about this size share what the loading costs.
     """
     specs = pool_specs(scenario)
-    if why := why_not(scheduler.rules, scheduler.estimator, specs):
+    if why := why_not(scheduler.rules, scheduler.estimator, specs, algorithms):
         return Try(load, why=why)
     batches = list(load if forced else _first(load, MOST_JOBS))
     jobs = list(chain.from_iterable(together for _, together in batches))
@@ -61,7 +64,7 @@ def try_fast(
     left = chain(batches, load)
     if not (forced or (whole and is_worth_it(len(jobs) * runs))):
         return Try(left)
-    if why := why_not_these(scheduler.rules, jobs):
+    if why := why_not_these(scheduler.rules, jobs, specs):
         return Try(left, why=why)
 
     from farm.sim.fast.load import load_of  # noqa: PLC0415 - Numba, for those who need it
@@ -70,7 +73,7 @@ def try_fast(
     rules = scheduler.rules
     columns = load_of(rules.policy, scheduler.estimator, batches)
     ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
-    played = play(columns, specs, rules.ranking, ends_at=ends_at, noted=noted)
+    played = play(columns, specs, rules, algorithms, ends_at=ends_at, noted=noted)
     return Try(left, played, "" if played else "jobs that have to be given up")
 
 

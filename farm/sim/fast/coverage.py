@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,23 @@ from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.estimator import Estimator
 from farm.core.model import Job
+from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import GuardedPolicy
 
 WORTH_LOADING = 50_000
 """Jobs from which loading the compiled loop (half a second) is made good."""
 WORTH_COMPILING = 2_000_000
 """Jobs from which compiling it (once on a machine, a quarter of a minute) is."""
+
+
+MOST_COUNTED = 30_000
+"""Slots of a builder, and attempts of a job, that columns have room for."""
 
 
 def is_worth_it(jobs: int) -> bool:
@@ -31,7 +37,12 @@ def is_worth_it(jobs: int) -> bool:
     return jobs >= WORTH_COMPILING or _is_compiled()
 
 
-def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSpec]) -> str:
+def why_not(
+    rules: SchedulingRules,
+    estimator: Estimator,
+    pools: Sequence[PoolSpec],
+    algorithms: Mapping[str, Algorithm[Any]],
+) -> str:
     """Return what of the farm keeps the fast lane from playing it; empty: nothing does."""
     for reason, found in (
         ("numba is not installed (pip install 'build-farm-emulator[fast]')", not _compiles()),
@@ -43,16 +54,24 @@ def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSp
         ("judged failures", rules.failures is not None),
         ("ends that free all slots first", rules.ends_together),
         ("a grace of platforms", rules.platform_grace is not None),
+        (f"more than {MOST_COUNTED:,} retries", rules.retries > MOST_COUNTED),
     ):
         if found:
             return reason
-    return next((f"pool {pool.name}: {why}" for pool in pools if (why := _of_pool(pool))), "")
+    for pool in pools:
+        if why := _of_pool(pool, algorithms.get(pool.name)):
+            return f"pool {pool.name}: {why}"
+    return ""
 
 
-def why_not_these(rules: SchedulingRules, jobs: Sequence[Job]) -> str:
+def why_not_these(
+    rules: SchedulingRules, jobs: Sequence[Job], pools: Sequence[PoolSpec]
+) -> str:
     """Return what of the jobs keeps the fast lane from playing them; empty: nothing does."""
-    if rules.fail_fast and any(job.fails for job in jobs):
-        return "fail_fast, and jobs that fail"
+    if rules.fail_fast:
+        loses = any(pool.lifetime is not None or pool.lost_at for pool in pools)
+        if any(job.fails or (loses and job.matrix is not None) for job in jobs):
+            return "fail_fast, and jobs that fail"
     if rules.dedup and any(job.action is not None for job in jobs):
         return "dedup, and jobs with actions"
     if len({job.id for job in jobs}) < len(jobs):
@@ -60,15 +79,17 @@ def why_not_these(rules: SchedulingRules, jobs: Sequence[Job]) -> str:
     return ""
 
 
-def _of_pool(pool: PoolSpec) -> str:
-    if pool.provisioned:
-        return "a provisioner"
-    if pool.loses:
-        return "builders that retire or are lost"
+def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
+    if pool.provisioned and (algorithm is None or isinstance(algorithm, GuardedAlgorithm)):
+        return "a provisioning algorithm of the user's own"
+    if algorithm is not None and algorithm.looks_closely:
+        return "a provisioning algorithm that looks at every job"
     if pool.load_limits is not None:
         return "builders that report their load"
     if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):
         return "contention by threads"
+    if pool.slots > MOST_COUNTED:
+        return f"more than {MOST_COUNTED:,} slots a builder"
     return ""
 
 
