@@ -6,7 +6,7 @@ from typing import Any
 
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.core.pools.spec import PoolSpec
-from farm.sim.fast import layout
+from farm.sim.fast.kernel import layout
 
 _COUNTS = [name for name in layout.LOOK.names or () if name != "joined"]
 

@@ -107,8 +107,8 @@ def _known_estimator(estimator: Estimator) -> bool:
 
 
 def _is_compiled() -> bool:
-    from farm.sim.fast import kernel  # noqa: PLC0415 - Numba takes half a second to load
+    from farm.sim.fast.kernel import loop  # noqa: PLC0415 - Numba takes half a second to load
 
-    found: Any = kernel.play
+    found: Any = loop.play
     kept_at = found.stats.cache_path
-    return kept_at is not None and any(Path(kept_at).glob("kernel.play-*.nbc"))
+    return kept_at is not None and any(Path(kept_at).glob("loop.play-*.nbc"))

@@ -11,8 +11,8 @@ import numpy as np
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction
-from farm.sim.fast import layout
-from farm.sim.fast.heaps import Array
+from farm.sim.fast.kernel import layout
+from farm.sim.fast.kernel.heaps import Array
 
 Batches = Sequence[tuple[float, tuple[Job, ...]]]
 

@@ -14,7 +14,7 @@ from farm.core.events import Event
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
 from farm.results.summary.records import BuilderSpan, RunRecords, VoidAttempt
-from farm.sim.fast import layout
+from farm.sim.fast.kernel import layout
 from farm.sim.fast.play import Played
 
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}

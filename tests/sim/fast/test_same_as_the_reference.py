@@ -100,7 +100,9 @@ def sizing(draw: st.DrawFn, pools: list[PoolSpec]) -> dict[str, AnyAlgorithm]:
     made = {}
     for pool in pools:
         if pool.provisioned:
-            name = draw(st.sampled_from(["taskcluster", "taskcluster", *names]))
+            # with others builders that time out would come and go for as long as a job waits
+            others = names if pool.idle_timeout is None else []
+            name = draw(st.sampled_from(["taskcluster", "taskcluster", *others]))
             intervals = (0.7, 1.0, 7.0) if name in SPARED else (10.0, 70.0)
             least = 0 if pool.idle_timeout is not None else draw(st.integers(0, 2))
             made[pool.name] = draw(algorithms_named(name, least, intervals))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import FINISH
-from farm.sim.fast.compiled import compiled
-from farm.sim.fast.heaps import put
-from farm.sim.fast.layout import FREE, NOW, TICKS
+from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.heaps import put
+from farm.sim.fast.kernel.layout import FREE, NOW, TICKS
 
 
 @compiled

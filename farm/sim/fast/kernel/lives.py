@@ -5,27 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import LIFE
-from farm.sim.fast.compiled import compiled
-from farm.sim.fast.contention import (
+from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.contention import (
     code,
     first_slot,
     own_thing,
     rate_here,
     slot_thing,
 )
-from farm.sim.fast.dispatching import (
+from farm.sim.fast.kernel.dispatching import (
     fill,
     first_timer,
     open_slot,
     wait,
     watch_idleness,
 )
-from farm.sim.fast.heaps import put, take_out
-from farm.sim.fast.layout import (
+from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.layout import (
     AS_PLANNED,
     BOOTING,
     BUSY,
-    BY_LIFETIME,
     DRAINED,
     END,
     ENDED,
@@ -49,7 +48,7 @@ from farm.sim.fast.layout import (
     RETRIES,
     VOID,
 )
-from farm.sim.fast.noting import ask_alarm, happened, note, soon
+from farm.sim.fast.kernel.noting import ask_alarm, happened, note, soon
 
 
 @compiled
@@ -278,9 +277,3 @@ def goes_before(state, other):
     if state.busy != other.busy:
         return state.busy < other.busy
     return state.active_at <= other.active_at
-
-
-@compiled
-def lifetime_over(farm, builder):
-    """A builder's time is over."""
-    lose(farm, builder, BY_LIFETIME)

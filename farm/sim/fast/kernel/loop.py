@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import ARRIVAL, LIFE
-from farm.sim.fast.compiled import compiled, kept
-from farm.sim.fast.contention import code, first_slot, next_due, slot_thing, width
-from farm.sim.fast.dispatching import fill, wait
-from farm.sim.fast.heaps import put, take_out
-from farm.sim.fast.layout import (
+from farm.sim.fast.kernel.compiled import compiled, kept
+from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing, width
+from farm.sim.fast.kernel.dispatching import fill, wait
+from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.layout import (
     ALARM_THING,
     ARRIVALS_ENDED,
     ARRIVALS_OVER,
@@ -23,6 +23,7 @@ from farm.sim.fast.layout import (
     ASKS,
     BATCH_NEXT,
     BEGUN,
+    BY_LIFETIME,
     CLEANED,
     CLEANING,
     END,
@@ -45,17 +46,17 @@ from farm.sim.fast.layout import (
     SUBMITTED,
     TICKS,
 )
-from farm.sim.fast.lives import (
+from farm.sim.fast.kernel.lives import (
     gone,
     joined,
-    lifetime_over,
+    lose,
     lose_as_planned,
     request,
     slot_ready,
     time_outs,
 )
-from farm.sim.fast.noting import alarm_rang, happened, hope, note, soon
-from farm.sim.fast.plans import answer, expect, has_room, look, planned, ticked, wake
+from farm.sim.fast.kernel.noting import alarm_rang, happened, hope, note, soon
+from farm.sim.fast.kernel.plans import answer, expect, has_room, look, planned, ticked, wake
 
 
 @kept
@@ -163,7 +164,7 @@ def happens(farm, thing):
     builder, slot = place // wide, place % wide
     state = farm.builders[builder]
     if slot == wide - 1:
-        lifetime_over(farm, builder)
+        lose(farm, builder, BY_LIFETIME)
     elif slot == wide - 2:
         if np.isnan(state.joined_at):
             joined(farm, builder)

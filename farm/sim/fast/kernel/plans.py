@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.sim.fast.compiled import compiled
-from farm.sim.fast.heaps import put, take_out
-from farm.sim.fast.layout import MADE, NOTED, NOW, PLANNED, PLANS, RESTING, TICKS, VOID
-from farm.sim.fast.lives import request, stop
-from farm.sim.fast.noting import happened
+from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.layout import MADE, NOTED, NOW, PLANNED, PLANS, RESTING, TICKS, VOID
+from farm.sim.fast.kernel.lives import request, stop
+from farm.sim.fast.kernel.noting import happened
 from farm.sim.ticks import first_tick
 from farm.upstream.taskcluster import plan
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from farm.sim.fast.heaps import Array, Keyed
+from farm.sim.fast.kernel.heaps import Array, Keyed
 
 # --- what is noted for the story: events, and behind each the commands that it led to ------------
 

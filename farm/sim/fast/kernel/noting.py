@@ -6,9 +6,9 @@ import numpy as np
 
 from farm.core.pools.hopeless import PATIENCE
 from farm.emulation.agenda import ALARM as ALARM_RANK
-from farm.sim.fast.compiled import compiled
-from farm.sim.fast.heaps import put
-from farm.sim.fast.layout import (
+from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.heaps import put
+from farm.sim.fast.kernel.layout import (
     ALARM,
     ALARM_THING,
     ALARMS,

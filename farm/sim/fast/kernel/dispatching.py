@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import FINISH
-from farm.sim.fast.compiled import compiled
-from farm.sim.fast.contention import code, first_slot, share, slot_thing
-from farm.sim.fast.heaps import before, pop, push, put, take_out
-from farm.sim.fast.layout import (
+from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
+from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
+from farm.sim.fast.kernel.layout import (
     BUSY,
     FREE,
     JENKINS,
@@ -18,7 +18,7 @@ from farm.sim.fast.layout import (
     STARTED,
     WAITING,
 )
-from farm.sim.fast.noting import ask_alarm, note, soon
+from farm.sim.fast.kernel.noting import ask_alarm, note, soon
 
 
 @compiled

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farm.sim.fast.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled
 
 Array = Any
 """A NumPy array; compiled code has no use for more."""
