@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from farm.core.commands import Command, EndJob
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
-from farm.core.dispatching.balancers import RANKINGS
 from farm.core.driver import drive
 from farm.core.events import Event
 from farm.core.model import Job
@@ -117,9 +116,9 @@ def plays(what: tuple[tuple[Job, ...], tuple[int, ...], bool, bool]) -> dict[Cel
 
     found: dict[Cell, Numbers] = {}
     for name in NAMES:
-        load = load_of(policy_of(name), Oracle(), [(0.0, jobs)])
+        load = load_of(policy_of(name), Oracle(), jobs)
         for count in slots:
-            played = play_fast(load, [pool_of(count, slowdown)], RANKINGS["jenkins"])
+            played = play_fast(load, [pool_of(count, slowdown)], SchedulingRules())
             if played is None:
                 raise RuntimeError("jobs were given up")
             found[name, count] = metrics(played.farm.jobs["finished_at"], jobs)

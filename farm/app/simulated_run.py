@@ -18,6 +18,7 @@ from farm.scenario import Scenario
 from farm.sim.bounds import refuse_too_large
 from farm.sim.fast.choice import Try, try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.workload import batches
 from provisioner.from_scenario import algorithms_of
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def simulated_run(
         scheduler=scheduler,
         algorithms=algorithms,
         around=estimating.around,
-        load=load,
+        load=batches(load),
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
         simulation.play([*recorder.observers, *observers])

@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from farm.assembly import run_info
-from farm.results.summary.records import Recorder, RunRecords
+from farm.results.summary.columns import Columns
+from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.results.summary.taskcluster import touching
 from farm.scenario import Scenario, parse_scenario
@@ -78,12 +80,13 @@ def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict
 ESTIMATE = {"algorithm": "taskcluster"}
 
 
-def play(scenario: Scenario) -> tuple[Summary, RunRecords]:
+def play(scenario: Scenario) -> tuple[Summary, Columns]:
     """Play it; return the summary, and the records of what the original counts."""
     recorder = Recorder()
     simulate(scenario, [recorder], algorithms=algorithms_of(scenario))
     info = run_info(scenario, "simulated", "reference")
-    return summarise(recorder.records(), info, 0.0), touching(recorder.records(), info.window)
+    records = recorder.records()
+    return summarise(records, info, 0.0), touching(records.columns(), info.window)
 
 
 @pytest.mark.timeout(300)
@@ -96,12 +99,12 @@ def play(scenario: Scenario) -> tuple[Summary, RunRecords]:
 )
 def test_the_originals_numbers_come_out(case: dict[str, Any], traces: Path) -> None:
     """Counts are equal, the mean wait to 0.01 ms, hours to the places that are known."""
-    summary, records = play(firefox(recorded(traces, case["name"]), ESTIMATE))
+    summary, columns = play(firefox(recorded(traces, case["name"]), ESTIMATE))
     builders = summary.builders
     counts = {
         "tasks": summary.jobs.succeeded,
         "workers": builders.requested,
-        "events": events_kept(records),
+        "events": events_kept(columns),
         "over_provisioned": builders.over_provisioned,
         "most_workers": builders.max_running,
     }
@@ -111,7 +114,7 @@ def test_the_originals_numbers_come_out(case: dict[str, Any], traces: Path) -> N
     hours = {
         "worker_hours": summary.builder_time / HOUR,
         "over_provisioned_hours": builders.over_provisioned_time / HOUR,
-        "worker_hours_from_request": requested_time(summary, records) / HOUR,
+        "worker_hours_from_request": requested_time(summary, columns) / HOUR,
         "busy_hours": (summary.utilization or 0.0) * summary.builder_time / HOUR,
     }
     assert hours == pytest.approx({name: case[name] for name in hours}, abs=HUNDREDTH)
@@ -179,16 +182,16 @@ def recorded(traces: Path, pool: str) -> Path:
     return path
 
 
-def events_kept(records: RunRecords) -> int:
+def events_kept(columns: Columns) -> int:
     """Count the instants in the lives of tasks and workers, which the original writes down."""
-    jobs = sum(
-        1 + (end.started_at is not None) + (end.finished_at is not None) for end in records.ends
-    )
-    instants = [(s.requested_at, s.joined_at, s.gone_at) for s in records.builders]
-    return jobs + sum(instant is not None for life in instants for instant in life)
+    ends, spans = columns.ends, columns.spans
+    instants = (ends.arrived_at, ends.started_at, ends.finished_at)
+    lives = (spans.requested_at, spans.joined_at, spans.gone_at)
+    return sum(int((~np.isnan(column)).sum()) for column in (*instants, *lives))
 
 
-def requested_time(summary: Summary, records: RunRecords) -> float:
+def requested_time(summary: Summary, columns: Columns) -> float:
     """Seconds of the run phase from request to shutdown, over all builders."""
-    lives = ((s.requested_at or 0.0, s.gone_at or records.last_at) for s in records.builders)
-    return sum(summary.window.overlap(start, end) for start, end in lives)
+    spans = columns.spans
+    gone_at = np.where(np.isnan(spans.gone_at), columns.last_at, spans.gone_at)
+    return float(summary.window.overlap(spans.requested_at, gone_at).sum())

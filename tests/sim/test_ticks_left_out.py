@@ -28,6 +28,7 @@ from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 Story = list[tuple[Any, list[Any]]]
 
+
 class LongEnoughError(Exception):
     """Nobody wants to know what happens later: jobs may wait forever for a builder."""
 

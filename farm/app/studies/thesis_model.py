@@ -99,7 +99,7 @@ def plays(
     from farm.sim.fast.play import play as play_fast  # noqa: PLC0415 - likewise
 
     rules = SchedulingRules(policy=_policy(name, plans[0]))
-    load = load_of(rules.policy, Oracle(), list(batches(iter(jobs))))
+    load = load_of(rules.policy, Oracle(), jobs)
     found = []
     for plan in plans:
         played = play_fast(load, [_pool(plan)], rules)

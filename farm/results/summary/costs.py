@@ -17,7 +17,7 @@ from farm.core.model import Job, Platform
 from farm.results.json_names import door_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance
+from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered
 from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
@@ -80,7 +80,10 @@ class Costs:
     ) -> None:
         self.pools: dict[str, Paid] = {name: Paid() for name in bills}
         self._columns = columns
-        self._invocation = invocation
+        self._pools = ["", *columns.spans.pools]
+        # the last one is of jobs without attributes
+        charged_to = [*map(invocation, columns.ends.attributions), ""]
+        self._invocation_of, self._invocations = numbered(charged_to)
         self._pay(window, bills)
         held = columns.attempts
         times = window.overlap(held.dispatched_at, held.ended_at)
@@ -101,24 +104,18 @@ class Costs:
         """
         if pool is None:
             pool = self._columns.pool_of[ends.builder[rows]]
-        platform, attribution = ends.platform[rows], ends.attribution[rows]
-        platforms, attributions = len(ends.platforms) + 1, len(ends.attributions) + 1
-        number, found = in_order_of_appearance(
-            ((pool + 1) * platforms + platform) * attributions + attribution + 1
-        )
-        pools = [*self._columns.spans.pools, ""]
-        by_name: dict[Place, int] = {}
-        same = np.empty(len(found), np.int64)  # some attributes are charged to one invocation
-        for one, code in enumerate(found.tolist()):
-            rest, attributes = divmod(code, attributions)
-            pool_number, platform_number = divmod(rest, platforms)
-            place = (
-                pools[pool_number - 1],
-                ends.platforms[platform_number],
-                self._invocation(ends.attributions[attributes - 1]) if attributes else "",
+        invocation = self._invocation_of[ends.attribution[rows]]
+        platforms, invocations = len(ends.platforms), len(self._invocations)
+        code = ((pool + 1) * platforms + ends.platform[rows]) * invocations + invocation
+        number, found = in_order_of_appearance(code)
+        return number, [
+            (
+                self._pools[one // (platforms * invocations)],
+                ends.platforms[one // invocations % platforms],
+                self._invocations[one % invocations],
             )
-            same[one] = by_name.setdefault(place, len(by_name))
-        return same[number], list(by_name)
+            for one in found.tolist()
+        ]
 
     def _pay(self, window: Window, bills: Mapping[str, Bill]) -> None:
         spans, last_at = self._columns.spans, self._columns.last_at

@@ -26,6 +26,7 @@ from farm.results.summary.columns import Columns
 from farm.results.summary.ends import Ends
 from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans, VoidAttempt
 
+
 class RunRecords(msgspec.Struct):
     """Everything that summaries and tables are made of.
 

@@ -6,6 +6,7 @@ phases everything counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
@@ -124,11 +125,11 @@ def summarise(
 ) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
     window, columns = info.window, records.columns()
+    arrivals = window
     if info.as_taskcluster:
+        arrivals = Window(end=math.nextafter(window.end, math.inf))
         columns, window = touching(columns, info.window), Window()
-    ends, lost = counted(records, columns, window)
-    if info.as_taskcluster:
-        lost = [job for job in lost if (job.arrived_at or 0.0) <= info.window.end]
+    ends, lost = counted(records, columns, arrivals)
     times = builder_times(columns, info.window)
     makespan = ends.makespan()
     length = makespan if info.window == Window() else info.window.end - info.window.start

@@ -19,6 +19,7 @@ from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import GuardedPolicy
+from farm.workload.alike import AlikeJobs
 
 WORTH_LOADING = 50_000
 """Jobs from which loading the compiled loop (half a second) is made good."""
@@ -65,9 +66,11 @@ def why_not(
 
 
 def why_not_these(
-    rules: SchedulingRules, jobs: Sequence[Job], pools: Sequence[PoolSpec]
+    rules: SchedulingRules, jobs: Sequence[Job] | AlikeJobs, pools: Sequence[PoolSpec]
 ) -> str:
     """Return what of the jobs keeps the fast lane from playing them; empty: nothing does."""
+    if isinstance(jobs, AlikeJobs):
+        return ""
     if rules.fail_fast:
         loses = any(pool.lifetime is not None or pool.lost_at for pool in pools)
         if any(job.fails or (loses and job.matrix is not None) for job in jobs):

@@ -18,8 +18,8 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
 from farm.sim.bounds import LIVES_ALLOWED
-from farm.sim.fast.kernel import layout, loop
 from farm.sim.fast.asking import Asking
+from farm.sim.fast.kernel import layout, loop
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.fast.load import Load
 
@@ -77,7 +77,7 @@ def _farm(
     *,
     noted: bool,
 ) -> layout.Farm:
-    jobs, lanes = len(load.columns), len(load.platforms)
+    jobs = len(load.columns)
     kinds = _kinds(pools)
     most_slots = max((pool.slots for pool in pools), default=1)
     losses = sorted((at, n) for n, pool in enumerate(pools) for at in pool.lost_at if at >= 0)
@@ -142,7 +142,8 @@ def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> l
     )
     if not len(farm.notes):
         return made
-    notes = 2 * (int(counts[layout.NOTED]) + each * (builders + 8)) + NOTES_OF_A_JOB * len(farm.jobs)
+    notes = 2 * (int(counts[layout.NOTED]) + each * (builders + 8))
+    notes += NOTES_OF_A_JOB * len(farm.jobs)
     plans = 2 * int(counts[layout.PLANS]) + 1024
     return made._replace(notes=_longer(farm.notes, notes), plans=_longer(farm.plans, plans))
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from farm.core import commands, events
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
-from farm.results.summary.records import BuilderSpan, RunRecords, VoidAttempt
+from farm.results.summary.columns import Columns
+from farm.results.summary.ends import CAUSES, FAILED, SUCCEEDED, Ends, in_order_of_appearance
+from farm.results.summary.records import RunRecords
+from farm.results.summary.spans import Attempts, BuilderSpan, Spans, VoidAttempt
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.play import Played
+
+T = TypeVar("T")
 
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 
@@ -34,7 +41,7 @@ class Told(msgspec.Struct):
     def of(cls, played: Played) -> Told:
         """Return what a play's notes are told with."""
         builders, reasons = _builders(played), _reasons(played)
-        ended = played.farm.ended[: played.farm.counts[layout.ENDED]].tolist()
+        ended = _ended(played).tolist()
         told = _ends(played, [builder.id for builder in builders], reasons)
         return cls(played, builders, reasons, dict(zip(ended, told, strict=True)))
 
@@ -50,7 +57,7 @@ class Told(msgspec.Struct):
 
         return {
             layout.ARRIVALS_ENDED: lambda at, *_: events.ArrivalsEnded(at),
-            layout.SUBMITTED: lambda at, n, *_: events.JobsSubmitted(at, load.batches[n][1]),
+            layout.SUBMITTED: lambda at, n, *_: events.JobsSubmitted(at, load.batch(n)),
             layout.JOINED: lambda at, n, *_: events.BuilderJoined(at, builders[n]),
             layout.STARTED: lambda at, n, b, _, attempt: events.JobStarted(
                 at, jobs[n].id, attempt, names[b]
@@ -92,7 +99,8 @@ def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
     event: Event = events.FarmOpened(0.0)
     orders: list[Command] = []
     make_event, make_command = told.events(), told.commands()
-    columns = [notes[name].tolist() for name in ("kind", "at", "what", "builder", "slot", "attempt")]
+    names = ("kind", "at", "what", "builder", "slot", "attempt")
+    columns = [notes[name].tolist() for name in names]
     for kind, *rest in zip(*columns, strict=True):
         if kind in make_command:
             orders.append(make_command[kind](*rest))
@@ -102,22 +110,118 @@ def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
     yield event, orders
 
 
+class Lazily(Sequence[T]):
+    """A sequence that is made when it is first looked at."""
+
+    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> list[T]:
+        return list(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._made[place]
+
+
 def records(played: Played) -> RunRecords:
-    """Return what a recorder would have kept."""
-    farm, reasons, names = played.farm, _reasons(played), _names(played)
-    void = farm.void[: farm.counts[layout.VOID]].tolist()
+    """Return what a recorder would have kept; the values are made when they are looked at."""
+    farm, load = played.farm, played.load
+    last_at = float(farm.instants[layout.LAST_EVENT])
     return RunRecords(
-        ends=list(_ends(played, names, reasons)),
-        submissions=[events.JobsSubmitted(at, together) for at, together in played.load.batches],
-        builders=list(_spans(played, names)),
-        void_attempts=[
-            VoidAttempt(played.load.jobs[job].id, names[builder], *instants, reasons[builder])
-            for job, builder, *instants in void
-        ],
+        ends=Lazily(lambda: _ends(played, _names(played), _reasons(played))),
+        submissions=Lazily(
+            lambda: (
+                events.JobsSubmitted(at, load.batch(number))
+                for number, at in enumerate(load.batch_columns["at"][:-1].tolist())
+            )
+        ),
+        builders=Lazily(lambda: _spans(played, _names(played))),
+        void_attempts=Lazily(lambda: _void(played, _names(played), _reasons(played))),
         estimates={},
         events=int(farm.counts[layout.EVENTS]),
-        last_at=float(farm.instants[layout.LAST_EVENT]),
+        last_at=last_at,
+        left=len(farm.jobs) - int(farm.counts[layout.ENDED]),
+        made_of=Columns(
+            _end_columns(played), _span_columns(played), _void_columns(played), last_at
+        ),
     )
+
+
+def _end_columns(played: Played) -> Ends:
+    """Return how each job ended, in the order of ending."""
+    traits, ended = played.load.traits, _ended(played)
+    jobs = played.farm.jobs[ended]
+
+    def each(values: Any) -> Any:
+        return values[ended] if len(values) == len(played.farm.jobs) else values.repeat(len(ended))
+
+    lost = jobs["ended"] != layout.ENDS_WELL
+    poisonous = jobs["ended"] == layout.ENDS_POISONOUS
+    failed = each(traits.fails) | lost
+    by_attempt = np.where(failed, CAUSES[Cause.FAILED], CAUSES[Cause.FINISHED])
+    by_loss = np.where(poisonous, CAUSES[Cause.POISONOUS], CAUSES[Cause.LOST])
+    return Ends(
+        arrived_at=jobs["submitted_at"],
+        dispatched_at=jobs["dispatched_at"],
+        started_at=np.where(jobs["started"], jobs["dispatched_at"], np.nan),
+        finished_at=jobs["finished_at"],
+        service_time=jobs["work"],
+        attempts=jobs["attempts"],
+        outcome=np.where(failed, FAILED, SUCCEEDED),
+        cause=np.where(lost, by_loss, by_attempt),
+        slot=jobs["slot"],
+        shared=np.zeros(len(ended), np.bool_),
+        builder=jobs["builder"],
+        platform=each(traits.platform),
+        attribution=each(traits.attribution),
+        matrix=each(traits.matrix),
+        platforms=traits.platforms,
+        attributions=traits.attributions,
+        matrices=traits.matrices,
+    )
+
+
+def _span_columns(played: Played) -> Spans:
+    made = _made(played)
+    joined = ~np.isnan(made["joined_at"])
+    slots, speeds = (played.farm.pools[name][made["pool"]] for name in ("slots", "speed"))
+    pool, pools = in_order_of_appearance(made["pool"])
+    return Spans(
+        builder=np.arange(len(made)),
+        pool=pool,
+        slots=np.where(joined, slots, 1),
+        speed=np.where(joined, speeds, 1.0),
+        requested_at=made["requested_at"],
+        joined_at=made["joined_at"],
+        gone_at=made["gone_at"],
+        end=made["end"],
+        pools=[played.pools[number].name for number in pools.tolist()],
+    )
+
+
+def _void_columns(played: Played) -> Attempts:
+    ended, void = _ended(played), played.farm.void[: played.farm.counts[layout.VOID]]
+    rows = np.full(len(played.farm.jobs), -1)
+    rows[ended] = np.arange(len(ended))
+    return Attempts(
+        builder=void["builder"],
+        row=rows[void["job"]],
+        dispatched_at=void["dispatched_at"],
+        ended_at=void["ended_at"],
+    )
+
+
+def _ended(played: Played) -> Any:
+    return played.farm.ended[: played.farm.counts[layout.ENDED]]
+
+
+def _void(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[VoidAttempt]:
+    for job, builder, *instants in played.farm.void[: played.farm.counts[layout.VOID]].tolist():
+        yield VoidAttempt(played.load.jobs[job].id, names[builder], *instants, reasons[builder])
 
 
 def _spans(played: Played, names: Sequence[str]) -> Iterator[BuilderSpan]:
@@ -156,7 +260,7 @@ def _reasons(played: Played) -> list[str]:
 def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[EndJob]:
     """Yield how each job ended, in the order of ending."""
     farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates
-    ended = farm.ended[: farm.counts[layout.ENDED]]
+    ended = _ended(played)
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
     told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
     lost_under = _lost_under(played)

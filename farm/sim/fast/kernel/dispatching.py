@@ -99,10 +99,8 @@ def offer(farm, builder):
     """Rank a builder that has room among the free ones of its group."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
-    if farm.rules[RANKING] == JENKINS:
-        rank = -(pool.slots / (0.5 + state.busy))
-    else:
-        rank = state.active_at
+    jenkins = farm.rules[RANKING] == JENKINS
+    rank = -(pool.slots / (0.5 + state.busy)) if jenkins else state.active_at
     put(farm.free, pool.group, builder, rank, builder)
 
 

@@ -189,9 +189,7 @@ LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_)
 #: a builder that a pool loses at an instant
 LOSS = record(at=np.float64, pool=np.int64)
 #: an attempt that came to nothing
-VOID_ATTEMPT = record(
-    job=np.int64, builder=np.int64, dispatched_at=np.float64, ended_at=np.float64
-)
+VOID_ATTEMPT = record(job=np.int64, builder=np.int64, dispatched_at=np.float64, ended_at=np.float64)
 PLAN = record(
     pool=np.int64,
     desired=np.int64,

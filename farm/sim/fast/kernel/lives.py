@@ -261,9 +261,9 @@ def stop(farm, number, count):
         best = -1
         for builder in range(farm.counts[MADE]):
             state = farm.builders[builder]
-            if state.pool == number and state.accepts and not state.end:
-                if best < 0 or goes_before(state, farm.builders[best]):
-                    best = builder
+            here = state.pool == number and state.accepts and not state.end
+            if here and (best < 0 or goes_before(state, farm.builders[best])):
+                best = builder
         if best < 0:
             return
         if farm.builders[best].busy:
