@@ -8,6 +8,7 @@ import yaml
 from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
+from farm.scenario.descriptions import describe
 from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
@@ -128,6 +129,7 @@ class Scenario(Section):
 
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
+    describe(Section)
     schema = Scenario.model_json_schema(mode="validation")
     properties = {
         "extends": {
