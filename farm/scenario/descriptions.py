@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from itertools import pairwise
 from textwrap import dedent
+from typing import Any
 
 from pydantic import BaseModel
 
 
-def describe(model: type[BaseModel]) -> None:
-    """Give the fields of a model, and of those derived from it, their docstrings.
+def describe(schema: dict[str, Any], base: type[BaseModel]) -> None:
+    """Write into a schema what the fields of all models derived from ``base`` mean.
 
     It reads the sources, which takes a tenth of a second: only who asks for a schema waits for it.
     """
-    for name, text in _docstrings(model).items():
-        if name in model.model_fields:
-            model.model_fields[name].description = text
-    for derived in model.__subclasses__():
-        for name in derived.model_fields.keys() & model.model_fields.keys():
-            inherited = model.model_fields[name].description
-            derived.model_fields[name].description = inherited
-        describe(derived)
-    model.model_rebuild(force=True)
+    definitions = {schema["title"]: schema, **schema.get("$defs", {})}
+    for model in _derived(base):
+        found = definitions.get(model.__name__, {})
+        # what may also be written short has its keys one level deeper
+        properties = {}
+        for one in (found, *found.get("anyOf", ())):
+            properties.update(one.get("properties", {}))
+        for parent in reversed(model.__mro__):
+            if issubclass(parent, base):
+                for name, text in _docstrings(parent).items():
+                    if name in properties:
+                        properties[name]["description"] = text
+
+
+def _derived(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    yield model
+    for one in model.__subclasses__():
+        yield from _derived(one)
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from farm.scenario.quantities import (
     Whole,
 )
 from farm.scenario.scheduling import Scheduling
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -129,8 +129,8 @@ class Scenario(Section):
 
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
-    describe(Section)
     schema = Scenario.model_json_schema(mode="validation")
+    describe(schema, Mapped)
     properties = {
         "extends": {
             "type": "string",

@@ -16,7 +16,10 @@ class Mapped(BaseModel):
 
     model_config = ConfigDict(
         # a section is built with the scenario that has it, not once more for itself
-        extra="forbid", frozen=True, defer_build=True, regex_engine="python-re"
+        extra="forbid",
+        frozen=True,
+        defer_build=True,
+        regex_engine="python-re",
     )
 
     #: True: keys that are not ours are kept for others (an algorithm's options)

@@ -24,7 +24,8 @@ class Window(msgspec.Struct, frozen=True):
 
     def overlap(self, start: Floats, end: Floats) -> Floats:
         """Return how much of spans lies in the window, seconds."""
-        return np.maximum(0.0, np.minimum(end, self.end) - np.maximum(start, self.start))
+        inside: Floats = np.minimum(end, self.end) - np.maximum(start, self.start)
+        return np.maximum(inside, 0.0, out=inside)
 
 
 class BuilderCounts(msgspec.Struct, frozen=True, rename=door_name):

@@ -100,7 +100,8 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def served(self) -> Flags:
         """Whether it succeeded or failed: a cancelled job was not served."""
-        return self.outcome != CANCELLED
+        served: Flags = self.outcome != CANCELLED
+        return served
 
     def counts(self) -> dict[Outcome, int]:
         """Count them by outcome."""

@@ -85,6 +85,8 @@ def _farm(
     room = sum(pool.builders for pool in pools) + (64 if comes else 2)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
     serves = _serves(load.platforms, kinds)
+    counts = np.zeros(layout.COUNTS, np.int64)
+    counts[layout.SLOTS_EACH] = most_slots
     farm = layout.Farm(
         jobs=load.columns.copy(),
         in_order=load.in_order,
@@ -103,7 +105,7 @@ def _farm(
         timers=keyed(0, 1),
         agenda=keyed(0, 1),
         alarms=np.zeros(2 * len(pools) + 16),
-        counts=np.zeros(layout.COUNTS, np.int64),
+        counts=counts,
         instants=np.array([0.0, 0.0, np.inf]),
         rules=np.array([ranking, rules.retries, rules.max_builders_lost, ends_at]),
         soon=np.zeros(0, layout.SOON),

@@ -221,7 +221,8 @@ def _ended(played: Played) -> Any:
 
 def _void(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[VoidAttempt]:
     for job, builder, *instants in played.farm.void[: played.farm.counts[layout.VOID]].tolist():
-        yield VoidAttempt(played.load.jobs[job].id, names[builder], *instants, reasons[builder])
+        at, ended_at = instants
+        yield VoidAttempt(played.load.jobs[job].id, names[builder], at, ended_at, reasons[builder])
 
 
 def _spans(played: Played, names: Sequence[str]) -> Iterator[BuilderSpan]:

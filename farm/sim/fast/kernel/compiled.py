@@ -29,6 +29,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     return _jit(nogil=True, _nrt=False)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """Return the function, compiled into whatever calls it: to pass a farm on takes time."""
+    return _jit(nogil=True, _nrt=False, forceinline=True)(function)
+
+
 def kept(function: Callable[..., Any]) -> Any:
     """Return the function, compiled when it is first called, with those it calls, and kept on disk.
 

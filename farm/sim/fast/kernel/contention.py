@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import FINISH
-from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
-from farm.sim.fast.kernel.layout import FREE, NOW, TICKS
+from farm.sim.fast.kernel.layout import FREE, NOW, SLOTS_EACH, TICKS
 
 
-@compiled
+@inlined
 def code(rank, builder, slot):
     """Return the order of entries of one instant: by rank, then builder, then slot.
 
@@ -19,32 +19,26 @@ def code(rank, builder, slot):
     return (rank << 48) + ((builder + 1) << 16) + slot + 1
 
 
-@compiled
-def width(farm):
-    """Return how many things of the agenda a builder has; see ``layout.TICKS``."""
-    return len(farm.slots) // len(farm.builders) + 2
-
-
-@compiled
+@inlined
 def own_thing(farm, builder):
     """Return the thing of a builder's own life; behind it stands its lifetime."""
-    wide = width(farm)
-    return TICKS + len(farm.pools) + builder * wide + wide - 2
+    each = farm.counts[SLOTS_EACH]
+    return TICKS + len(farm.pools) + builder * (each + 2) + each
 
 
-@compiled
+@inlined
 def slot_thing(farm, builder, slot):
     """Return the thing of a builder's slot."""
-    return TICKS + len(farm.pools) + builder * width(farm) + slot
+    return TICKS + len(farm.pools) + builder * (farm.counts[SLOTS_EACH] + 2) + slot
 
 
-@compiled
+@inlined
 def first_slot(farm, builder):
     """Return where a builder's slots begin."""
-    return builder * (len(farm.slots) // len(farm.builders))
+    return builder * farm.counts[SLOTS_EACH]
 
 
-@compiled
+@inlined
 def rate_here(farm, builder):
     """Return how fast every job on a builder advances under what runs there now."""
     state = farm.builders[builder]
@@ -52,7 +46,7 @@ def rate_here(farm, builder):
     return pool.speed / farm.slowdown[pool.law, state.heavy, state.memory_heavy]
 
 
-@compiled
+@inlined
 def read_clock(farm, builder, at):
     """Return the work that each job on the builder has done since its clock began."""
     state = farm.builders[builder]

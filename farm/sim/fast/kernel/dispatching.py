@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import FINISH
-from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
 from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
 from farm.sim.fast.kernel.layout import (
@@ -21,13 +21,13 @@ from farm.sim.fast.kernel.layout import (
 from farm.sim.fast.kernel.noting import ask_alarm, note, soon
 
 
-@compiled
+@inlined
 def head(farm, lane):
     """Return the place, in the order of all keys, of the first job that waits in a lane."""
     return farm.queue[farm.lanes[lane].begin]
 
 
-@compiled
+@inlined
 def wait(farm, number):
     """Let a job stand in its lane, at its place."""
     job = farm.jobs[number]
@@ -53,7 +53,7 @@ def fill(farm):
         dispatch(farm, chosen, to, free_slot(farm, to))
 
 
-@compiled
+@inlined
 def best_builder(farm, lane):
     """Return the builder with room that the balancer prefers; the lowest index on a tie."""
     best = -1
@@ -65,7 +65,7 @@ def best_builder(farm, lane):
     return best
 
 
-@compiled
+@inlined
 def free_slot(farm, builder):
     """Return the lowest free slot of a builder that has room."""
     first = first_slot(farm, builder)
@@ -75,7 +75,7 @@ def free_slot(farm, builder):
     return -1
 
 
-@compiled
+@inlined
 def open_slot(farm, builder, slot):
     """Offer a free slot: it takes the best waiting job at once, or stands ready for the next."""
     best = -1
@@ -94,7 +94,7 @@ def open_slot(farm, builder, slot):
         offer(farm, builder)
 
 
-@compiled
+@inlined
 def offer(farm, builder):
     """Rank a builder that has room among the free ones of its group."""
     state = farm.builders[builder]
@@ -143,7 +143,7 @@ def dispatch(farm, lane, builder, slot):
 # --- idle time-outs (``farm.core.pools.idleness``) -----------------------------------------------
 
 
-@compiled
+@inlined
 def watch_idleness(farm, builder):
     """Set the timer of a builder that has nothing to do and no timer."""
     state = farm.builders[builder]

@@ -40,8 +40,9 @@ JENKINS, LONGEST_IDLE = 0, 1
     SOON_LAST,
     ASKED,
     BEGUN,
-) = range(20)
-COUNTS = 20
+    SLOTS_EACH,
+) = range(21)
+COUNTS = 21
 
 # --- places of ``Farm.instants`` -----------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import LIFE
-from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import (
     code,
     first_slot,
@@ -128,7 +128,7 @@ def retire_if_empty(farm, builder):
         put(farm.agenda, 0, own_thing(farm, builder), gone_at, code(LIFE, builder, 0))
 
 
-@compiled
+@inlined
 def slot_ready(farm, builder, slot):
     """A busy slot is free again."""
     state = farm.builders[builder]

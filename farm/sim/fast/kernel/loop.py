@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from farm.emulation.agenda import ARRIVAL, LIFE
-from farm.sim.fast.kernel.compiled import compiled, kept
-from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing, width
+from farm.sim.fast.kernel.compiled import compiled, inlined, kept
+from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
 from farm.sim.fast.kernel.dispatching import fill, wait
 from farm.sim.fast.kernel.heaps import put, take_out
 from farm.sim.fast.kernel.layout import (
@@ -40,6 +40,7 @@ from farm.sim.fast.kernel.layout import (
     PLAYED,
     RANG,
     RETIRED,
+    SLOTS_EACH,
     SOON_FIRST,
     SOON_LAST,
     STARTED,
@@ -123,13 +124,13 @@ def opened(farm):
         arrivals_ended(farm)
 
 
-@compiled
+@inlined
 def arrivals_ended(farm):
     """Nothing more will arrive."""
     soon(farm, ARRIVALS_ENDED, 0)
 
 
-@compiled
+@inlined
 def follow(farm):
     """Let happen what follows at this instant; False: jobs are to be given up."""
     counts = farm.counts
@@ -151,7 +152,7 @@ def follow(farm):
     return True
 
 
-@compiled
+@inlined
 def happens(farm, thing):
     """What the agenda has happens: an alarm rings, or something becomes of a builder."""
     if thing == ALARM_THING:
@@ -160,12 +161,12 @@ def happens(farm, thing):
         time_outs(farm)
         lose_as_planned(farm)
         return
-    wide, place = width(farm), thing - TICKS - len(farm.pools)
-    builder, slot = place // wide, place % wide
+    each, place = farm.counts[SLOTS_EACH], thing - TICKS - len(farm.pools)
+    builder, slot = place // (each + 2), place % (each + 2)
     state = farm.builders[builder]
-    if slot == wide - 1:
+    if slot == each + 1:
         lose(farm, builder, BY_LIFETIME)
-    elif slot == wide - 2:
+    elif slot == each:
         if np.isnan(state.joined_at):
             joined(farm, builder)
         elif state.retired:
@@ -179,7 +180,7 @@ def happens(farm, thing):
         finished(farm, builder, slot)
 
 
-@compiled
+@inlined
 def submitted(farm, batch):
     """Jobs arrive: all of them wait, then the best one that has a builder goes, again and again."""
     happened(farm, SUBMITTED, batch)
@@ -193,14 +194,14 @@ def submitted(farm, batch):
     fill(farm)
 
 
-@compiled
+@inlined
 def reported(farm, kind, number):
     """A builder says something of the attempt that it runs."""
     job = farm.jobs[number]
     happened(farm, kind, number, job.builder, 0, job.attempts)
 
 
-@compiled
+@inlined
 def finished(farm, builder, slot):
     """A job ends; its slot is cleaned, or takes the next one."""
     at, counts, state = farm.instants[NOW], farm.counts, farm.builders[builder]

@@ -6,7 +6,7 @@ import numpy as np
 
 from farm.core.pools.hopeless import PATIENCE
 from farm.emulation.agenda import ALARM as ALARM_RANK
-from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import (
     ALARM,
@@ -25,7 +25,7 @@ from farm.sim.fast.kernel.layout import (
 )
 
 
-@compiled
+@inlined
 def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
     """Count an event, and note it."""
     farm.counts[EVENTS] += 1
@@ -33,7 +33,7 @@ def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
     note(farm, kind, what, builder, slot, attempt, farm.instants[NOW])
 
 
-@compiled
+@inlined
 def note(farm, kind, what, builder, slot, attempt, at):
     """Write down an event or a command, if the story will be asked for."""
     place = farm.counts[NOTED]
@@ -48,7 +48,7 @@ def note(farm, kind, what, builder, slot, attempt, at):
         farm.counts[NOTED] = place + 1
 
 
-@compiled
+@inlined
 def soon(farm, kind, what):
     """Let an event happen at this very instant, after those that are to happen already."""
     place = farm.counts[SOON_LAST]
@@ -78,7 +78,7 @@ def alarm_rang(farm):
         put(farm.agenda, 0, ALARM_THING, farm.alarms[counts[ALARMS] - 1], ALARM_RANK << 48)
 
 
-@compiled
+@inlined
 def hope(farm):
     """Look, once nothing more arrives, whether jobs wait in vain; False: they are given up."""
     counts, instants = farm.counts, farm.instants

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.sim.fast.kernel.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put, take_out
-from farm.sim.fast.kernel.layout import MADE, NOTED, NOW, PLANNED, PLANS, RESTING, TICKS, VOID
+from farm.sim.fast.kernel.layout import (
+    MADE,
+    NOTED,
+    NOW,
+    PLANNED,
+    PLANS,
+    RESTING,
+    SLOTS_EACH,
+    TICKS,
+    VOID,
+)
 from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
 from farm.sim.ticks import first_tick
@@ -20,7 +30,7 @@ first_tick_after = compiled(first_tick)
 estimate = compiled(plan)
 
 
-@compiled
+@inlined
 def look(farm, number):
     """Look at a pool, for its provisioner."""
     pool, seen = farm.pools[number], farm.looks[number]
@@ -39,7 +49,7 @@ def look(farm, number):
     seen.joined = seen.idle + seen.busy
 
 
-@compiled
+@inlined
 def answer(farm, number):
     """Let the compiled estimator plan, where the pool has it."""
     pool = farm.pools[number]
@@ -56,7 +66,7 @@ def answer(farm, number):
     pool.answered = True
 
 
-@compiled
+@inlined
 def ticked(farm, number):
     """Take a provisioner's answer; say whether it is news."""
     at, pool = farm.instants[NOW], farm.pools[number]
@@ -101,13 +111,13 @@ def planned(farm, number):
     stop(farm, number, pool.stop)
 
 
-@compiled
+@inlined
 def expect(farm, number, tick):
     """Let a provisioner plan at a tick, and not at another one."""
     put(farm.agenda, 0, TICKS + number, tick, farm.pools[number].code)
 
 
-@compiled
+@inlined
 def wake(farm, at, code):
     """Something happens at that place of the agenda: the first tick after it is taken again."""
     if not farm.counts[RESTING]:
@@ -123,11 +133,11 @@ def wake(farm, at, code):
     farm.counts[RESTING] = 0
 
 
-@compiled
+@inlined
 def has_room(farm, starts):
     """Whether there is room for so many builders more, and for what an event may lead to."""
     made, most = farm.counts[MADE] + starts + 1, len(farm.builders)
-    each = len(farm.slots) // max(1, most) + 4
+    each = farm.counts[SLOTS_EACH] + 4
     notes = len(farm.notes)
     return (
         made < most
