@@ -21,7 +21,7 @@ def describe(schema: dict[str, Any], base: type[BaseModel]) -> None:
     for model in _derived(base):
         found = definitions.get(model.__name__, {})
         # what may also be written short has its keys one level deeper
-        properties = {}
+        properties: dict[str, Any] = {}
         for one in (found, *found.get("anyOf", ())):
             properties.update(one.get("properties", {}))
         for parent in reversed(model.__mro__):

@@ -60,7 +60,7 @@ def try_fast(
     if why := why_not(rules, scheduler.estimator, specs, algorithms):
         return Try(load, why=why)
     jobs, left, whole = _held(load, None if forced else MOST_JOBS)
-    if not (forced or (whole and is_worth_it(len(jobs) * runs))):
+    if not (forced or (whole and is_worth_it(len(jobs) * runs, specs))):
         return Try(left)
     if why := why_not_these(rules, jobs, specs):
         return Try(left, why=why)

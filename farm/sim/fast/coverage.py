@@ -27,12 +27,16 @@ WORTH_COMPILING = 2_000_000
 """Jobs from which compiling it (once on a machine, a quarter of a minute) is."""
 
 
+PROVISIONED = 4
+"""Times as long the reference takes for a job where a provisioner plans, too."""
 MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
 
 
-def is_worth_it(jobs: int) -> bool:
+def is_worth_it(jobs: int, pools: Sequence[PoolSpec]) -> bool:
     """Whether so many jobs are sooner done by the compiled loop than by the reference."""
+    if any(pool.provisioned for pool in pools):
+        jobs *= PROVISIONED
     if jobs < WORTH_LOADING or not _compiles():
         return False
     return jobs >= WORTH_COMPILING or _is_compiled()

@@ -11,14 +11,19 @@ import numpy as np
 
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
-from farm.core.policies import KeyFunction
+from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
 from farm.results.summary.ends import Numbers, numbered
+from farm.results.summary.percentiles import Floats
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.workload.alike import AlikeJobs
 
 Jobs = Sequence[Job] | AlikeJobs
 """By arrival; those that are alike are held."""
+
+
+_ARITHMETIC = (fifo.key, ljf.key, sjf.key, score.key)
+"""Policies that take columns as well as numbers, where jobs are alike."""
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -38,7 +43,7 @@ class Load(msgspec.Struct, frozen=True):
 
     jobs: Jobs
     #: the run time that each job is queued with, seconds
-    estimates: Sequence[float]
+    estimates: Floats
     traits: Traits
     #: the lanes: every platform that is asked for
     platforms: Sequence[Platform]
@@ -64,11 +69,11 @@ def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
     if isinstance(jobs, AlikeJobs):
         made["work"], made["submitted_at"] = jobs.held["service_time"], jobs.held["arrived_at"]
         # what they declare is what they take, and both are the estimators' word
-        estimates = jobs.held["service_time"].tolist()
+        estimates = jobs.held["service_time"]
     else:
         made["work"] = [job.service_time for job in jobs]
         made["submitted_at"] = [job.arrived_at or 0.0 for job in jobs]
-        estimates = [estimator.estimate(job) for job in jobs]
+        estimates = np.array([estimator.estimate(job) for job in jobs], np.float64)
     made["heavy"] = [job.heavy for job in samples]
     made["memory_heavy"] = [job.memory_heavy for job in samples]
     made["lane"] = lane[traits.platform]
@@ -98,21 +103,26 @@ def _batches(submitted_at: Array) -> Array:
 
 
 def _order(
-    policy: KeyFunction, jobs: Sequence[Job], estimates: Sequence[float], submitted_at: Array
+    policy: KeyFunction, jobs: Sequence[Job], estimates: Floats, submitted_at: Floats
 ) -> Array:
     """Return the jobs in the order of their sort keys: (-level, the policy's key, serial).
 
     A key is constant, and whatever it is made of is known when the job is: so all are sorted now.
     """
     count = len(submitted_at)
-    each: Any = jobs if len(jobs) == count else repeat(jobs[0], count)
-    made = zip(each, estimates, submitted_at.tolist(), range(1, count + 1), strict=True)
-    keys = [policy(*one) for one in made]
-    parts: Array = np.array(keys, np.float64).reshape(count, -1)
-    levels = np.array([-job.level for job in jobs])
-    if len(jobs) > 1:
-        parts = np.column_stack((levels, parts))
-    changing = parts[:, (parts != parts[:1]).any(axis=0)]
-    if not changing.shape[1]:
+    parts: Any
+    if len(jobs) == 1 and policy in _ARITHMETIC:
+        columns: Any = estimates, submitted_at, 0
+        parts = [policy(jobs[0], *columns)]
+    else:
+        each: Any = jobs if len(jobs) == count else repeat(jobs[0], count)
+        made = zip(
+            each, estimates.tolist(), submitted_at.tolist(), range(1, count + 1), strict=True
+        )
+        parts = np.array([policy(*one) for one in made], np.float64).reshape(count, -1).T
+    levels = [-job.level for job in jobs]
+    keys = [np.broadcast_to(part, count) for part in (levels, *parts)]
+    changing = [key for key in keys if (key != key[0]).any()]
+    if not changing:
         return np.arange(count, dtype=np.int32)
-    return np.lexsort(changing.T[::-1]).astype(np.int32)
+    return np.lexsort(changing[::-1]).astype(np.int32)

@@ -24,6 +24,10 @@ from farm.sim.fast.play import Played
 
 T = TypeVar("T")
 
+#: how a job ended, by ``layout.ENDS_…``, where it was not its attempt that failed
+_CAUSES = np.array(
+    [CAUSES[one] for one in (Cause.FINISHED, Cause.FINISHED, Cause.LOST, Cause.POISONOUS)], np.int8
+)
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 
 
@@ -154,28 +158,30 @@ def records(played: Played) -> RunRecords:
 def _end_columns(played: Played) -> Ends:
     """Return how each job ended, in the order of ending."""
     traits, ended = played.load.traits, _ended(played)
-    jobs = played.farm.jobs[ended]
+
+    def of(name: str) -> Any:
+        return played.farm.jobs[name][ended]
 
     def each(values: Any) -> Any:
-        return values[ended] if len(values) == len(played.farm.jobs) else values.repeat(len(ended))
+        whole = len(values) == len(played.farm.jobs)
+        return values[ended] if whole else np.broadcast_to(values, len(ended))
 
-    lost = jobs["ended"] != layout.ENDS_WELL
-    poisonous = jobs["ended"] == layout.ENDS_POISONOUS
-    failed = each(traits.fails) | lost
-    by_attempt = np.where(failed, CAUSES[Cause.FAILED], CAUSES[Cause.FINISHED])
-    by_loss = np.where(poisonous, CAUSES[Cause.POISONOUS], CAUSES[Cause.LOST])
+    failed, cause = each(traits.fails), _CAUSES[of("ended")]
+    failed = failed | (cause != CAUSES[Cause.FINISHED])
+    cause[failed & (cause == CAUSES[Cause.FINISHED])] = CAUSES[Cause.FAILED]
+    dispatched_at, started = of("dispatched_at"), of("started")
     return Ends(
-        arrived_at=jobs["submitted_at"],
-        dispatched_at=jobs["dispatched_at"],
-        started_at=np.where(jobs["started"], jobs["dispatched_at"], np.nan),
-        finished_at=jobs["finished_at"],
-        service_time=jobs["work"],
-        attempts=jobs["attempts"],
-        outcome=np.where(failed, FAILED, SUCCEEDED),
-        cause=np.where(lost, by_loss, by_attempt),
-        slot=jobs["slot"],
-        shared=np.zeros(len(ended), np.bool_),
-        builder=jobs["builder"],
+        arrived_at=of("submitted_at"),
+        dispatched_at=dispatched_at,
+        started_at=dispatched_at if started.all() else np.where(started, dispatched_at, np.nan),
+        finished_at=of("finished_at"),
+        service_time=of("work"),
+        attempts=of("attempts"),
+        outcome=np.array((SUCCEEDED, FAILED), np.int8)[failed.astype(np.int8)],
+        cause=cause,
+        slot=of("slot"),
+        shared=np.broadcast_to(np.False_, len(ended)),
+        builder=of("builder"),
         platform=each(traits.platform),
         attribution=each(traits.attribution),
         matrix=each(traits.matrix),
@@ -260,7 +266,7 @@ def _reasons(played: Played) -> list[str]:
 
 def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[EndJob]:
     """Yield how each job ended, in the order of ending."""
-    farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates
+    farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates.tolist()
     ended = _ended(played)
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
     told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
