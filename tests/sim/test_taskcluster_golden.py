@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farm.assembly import run_info
+from farm.assembly import make_scheduler, run_info
 from farm.results.summary.columns import Columns
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.results.summary.taskcluster import touching
 from farm.scenario import Scenario, parse_scenario
+from farm.sim.fast.choice import try_fast
 from farm.sim.simulation import simulate
+from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "taskcluster.json"
@@ -24,6 +26,7 @@ GOLDEN = json.loads(CASES.read_text(encoding="utf-8"))
 POOLS = GOLDEN["pools"]
 #: pools whose play takes a few seconds at most
 SMALL = ("mobile-3-decision", "mobile-3-b-linux-large")
+ENGINES = ("reference", "fast")
 HOUR = 3600.0
 HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
 
@@ -80,16 +83,27 @@ def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict
 ESTIMATE = {"algorithm": "taskcluster"}
 
 
-def play(scenario: Scenario) -> tuple[Summary, Columns]:
-    """Play it; return the summary, and the records of what the original counts."""
-    recorder = Recorder()
-    simulate(scenario, [recorder], algorithms=algorithms_of(scenario))
-    info = run_info(scenario, "simulated", "reference")
-    records = recorder.records()
+def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Columns]:
+    """Play it; return the summary, and the columns of what the original counts."""
+    algorithms = algorithms_of(scenario)
+    if engine == "fast":
+        pytest.importorskip("numba")
+        from farm.sim.fast.story import records as records_of
+
+        scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
+        found = try_fast(scenario, scheduler, jobs, algorithms, forced=True)
+        assert found.played is not None
+        records = records_of(found.played)
+    else:
+        recorder = Recorder()
+        simulate(scenario, [recorder], algorithms=algorithms)
+        records = recorder.records()
+    info = run_info(scenario, "simulated", engine)
     return summarise(records, info, 0.0), touching(records.columns(), info.window)
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "case",
     [
@@ -97,9 +111,9 @@ def play(scenario: Scenario) -> tuple[Summary, Columns]:
         for case in POOLS
     ],
 )
-def test_the_originals_numbers_come_out(case: dict[str, Any], traces: Path) -> None:
+def test_the_originals_numbers_come_out(case: dict[str, Any], engine: str, traces: Path) -> None:
     """Counts are equal, the mean wait to 0.01 ms, hours to the places that are known."""
-    summary, columns = play(firefox(recorded(traces, case["name"]), ESTIMATE))
+    summary, columns = play(firefox(recorded(traces, case["name"]), ESTIMATE), engine)
     builders = summary.builders
     counts = {
         "tasks": summary.jobs.succeeded,
@@ -131,22 +145,24 @@ def test_by_default_over_provisioned_builders_are_those_that_never_worked(
     assert summary.builders.over_provisioned == case["never_worked"]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", GOLDEN["manual"], ids=lambda case: case["name"])
-def test_a_manual_pool_under_an_even_load(case: dict[str, Any]) -> None:
+def test_a_manual_pool_under_an_even_load(case: dict[str, Any], engine: str) -> None:
     """Tasks at the window's edges are counted as the original does: without any trace."""
-    summary, _ = play(manual(case["workers"], case["load"]))
+    summary, _ = play(manual(case["workers"], case["load"]), engine)
     check_manual(summary, case)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", GOLDEN["ties"], ids=lambda case: case["name"])
-def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any]) -> None:
+def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any], engine: str) -> None:
     """Where plans and time-outs coincide, we give what the original does without its heap's order.
 
     Its priority queue takes equal entries in an order of its own making, which nothing in the
     model decides; with a queue that is first in, first out it makes these counts.
     """
     scenario = manual(case["capacity"], case["load"]) if case["sim"] == "manual" else simple()
-    summary, _ = play(scenario)
+    summary, _ = play(scenario, engine)
     assert summary.builders.requested == case["workers"]
     assert summary.jobs.submitted == case["tasks"]
     assert summary.waiting_time.mean == pytest.approx(case["mean_wait_ms"] / 1000, abs=5e-7)
