@@ -51,7 +51,7 @@ GROWING: dict[str, Any] = {
             "platform": {"processor": "amd64"},
             "boot_time": "20s",
             "idle_timeout": "1m",
-            "losses": {"every": "5m", "at": ["4m"]},
+            "losses": {"rate": "12/h", "at": ["4m"]},
             "provisioner": {"algorithm": "taskcluster", "max": 6},
         },
         {

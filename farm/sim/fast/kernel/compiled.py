@@ -54,7 +54,7 @@ def _place() -> Path | None:
     Numba looks at the file of the outermost function alone, and would miss a change in another.
     """
     here = Path(__file__).parent
-    others = [Path(module.__file__) for module in (agenda, hopeless, taskcluster, ticks)]
+    others = [Path(str(one.__file__)) for one in (agenda, hopeless, taskcluster, ticks)]
     sources = [*sorted(here.glob("*.py")), *others]
     digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []
