@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from farm.app.own_parts import OwnParts
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.result import Result
 from farm.assembly import complaints
+from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.wire.pool_report import LiveStatus
@@ -34,6 +35,7 @@ def live_run(
     duration: float | str | None = None,
     metrics: MetricsPlace | None = None,
     show: Callable[[LiveStatus], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Result:
     """Run a scenario on a live farm and return what it came to; call it from the main thread.
 
@@ -46,6 +48,7 @@ def live_run(
         duration: the load ends after this farm time.
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.
+        observers: told of every event and its commands.
 
     Raises InputError, ServerError without a usable server, RunError if the run cannot go on.
     """
@@ -66,7 +69,7 @@ def live_run(
         ended = farm.play(
             load,
             options,
-            observers=recorder.observers,
+            observers=[*recorder.observers, *observers],
             on_up=provisioner.meet,
             on_tick=tick,
             show=show,

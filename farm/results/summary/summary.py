@@ -28,6 +28,7 @@ from farm.results.summary.costs import Bill, Costs, Part, Parts
 from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered
 from farm.results.summary.failing_fast import time_saved
 from farm.results.summary.percentiles import Floats, Spread, spread_of
+from farm.results.summary.quiescence import Quiescence, quiescence
 from farm.results.summary.records import RunRecords
 from farm.results.summary.taskcluster import touching
 
@@ -48,6 +49,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     policy: str
     window: Window = Window()
+    #: when the last phase ends; None: there are no phases
+    ends_at: float | None = None
     fair_share: tuple[str, ...] = ()
     as_taskcluster: bool = False
     #: by pool, what its builders cost
@@ -111,6 +114,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     wall_time: float
     #: start and end of the phase that counts, farm time; None: the whole run
     run_phase: tuple[float, float] | None = None
+    #: how the farm stood when the last phase ended
+    quiescence: Quiescence | None = None
     #: what went wrong in functions of the user's own
     warnings: tuple[str, ...] = ()
 
@@ -124,7 +129,8 @@ def summarise(
     records: RunRecords, info: RunInfo, wall_time: float, warnings: Iterable[str] = ()
 ) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
-    window, columns = info.window, records.columns()
+    window, columns, ends_at = info.window, records.columns(), info.ends_at
+    rest = None if ends_at is None else quiescence(columns, records.unended(), ends_at)
     arrivals = window
     if info.as_taskcluster:
         arrivals = Window(end=math.nextafter(window.end, math.inf))
@@ -165,6 +171,7 @@ def summarise(
         events=records.events,
         wall_time=wall_time,
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),
+        quiescence=rest,
         warnings=tuple(warnings),
     )
 

@@ -91,6 +91,8 @@ def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
         return "a provisioning algorithm of the user's own"
     if algorithm is not None and algorithm.looks_closely:
         return "a provisioning algorithm that looks at every job"
+    if pool.behaviour:
+        return "builders of the user's own"
     if pool.load_limits is not None:
         return "builders that report their load"
     if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):

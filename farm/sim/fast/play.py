@@ -12,6 +12,7 @@ import numpy as np
 from farm.core.contention.laws import ContentionLaw
 from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS
+from farm.core.errors import InputError
 from farm.core.model import Platform
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
@@ -21,6 +22,7 @@ from farm.sim.bounds import LIVES_ALLOWED
 from farm.sim.fast.asking import Asking
 from farm.sim.fast.kernel import layout, loop
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
+from farm.sim.fast.kernel.many import play_each
 from farm.sim.fast.load import Load
 
 Algorithms = Mapping[str, Algorithm[Any]]
@@ -68,6 +70,25 @@ def play(
     return Played(farm, load, pools, rules)
 
 
+def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: SchedulingRules) -> Array:
+    """Play loads of one size, in batches of the same instants, each on a farm of its own.
+
+    No builder may come or go. Returns the instant at which each job ends (s), by load and job;
+    without the interpreter lock. Raises InputError where jobs are to be given up.
+    """
+    farm = _copy(_farm(loads[0], pools, rules, {}, 0.0, noted=False))
+    columns = np.array([load.columns for load in loads])
+    orders = np.array([load.in_order for load in loads])
+    ends = np.empty(columns.shape)
+    if play_each(farm, _copy(farm), columns, orders, ends) != layout.PLAYED:
+        raise InputError("found jobs that no builder can run; allowed: none")
+    return ends
+
+
+def _copy(part: Any) -> Any:
+    return part.copy() if isinstance(part, np.ndarray) else type(part)(*map(_copy, part))
+
+
 def _farm(
     load: Load,
     pools: Sequence[PoolSpec],
@@ -80,7 +101,7 @@ def _farm(
     jobs = len(load.columns)
     kinds = _kinds(pools)
     most_slots = max((pool.slots for pool in pools), default=1)
-    losses = sorted((at, n) for n, pool in enumerate(pools) for at in pool.lost_at if at >= 0)
+    losses = sorted((at, n) for n, pool in enumerate(pools) for at in pool.lost_at if at > 0)
     comes = any(pool.provisioned or pool.loses for pool in pools)
     room = sum(pool.builders for pool in pools) + (64 if comes else 2)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
