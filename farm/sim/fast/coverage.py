@@ -33,7 +33,7 @@ MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
 
 
-def is_worth_it(jobs: int, pools: Sequence[PoolSpec]) -> bool:
+def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:
     """Whether so many jobs are sooner done by the compiled loop than by the reference."""
     if any(pool.provisioned for pool in pools):
         jobs *= PROVISIONED
