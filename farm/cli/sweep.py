@@ -54,6 +54,14 @@ def sweep(
         list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
     ] = None,
     relevant: Relevant = "1%",
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Celery workers play the runs: FARM_REDIS_URL=URL celery -A "
+            "farm.app.sweeps.worker worker, on any machine.",
+        ),
+    ] = None,
     sets: Overrides = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -65,7 +73,7 @@ def sweep(
     chosen = dict(_baseline(text) for text in baseline or ())
     with _progress(quiet=quiet) as told:
         found = play_sweep(
-            grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told
+            grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told, redis
         )
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)

@@ -188,6 +188,24 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
     assert alarms <= 10
 
 
+@pytest.mark.slow
+def test_two_settings_that_are_the_same_are_seldom_told_apart() -> None:
+    """A/A sweeps: the source's name only draws other jobs; at most 5 % of 200 find a better one.
+
+    ``relevant=0`` leaves it to the interval alone.
+    """
+    found = 0
+    for repetition in range(200):
+        swept = farm.sweep(
+            "mm1", {"workload.0.name": ["a", "b", "c"]}, replications=8, relevant=0.0,
+            seed=1 + 8 * repetition, workload__0__count=100,
+        )  # fmt: skip
+        assert not swept.sweep.without_effect
+        found += any(row["verdict"] == "better" for row in rows(swept))
+    print(f"better in {found} of 200")
+    assert 0 < found <= 10
+
+
 def test_json_is_the_kept_file(tmp_path: Path) -> None:
     """What is printed for machines is what is kept."""
     said = ["sweep", "mm1", "-n", "2", "--set", "workload.0.count=9", "--json", "--quiet"]
