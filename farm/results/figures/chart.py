@@ -86,16 +86,23 @@ class Chart:
         return self._drawn("svg", facecolor="white").decode()
 
     @property
-    def inline(self) -> str:
-        """The SVG element for a page that has ``page_colours``: light or dark, as its reader."""
+    def element(self) -> str:
+        """The SVG element for an HTML page."""
         text = self._drawn("svg", transparent=True).decode()
         text = text[text.index("<svg ") :]
         text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
         text = re.sub(r'<g id="said:([^"]*)">', r"<g><title>\1</title>", text)
         text = re.sub(r'<g id="[a-z]\w*_\d+">', "<g>", text)
+        text = re.sub(r' xmlns:xlink="[^"]*"', "", text).replace("xlink:href", "href")
+        return text.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
+
+    @property
+    def themed(self) -> str:
+        """The element for a page that has ``page_colours``: light or dark, as its reader likes."""
+        text = self.element
         for name, value in COLOURS.items():
             text = text.replace(value, f"var(--{name})")
-        return text.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
+        return text
 
     def save(self, path: str | Path) -> Path:
         """Write it as SVG, PNG or PDF, as the name ends. Raises InputError if that fails."""

@@ -22,6 +22,8 @@ class Figure(NamedTuple):
     axes: tuple[str, str]
     #: error bars: across, from, to
     bars: Sequence[tuple[float, float, float]] = ()
+    #: names of 0, 1, 2, … across, in the place of numbers
+    ticks: Sequence[str] = ()
 
     def draw(self) -> Chart:
         """Draw the lines through their points."""
@@ -30,6 +32,8 @@ class Figure(NamedTuple):
             chart.axes.vlines(x, low, high, color="#6a6a6a")
         for name, points in self.lines.items():
             chart.line(name, [x for x, _ in points], [y for _, y in points])
+        if self.ticks:
+            chart.axes.set_xticks(range(len(self.ticks)), self.ticks)
         return chart.finished()
 
 
@@ -51,5 +55,5 @@ def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
 
 
 def drawing(figure: Figure) -> str:
-    """Return the figure as a whole SVG document."""
-    return figure.draw().svg
+    """Return the figure as an SVG element for a page."""
+    return figure.draw().element

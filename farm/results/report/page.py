@@ -97,7 +97,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _section(section: Section) -> str:
     heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
     words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
-    figures = "".join(f'<figure class="wide">{one.inline}</figure>' for one in section.charts)
+    figures = "".join(f'<figure class="wide">{one.themed}</figure>' for one in section.charts)
     return f"<section>{heading}{words}{figures}{''.join(section.tables)}</section>"
 
 
