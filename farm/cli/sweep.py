@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import play_sweep
+from farm.cli.display.runs_progress import runs_progress
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep_table import render_sweep
@@ -71,7 +68,7 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    with _progress(quiet=quiet) as told:
+    with runs_progress(quiet=quiet) as told:
         found = play_sweep(
             grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told, redis
         )
@@ -90,27 +87,3 @@ def _baseline(text: str) -> tuple[str, str]:
     if not equals:
         raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
     return key.strip(), value.strip()
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how far it is, and for how long it will go on; lines where there is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield (lambda *_: None) if quiet else _Lines()
-        return
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs")
-        yield lambda done, of: progress.update(task, completed=done, total=of)
-
-
-class _Lines:
-    """Says each tenth that is done."""
-
-    def __init__(self) -> None:
-        self._told = 0
-
-    def __call__(self, done: int, of: int) -> None:
-        if of and (tenth := done * 10 // of) > self._told:
-            self._told = tenth
-            sys.stderr.write(f"{done} of {of} runs\n")
