@@ -19,6 +19,7 @@ from farm.results.report.page import Section, page, table
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
+from farm.units import format_duration
 
 WEEK = Path(__file__).with_name("firefox_week.yaml")
 POOL = "pools.linux"
@@ -34,8 +35,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "gitlab": {"idle_count": 4, "idle_time": "15m"},
     "buildbarn": {"interval": "1m"},
     "jenkins": {},
-    "predictive": {"headroom": 1.3},
+    "predictive": {},
 }
+#: they stop no builder themselves: an idle one goes after so long
+IDLE_TIMEOUT = {"taskcluster": "15m", "jenkins": "15m"}
+TICKS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 36000.0)
 #: builders that never take a job, boot slowly, are lost (spot), and signals that are late and wrong
 TROUBLES: Mapping[str, Any] = {
     "failure_rate": 0.03,
@@ -84,7 +88,8 @@ def play(
 
 def _scenario(name: str, troubles: bool, trace: Path | None) -> Scenario:
     changes: dict[str, Any] = {
-        f"{POOL}.provisioner": {"algorithm": name, "max": 120, **OPTIONS[name]}
+        f"{POOL}.provisioner": {"algorithm": name, "max": 120, **OPTIONS[name]},
+        f"{POOL}.idle_timeout": IDLE_TIMEOUT.get(name),
     }
     if troubles:
         changes |= {f"{POOL}.{key}": value for key, value in TROUBLES.items()}
@@ -113,11 +118,12 @@ def _outcome(name: str, troubles: bool, summary: Summary) -> Outcome:
 
 def chart(outcomes: Sequence[Outcome]) -> Chart:
     """Return wait against cost: a dot where all goes well, from it a line to the troubled farm."""
-    found = Chart("Mean wait against cost", "mean wait (s)", "cost", height=5.0)
+    found = Chart("Mean wait against cost", "mean wait", "cost", height=5.0)
     by_name = {(one.algorithm, one.troubles): one for one in outcomes}
     for name in dict.fromkeys(one.algorithm for one in outcomes):
         well, ill = by_name[name, False], by_name[name, True]
-        waits, costs = (well.mean_wait, ill.mean_wait), (well.cost, ill.cost)
+        waits = (max(1.0, well.mean_wait), max(1.0, ill.mean_wait))
+        costs = (well.cost, ill.cost)
         found.axes.plot(waits, costs, color=COLOURS["grid"], linewidth=1)
         found.axes.plot(waits[:1], costs[:1], "o", color=COLOURS["c0"])
         found.axes.plot(waits[1:], costs[1:], "x", color=COLOURS["c1"])
@@ -126,7 +132,11 @@ def chart(outcomes: Sequence[Outcome]) -> Chart:
         )
     found.axes.plot([], [], "o", color=COLOURS["c0"], label="all goes well")
     found.axes.plot([], [], "x", color=COLOURS["c1"], label="with troubles")
-    found.axes.set_xscale("symlog", linthresh=1.0)
+    found.axes.set_xscale("log")
+    low, high = found.axes.get_xlim()
+    shown = [tick for tick in TICKS if low <= tick <= high]
+    found.axes.set_xticks(shown, [format_duration(tick) for tick in shown])
+    found.axes.set_xticks([], minor=True)
     return found.finished()
 
 

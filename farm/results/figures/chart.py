@@ -40,14 +40,12 @@ DASHES: Sequence[Any] = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), 
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
 SUFFIXES = (".svg", ".png", ".pdf")
 _STYLE: Any = {
-    "axes.edgecolor": COLOURS["dim"], "axes.grid": True, "axes.axisbelow": True,
+    "axes.edgecolor": COLOURS["dim"], "axes.axisbelow": True,
     "axes.spines.right": False, "axes.spines.top": False, "axes.labelcolor": COLOURS["dim"],
     "axes.titlesize": 10, "axes.titlecolor": COLOURS["ink"], "text.color": COLOURS["ink"],
-    "font.size": 9, "grid.color": COLOURS["grid"], "hatch.linewidth": 0.5,
+    "font.size": 9, "hatch.linewidth": 0.5,
     "lines.linewidth": 1.4, "savefig.dpi": 160,
     "svg.fonttype": "none", "svg.hashsalt": "farm",
-    "xtick.color": COLOURS["ink"], "ytick.color": COLOURS["ink"],
-    "xtick.major.size": 0, "ytick.major.size": 0, "xtick.minor.size": 0,
 }  # fmt: skip
 #: what says when and by what a file was made: the same numbers give the same file
 _UNSAID = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -64,6 +62,8 @@ class Chart:
         with _style():
             self.figure: Figure = _figure((WIDTH, height))
             self.axes: Axes = self.figure.add_subplot()
+        self.axes.tick_params(which="both", length=0, colors=COLOURS["ink"])
+        self.axes.grid(color=COLOURS["grid"])
         self.axes.set_title(title, loc="left", wrap=True)
         self.axes.set(xlabel=x, ylabel=y)
 
@@ -173,7 +173,11 @@ def page_colours() -> str:
     def rule(colours: dict[str, str]) -> str:
         return "".join(f"--{name}:{value};" for name, value in colours.items())
 
-    return f":root{{{rule(COLOURS)}}}@media (prefers-color-scheme:dark){{:root{{{rule(DARK)}}}}}"
+    light, dark = rule(COLOURS), rule(DARK)
+    return (
+        f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        "svg text{fill:var(--ink)}"
+    )
 
 
 def time_unit(longest: float) -> tuple[str, float]:

@@ -118,6 +118,7 @@ class RunFigures:
         ticks = [span for span in SPANS if span <= longest]
         chart.axes.set_xscale("log")
         chart.axes.set_xticks(ticks, [format_duration(span) for span in ticks])
+        chart.axes.set_xticks([], minor=True)
         chart.axes.set_xlim(0.1, longest * 1.1)
         return [chart.finished()] if chart.axes.lines else []
 

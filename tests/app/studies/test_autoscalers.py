@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ def test_every_algorithm_is_on_the_bench() -> None:
 
 def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) -> None:
     """Twice each, on the same jobs; table, picture and JSON tell one story."""
-    rows = "".join(f"{20 * number},{300 + number}\n" for number in range(40))
-    (tmp_path / "jobs.csv").write_text("submitted,duration\n" + rows, encoding="utf-8")
-    said = ("study", "autoscalers", "--trace", tmp_path / "jobs.csv", "--quiet")
+    records = [struct.pack(">II", 20_000 * number, 300_000 + number) for number in range(40)]
+    (tmp_path / "jobs.dat").write_bytes(b"".join(records))
+    said = ("study", "autoscalers", "--trace", tmp_path / "jobs.dat", "--quiet")
     found = farm(*said, "-o", tmp_path / "a.html", "--json")
     assert found.code == 0, found.err
     outcomes = json.loads(found.out)["outcomes"]
