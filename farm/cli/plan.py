@@ -153,11 +153,10 @@ def _settings(found: Plan) -> bool:
 
 def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
     """Lay out what was tried, the cheapest first; pools and keys share one column."""
-    table = Table(title="What was tried, the cheapest first")
-    names = [key.removeprefix("pools.").replace(".provisioner.", ".") for key in found.pools]
-    table.add_column(" + ".join(names), overflow="fold")
+    table = Table(title=f"{' + '.join(found.pools)}: what was tried, the cheapest first")
+    table.add_column("settings" if _settings(found) else "builders", overflow="fold")
     for term in terms:
-        table.add_column(term.name, justify="right")
+        table.add_column(f"{term.statistic} {term.metric}", justify="right")
         table.add_column(f"{options.confidence:.0%} below", justify="right")
     for heading in ("mean wait", "hours", "cost", "meets it"):
         table.add_column(heading, justify="right")
