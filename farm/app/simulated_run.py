@@ -80,7 +80,11 @@ def simulated_run(
         load=load,
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
-        simulation.play([*recorder.observers, *observers])
+        try:
+            simulation.play([*recorder.observers, *observers])
+        except KeyboardInterrupt:
+            recorder.finish("reference", state="interrupted")
+            raise
     warnings = complaints(simulation.scheduler, algorithms.values())
     return recorder.finish("reference", warnings=warnings)
 

@@ -50,9 +50,14 @@ def simulate(
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
-    silent = quiet or as_json or not sys.stderr.isatty()
-    with nullcontext() if silent else _Ticker() as ticker:
-        result = simulated_run(wanted, out=out, observers=[ticker] if ticker else (), engine=engine)
+    try:
+        with nullcontext() if quiet or as_json else _Ticker() as ticker:
+            observers = [ticker] if ticker else ()
+            result = simulated_run(wanted, out=out, observers=observers, engine=engine)
+    except KeyboardInterrupt:
+        if out is not None and out.is_dir():
+            suggest(f"interrupted; what happened until then is in {out}")
+        raise
     show(result, as_json=as_json)
     if out is not None and not (quiet or as_json):
         suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
@@ -60,18 +65,21 @@ def simulate(
 
 
 class _Ticker:
-    """An observer that shows how far the simulation is, a few times per second."""
+    """An observer that shows how far the simulation is; lines where there is no terminal."""
 
     def __init__(self) -> None:
+        self._moves = sys.stderr.isatty()
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             console=Console(stderr=True),
             transient=True,
+            disable=not self._moves,
         )
         self._task = self._progress.add_task("starting")
         self._events = 0
-        self._next = time.monotonic() + 0.2
+        self._every = 0.2 if self._moves else 2.5
+        self._next = time.monotonic() + self._every
 
     def __enter__(self) -> Observer:
         self._progress.start()
@@ -82,12 +90,14 @@ class _Ticker:
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
         self._events += 1
-        if self._events & 0x3FFF:
+        if self._events & 0x3FF:
             return
         now = time.monotonic()
-        if now >= self._next:
-            self._next = now + 0.2
-            at = format_duration(event.at)
-            self._progress.update(
-                self._task, description=f"farm time {at}, {self._events:,} events"
-            )
+        if now < self._next:
+            return
+        self._next = now + self._every
+        said = f"farm time {format_duration(round(event.at))}, {self._events:,} events"
+        if self._moves:
+            self._progress.update(self._task, description=said)
+        else:
+            sys.stderr.write(f"{said}\n")

@@ -25,6 +25,7 @@ from farm.terminal.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    speed_set,
 )
 
 
@@ -58,7 +59,7 @@ def up(
 
     Its workload comes from farm submit. What waited when it went down (or was killed) goes on.
     """
-    overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
+    overrides = [*(sets or ()), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
     refuse_second(folder)
