@@ -66,6 +66,7 @@ def make_rules(
         make_queue=_queue_maker(scenario),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         ends_together=words.simultaneous_ends == "together",
+        sort_every=words.sort_every,
         retries=words.retries,
         platform_grace=words.platform_grace,
         max_builders_lost=words.max_builders_lost,

@@ -15,8 +15,9 @@ from hypothesis import settings
 
 from farm.live.redis.server import EmbeddedServer, choose_server
 
-# how long an example takes is the machine's business
-settings.register_profile("farm", settings.default, deadline=None)
+# How long an example takes is the machine's business. A run of the tests is the same run every
+# time; `make search` looks for examples that were never tried.
+settings.register_profile("farm", deadline=None, derandomize=not os.environ.get("FARM_SEARCH"))
 settings.load_profile("farm")
 
 

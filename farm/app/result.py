@@ -111,7 +111,7 @@ class Result:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What the run came to, with the keys of summary.json (docs/results.md)."""
+        """What the run came to, with the keys of summary.json (docs/reference/results.md)."""
         plain: dict[str, Any] = msgspec.to_builtins(self.kept.summary)
         return plain
 

@@ -25,7 +25,7 @@ from farm.forecasts.dispatch import (
     estimate_dispatch,
     estimate_queue,
 )
-from farm.terminal.options import DEFAULT_DIR, Dir, Redis
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
 class RuleSet(StrEnum):
@@ -51,9 +51,9 @@ def estimate(
     ] = None,
     rules: Annotated[
         RuleSet,
-        typer.Option(help="Whose arithmetic (docs/dispatch-estimates.md tells them apart)."),
+        typer.Option(help="Whose arithmetic (see docs/explanation/dispatch-estimates.md)."),
     ] = RuleSet.LAUNCHPAD,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    as_json: AsJson = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the arithmetic behind each estimate.")
     ] = False,

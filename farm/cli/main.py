@@ -78,6 +78,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
             "acl",
             "Print, or make, the users of a farm's server: who may do what.",
         ),
+        ("join", "Print the command with which another machine plays builders of this farm."),
         ("load", "Hand in a scenario's jobs at their farm times, until they end or Ctrl-C."),
     ),
     "Tools": (

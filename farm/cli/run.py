@@ -11,6 +11,7 @@ import typer
 from farm.app.live_run import live_run
 from farm.cli.display.run_progress import RunDisplay
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
+from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -66,7 +67,7 @@ def run(
         result = live_run(
             wanted,
             out=out,
-            redis=redis,
+            redis=with_password(redis),
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
             show=display.show if display else None,

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.jobs.json_lines import parse_platform
 from farm.app.run_times import RunTime, alike, learned_from
-from farm.core.errors import InputError
 from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import Column, FarmConsole, listing, plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.units import format_duration, parse_duration
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
+from farm.terminal.output import print_json
+from farm.units import format_duration
 
 _COLUMNS = (
     Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
@@ -64,13 +63,12 @@ def runtime_estimate(
             service_time=0.0,
             kind=kind,
             size=size,
-            declared_time=None if declared is None else _time(declared),
+            declared_time=None if declared is None else seconds_of(declared, "--declared", least=0),
             platform=_platform(platform, learned.builders.values()),
         )
     rows = learned.run_times(wanted, builder)
     if as_json:
-        for row in rows:
-            typer.echo(msgspec.json.encode(row).decode())
+        print_json(*rows)
         return
     console = FarmConsole()
     what = wanted.id or f"a job of the kind {wanted.kind}"
@@ -86,13 +84,6 @@ def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
     if first is None:
         return Platform()
     return Platform(first.processors[0] if first.processors else None, first.virtualized)
-
-
-def _time(given: str) -> float:
-    try:
-        return parse_duration(given)
-    except ValueError as error:
-        raise InputError(f"--declared: {error}") from None
 
 
 def _cells(row: RunTime, count: int) -> tuple[str, ...]:

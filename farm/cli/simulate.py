@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from farm.app.simulated_run import Engine, simulated_run
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
-from farm.core.driver import Observer
 from farm.core.events import Event
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -27,6 +22,7 @@ from farm.terminal.options import (
     ScenarioFile,
     learning,
 )
+from farm.terminal.output import progress
 from farm.units import format_duration
 
 
@@ -51,8 +47,8 @@ def simulate(
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     try:
-        with nullcontext() if quiet or as_json else _Ticker() as ticker:
-            observers = [ticker] if ticker else ()
+        with progress("starting", silent=quiet or as_json) as update:
+            observers = [] if update is None else [_Ticker(update)]
             result = simulated_run(wanted, out=out, observers=observers, engine=engine)
     except KeyboardInterrupt:
         if out is not None and out.is_dir():
@@ -65,39 +61,19 @@ def simulate(
 
 
 class _Ticker:
-    """An observer that shows how far the simulation is; lines where there is no terminal."""
+    """An observer that shows how far the simulation is, a few times per second."""
 
-    def __init__(self) -> None:
-        self._moves = sys.stderr.isatty()
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not self._moves,
-        )
-        self._task = self._progress.add_task("starting")
+    def __init__(self, update: Callable[..., None]) -> None:
+        self._update = update
         self._events = 0
-        self._every = 0.2 if self._moves else 2.5
-        self._next = time.monotonic() + self._every
-
-    def __enter__(self) -> Observer:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._next = time.monotonic() + 0.2
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
         self._events += 1
         if self._events & 0x3FF:
             return
         now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + self._every
-        said = f"farm time {format_duration(round(event.at))}, {self._events:,} events"
-        if self._moves:
-            self._progress.update(self._task, description=said)
-        else:
-            sys.stderr.write(f"{said}\n")
+        if now >= self._next:
+            self._next = now + 0.2
+            at = format_duration(round(event.at))
+            self._update(description=f"farm time {at}, {self._events:,} events")

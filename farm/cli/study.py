@@ -7,19 +7,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
-from rich.table import Table
 
 from farm.app.studies import autoscalers
-from farm.app.studies.page import write_page
-from farm.app.studies.thesis import study as thesis
-from farm.app.studies.thesis_model import MOST_SETS
-from farm.cli.display.runs_progress import runs_progress
+from farm.app.studies.page import figures, tables, write_page
+from farm.app.studies.thesis.job_sets import MAX_SETS
+from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
 from farm.results.report.page import write_page as write_report
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Quiet
+from farm.terminal.output import note, print_json, runs_progress, table_of
 
 
 class Published(StrEnum):
@@ -38,11 +35,19 @@ def study(
         ),
     ] = None,
     runs: Annotated[
-        int, typer.Option(min=1, max=MOST_SETS, help="Job sets; the thesis has 1000.")
+        int, typer.Option(min=1, max=MAX_SETS, help="Job sets; the thesis has 1000.")
     ] = 20,
+    part: Annotated[
+        list[Part] | None, typer.Option(help="Thesis: only this part (may be repeated).")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Thesis: a slice of section 5.1 on a real farm, too.")
+    ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Autoscalers: recorded jobs instead of the week."),
+        typer.Option(
+            metavar="FILE", help="Recorded jobs: for the thesis's future work, or as the week."
+        ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -50,43 +55,45 @@ def study(
     """Play a published experiment again and write its figures and tables into one page.
 
     Autoscalers: what each provisioning algorithm does with one week of a browser's CI, on a farm
-    where all goes well and on one with troubles: wait, cost, idle share, churn.
+    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a minute.
 
-    The thesis: figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, and the result table of section
-    5.4, on common job sets. 20 sets take a quarter of a minute; from 50 on Numba is used if it is
-    installed (the extra fast), and all 1000 take some minutes.
+    The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
+    section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
+    sets take some ten seconds on two cores; --live takes two minutes more.
     """
     out = out or Path(f"{which}.html")
+    if out.suffix != ".html":
+        raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
     if which is Published.AUTOSCALERS:
         _autoscalers(out, trace, as_json=as_json, quiet=quiet)
         return
+    parts = part or list(Part)
+    if trace is not None and Part.FUTURE_WORK not in parts:
+        raise InputError("--trace: found without the future work; allowed: with --part future-work")
     hidden = quiet or as_json or not sys.stderr.isatty()
-    found = thesis(runs, (lambda _: None) if hidden else _told)
-    write_page(out, found)
+    tell = (lambda _: None) if hidden else _told
+    found = thesis(runs, parts, live=live, trace=trace, tell=tell)
+    write_page(out, TITLE, found)
     if as_json:
-        tables = {one.title: [dict(zip(one.columns, r, strict=True)) for r in one.rows]
-                  for one in found.tables}  # fmt: skip
-        typer.echo(msgspec.json.encode({"which": which, "runs": runs, "tables": tables}).decode())
+        shown = {one.title: [dict(zip(one.columns, row, strict=True)) for row in one.rows]
+                 for one in tables(found)}  # fmt: skip
+        print_json({"which": which, "runs": runs, "tables": shown})
     elif not quiet:
-        typer.echo(f"{len(found.figures)} figures and {len(found.tables)} tables written to {out}")
+        count = f"{len(figures(found))} figures and {len(tables(found))} tables"
+        typer.echo(f"{count} written to {out}")
 
 
 def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
-    if out.suffix != ".html":
-        raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
-    with runs_progress(quiet=quiet) as told:
+    with runs_progress(silent=quiet) as told:
         found = autoscalers.play(trace, told)
     write_report(out, autoscalers.document(found))
     if as_json:
-        typer.echo(msgspec.json.encode({"which": "autoscalers", "outcomes": found}).decode())
+        print_json({"which": "autoscalers", "outcomes": found})
         return
-    shown = Table("algorithm", "farm", "mean wait", "p95 wait", "cost", "idle", "churn", "lost",
-                  "done", title=autoscalers.TITLE)  # fmt: skip
-    for one in found:
-        shown.add_row(*autoscalers.row_of(one))
-    FarmConsole().print(shown)
+    rows = map(autoscalers.row_of, found)
+    note(table_of(autoscalers.TITLE, autoscalers.HEAD[:2], autoscalers.HEAD[2:], rows))
     if not quiet:
-        typer.echo(f"wait against cost, and the table: {out}", err=True)
+        note(f"wait against cost, and the table: {out}", err=True)
 
 
 def _told(what: str) -> None:

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import play_sweep
-from farm.cli.display.runs_progress import runs_progress
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep_table import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, Relevant, ScenarioFile, share_of
+from farm.terminal.output import note, runs_progress
 
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 
@@ -68,7 +67,7 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    with runs_progress(quiet=quiet) as told:
+    with runs_progress(silent=quiet) as told:
         found = play_sweep(
             grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told, redis
         )
@@ -77,9 +76,7 @@ def sweep(
     else:
         FarmConsole().print(render_sweep(found.sweep, shown))
     if out is not None and not quiet:
-        Console(stderr=True, markup=False, highlight=False).print(
-            f"kept in {out}: table.csv, runs.csv, sweep.json", soft_wrap=True
-        )
+        note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
 
 
 def _baseline(text: str) -> tuple[str, str]:

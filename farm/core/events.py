@@ -123,7 +123,7 @@ class BuilderLost(_Event, frozen=True):
 
     builder: str
     reason: str = ""
-    #: it was told to go: its attempts do not count against their jobs (``retries``)
+    #: it was asked to leave: its attempts do not count against their jobs (``retries``)
     excused: bool = False
 
 

@@ -42,11 +42,13 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     path: Callable[[Job], tuple[str, ...]] | None = None
     #: all slots whose jobs end at one instant are free before any of them takes a job
     ends_together: bool = False
+    #: seconds after which waiting jobs get their keys anew, where estimates learn; None: never
+    sort_every: float | None = None
     #: how often a job may be tried again after its builder was lost
     retries: int = 2
     #: seconds after which jobs fail for whose platform no builder is there; None: they wait
     platform_grace: float | None = None
-    #: a job under which so many builders were lost fails, whatever ``retries`` says; 0: no bound
+    #: a job fails once this many builders were lost while running it; 0: no bound
     max_builders_lost: int = 3
     #: how failed attempts are judged; None: a failed attempt is a failed job
     failures: FailureRules | None = None

@@ -7,14 +7,13 @@ each event means; ``dispatcher.py`` says which job goes to which slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import msgspec
 
 from farm.core import events
-from farm.core.alarms import Alarms
+from farm.core.alarms import Alarms, Handler, looking_after
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder, LoseBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
@@ -23,6 +22,7 @@ from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.requeueing import Requeuer
+from farm.core.jobs.sorting import QueueSorter
 from farm.core.model import Builder, Cause
 from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
@@ -67,7 +67,7 @@ class Scheduler:
         self.jobs = self.book.by_id
         self._hopeless = Hopeless(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
-        self._handlers: dict[type, Callable[[Any], Sequence[Command]]] = {
+        self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
             events.ArrivalsEnded: self._on_arrivals_ended,
             events.JobsSubmitted: self._on_submitted,
@@ -90,6 +90,8 @@ class Scheduler:
         if rules.platform_grace is not None:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
             watch.follow(self._handlers)
+        if rules.sort_every is not None and estimator.learns:  # else no key would change
+            QueueSorter(rules.sort_every, self.book, self._alarms).follow(self._handlers)
 
     def handle(self, event: Event) -> Sequence[Command]:
         """Take one event in; return the commands that follow, in the order to carry them out.
@@ -371,12 +373,12 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on look, after whatever may have ended all hope, for jobs to be given up."""
+        """From now on, look for jobs to give up after each event that may make some hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True
         for kind in self._handlers.keys() - _LEAVE_HOPE:
-            self._handlers[kind] = self._hopeless.after(self._handlers[kind])
+            self._handlers[kind] = looking_after(self._handlers[kind], self._hopeless.give_up)
         return self._hopeless.give_up(event.at) or NO_COMMANDS
 
     # --- looking things up ------------------------------------------------------------------

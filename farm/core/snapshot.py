@@ -29,7 +29,7 @@ BuilderCondition = Literal["idle", "building", "draining", "cleaning", "failed",
 
 
 class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
-    """A live job as a value: whom it relates to stands as ids.
+    """A live job as a value: related objects stand as ids.
 
     Waiting ones have no ``builder``; followers share their leader's execution.
     """

@@ -11,6 +11,7 @@ from farm.core.commands import (
     Command,
     DrainBuilder,
     EndJob,
+    LoseBuilder,
     RequeueJob,
     RetireBuilder,
     StartJob,
@@ -110,7 +111,7 @@ class Mirror:
             self.touch_job(command.job)
         elif isinstance(command, RequeueJob):
             self._requeued(command, at, batch)
-        elif isinstance(command, DrainBuilder | RetireBuilder):
+        elif isinstance(command, DrainBuilder | RetireBuilder | LoseBuilder):
             self.touch_builder(command.builder)
 
     def _ended(self, command: EndJob, batch: Batch) -> None:

@@ -101,6 +101,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     beat_interval: float = 1.0
     #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
     work_rates: str = ""
+    #: what burning jobs burn with, as FARM_BURNER has it
+    burner: str = ""
     #: hosts serve metrics there if they have a folder to say so
     metrics_address: str = ""
     metrics_targets: Path | None = None
@@ -351,6 +353,7 @@ class _Farm:
             beat_interval=options.beat_interval,
             incarnation=options.incarnation,
             work_rates=options.work_rates,
+            burner=options.burner,
             metrics_address=options.metrics_address,
             metrics_targets=str(options.metrics_targets or ""),
         )

@@ -7,7 +7,15 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from farm.core.dispatching.load_limits import LoadLimits
-from farm.scenario.quantities import Count, Duration, Flag, NonNegative, PositiveNumber, Text
+from farm.scenario.quantities import (
+    Count,
+    Duration,
+    Flag,
+    NonNegative,
+    PositiveDuration,
+    PositiveNumber,
+    Text,
+)
 from farm.scenario.section import Section
 
 
@@ -80,6 +88,9 @@ class Scheduling(Section):
     """Which free builder takes the job."""
     simultaneous_ends: Literal["one-by-one", "together"] = "one-by-one"
     """Slots whose jobs end at one instant take jobs one after the other, or all are free first."""
+    sort_every: PositiveDuration | None = None
+    """Waiting jobs are ordered anew so often, by what is estimated then; absent: each keeps the
+    place of its submission."""
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"

@@ -143,6 +143,8 @@ class Matrices(Releases):
 
     size: WholeChoice
     """Jobs in a matrix: one number, a list, or weights."""
+    jobs_apart: Duration = 0.0
+    """A matrix's jobs arrive one by one, so far apart; 0: together."""
 
     @field_validator("size")
     @classmethod

@@ -42,6 +42,7 @@ Sizes = tuple[int, ...]
 Tried = tuple[int | str, ...]
 """Sizes by pool, or settings by key as they are written."""
 AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
+"""Who sizes the pools of a scenario that keep their provisioners."""
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
@@ -49,6 +50,11 @@ FAILING_IN_A_ROW = 2
 WORTH_SHARING = 1.5
 #: about how many runs a search makes
 RUNS_OF_A_SEARCH = 100
+
+
+def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
+    """Return none: all pools are of a fixed size."""
+    return {}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -91,8 +97,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     replications: int = 10
     confidence: float = 0.95
     most: int = 10_000
-    #: who sizes the pools of a scenario that keep their provisioners; processes have to find it
-    algorithms: AlgorithmsOf = lambda _: {}
+    algorithms: AlgorithmsOf = no_algorithms
 
 
 def pools_to_size(scenario: Scenario) -> tuple[Pool, ...]:
@@ -111,7 +116,10 @@ def sized(scenario: Scenario, sizes: Sequence[int]) -> Scenario:
 
 
 def play(
-    scenario: Scenario, terms: Sequence[Term], seed: int, algorithms: AlgorithmsOf = lambda _: {}
+    scenario: Scenario,
+    terms: Sequence[Term],
+    seed: int,
+    algorithms: AlgorithmsOf = no_algorithms,
 ) -> Outcome:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
@@ -169,16 +177,13 @@ class Evaluator:
     def _outcomes(self, sizes: Tried) -> list[Outcome]:
         scenario, seeds = self._scenario_of(sizes), self._seeds
         if self._pool is None and self._spent > WORTH_SHARING and (os.cpu_count() or 1) > 1:
-            self._pool = ProcessPoolExecutor(
-                min(os.cpu_count() or 1, len(seeds)),
-                get_context("spawn"),
-                _begin,
-                (self._terms, self._options.algorithms),
-            )
+            processes = min(os.cpu_count() or 1, len(seeds))
+            self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
+        one = partial(play, scenario, self._terms, algorithms=self._options.algorithms)
         if self._pool is not None:
-            return list(self._pool.map(partial(_play, scenario), seeds))
+            return list(self._pool.map(one, seeds))
         began = time.perf_counter()
-        found = [play(scenario, self._terms, seed, self._options.algorithms) for seed in seeds]
+        found = list(map(one, seeds))
         self._spent = time.perf_counter() - began
         return found
 
@@ -330,17 +335,3 @@ def builders(point: Point) -> int:
 
 def _same_waits(one: Point, other: Point) -> bool:
     return one.means == other.means and one.mean_wait == other.mean_wait
-
-
-_given: tuple[tuple[Term, ...], AlgorithmsOf] | None = None
-
-
-def _begin(*given: Any) -> None:
-    global _given  # noqa: PLW0603 - one objective a process, set by its initialiser
-    _given = given
-
-
-def _play(scenario: Scenario, seed: int) -> Outcome:
-    if _given is None:
-        raise RuntimeError("the process was not given an objective")
-    return play(scenario, _given[0], seed, _given[1])

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from farm.core.errors import InputError
+from farm.units import format_duration, parse_duration
 
 DEFAULT_DIR = Path(".farm")
 
@@ -55,6 +56,10 @@ Dir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", "-o", help="Draw it in this file (.svg or .html)."),
+]
 Relevant = Annotated[
     str,
     typer.Option(metavar="SHARE", help="The least difference that counts: 1% of the baseline."),
@@ -107,6 +112,17 @@ def speed_set(speed: float | None) -> list[str]:
     if not 0 < speed < float("inf"):
         raise InputError(f"--speed: found {speed:g}; allowed: a number above 0")
     return [f"live.speed={speed}"]
+
+
+def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
+    """Return the seconds that ``250ms`` or ``5m`` says; raises InputError."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+    if seconds < least:
+        raise InputError(f"{option}: found {text}; allowed: {format_duration(least)} or more")
+    return seconds
 
 
 def share_of(text: str, option: str = "--relevant") -> float:

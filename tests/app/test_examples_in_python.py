@@ -1,4 +1,4 @@
-"""The examples of help(farm) and docs/python.md do what they say."""
+"""The examples of help(farm) and docs/tutorials/python.md do what they say."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_page_on_python():
     """Its blocks are one session, from the top to the bottom."""
     blocks = [b for b in BLOCKS if b.document.name == "python.md" and b.language == "pycon"]
     text = "\n".join(block.text for block in blocks)
-    test = doctest.DocTestParser().get_doctest(text, {}, "docs/python.md", None, 0)
+    test = doctest.DocTestParser().get_doctest(text, {}, "docs/tutorials/python.md", None, 0)
     failed, tried = doctest.DocTestRunner(optionflags=LENIENT).run(test)
     assert tried > 20
     assert not failed

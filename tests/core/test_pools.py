@@ -217,8 +217,23 @@ def test_a_pool_loses_the_builder_that_has_been_there_longest(ledger):
     assert farm.ring(20.0) == ["lose p-1", "lose p-3"]
 
 
+def test_a_restored_scheduler_does_not_lose_a_builder_twice(ledger):
+    """One whose loss was sent before the snapshot is passed over, as if nothing had happened."""
+    pools = [fixed(lost_at=(20.0, 30.0))]
+    farm = ledger(pools=pools)
+    farm.open()
+    farm.boot("p-1")
+    farm.boot("p-2")
+    assert farm.ring(20.0) == ["lose p-1", "alarm 30"]
+    farm.scheduler = restored(
+        snapshot_of(farm.scheduler, farm.at), farm.rules, make_estimator("oracle"), pools=pools
+    )
+    assert farm.open() == ["alarm 30"]
+    assert farm.ring(30.0) == ["lose p-2"]
+
+
 def test_a_loss_without_a_builder_is_none(ledger):
-    """Nobody is there at that instant."""
+    """No builder is there at that instant."""
     farm = ledger(pools=[fixed(lost_at=(5.0,))])
     farm.open()
     assert farm.ring(5.0) == []

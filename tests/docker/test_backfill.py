@@ -1,4 +1,4 @@
-"""A simulated run piped into the composed Prometheus, as docs/metrics.md says it."""
+"""A simulated run piped into the composed Prometheus, as docs/reference/metrics.md says it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_one_line_fills_a_run_into_the_composed_prometheus(composed: Composed, t
 
 def documented() -> str:
     """Return what the page says is run in the container."""
-    page = (ROOT / "docs" / "metrics.md").read_text()
+    page = (ROOT / "docs/reference/metrics.md").read_text()
     (line,) = re.findall(r"docker compose exec -T prometheus sh -c '([^']+)'", page)
     return line
 

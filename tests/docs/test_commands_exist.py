@@ -68,10 +68,12 @@ def test_links_lead_somewhere(document: Path):
 
 
 def test_the_index_names_every_page():
-    """docs/README.md leads to every page of docs/."""
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    pages = {p.relative_to(ROOT / "docs").as_posix() for p in DOCUMENTS if "docs" in p.parts[:-1]}
-    pages = {page for page in pages if not page.endswith("README.md")}
+    """docs/README.md leads to every page, and each page stands in one of the four rooms."""
+    home = ROOT / "docs"
+    index = (home / "README.md").read_text(encoding="utf-8")
+    pages = {page.relative_to(home).as_posix() for page in home.rglob("*.md")} - {"README.md"}
+    rooms = {page.rpartition("/")[0] for page in pages}
+    assert rooms == {"tutorials", "how-to", "explanation", "reference"}
     assert sorted(page for page in pages if f"({page})" not in index) == []
 
 

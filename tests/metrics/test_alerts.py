@@ -62,8 +62,8 @@ def test_an_alert_says_what_it_is_and_what_to_do(rule):
     assert set(notes) == {"summary", "description", "dashboard", "runbook"}
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert notes["dashboard"].removeprefix("/d/") in {board["uid"] for board in BOARDS}
-    assert notes["runbook"] == f"docs/alerts.md#{rule['alert'].lower()}"
-    assert f"\n## {rule['alert']}\n" in (ROOT / "docs" / "alerts.md").read_text()
+    assert notes["runbook"] == f"docs/how-to/alerts.md#{rule['alert'].lower()}"
+    assert f"\n## {rule['alert']}\n" in (ROOT / "docs/how-to/alerts.md").read_text()
 
 
 def test_a_deployed_redis_knows_its_limit():

@@ -1,4 +1,4 @@
-"""docs/results.md names every kind of line, every column and every key that a run leaves."""
+"""docs/reference/results.md names every kind of line, every column and every key of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.results.summary.builder_time import BuilderCounts
 from farm.results.summary.percentiles import Spread
 from farm.results.summary.summary import JobCounts, Summary
 
-TEXT = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs/reference/results.md").read_text(encoding="utf-8")
 
 
 def missing(names: set[str]) -> set[str]:

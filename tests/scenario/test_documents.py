@@ -13,7 +13,7 @@ from farm.scenario.section import Section
 from farm.workload import build_jobs
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/reference/scenario.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
 
 

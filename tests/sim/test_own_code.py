@@ -1,4 +1,4 @@
-"""docs/taskcluster.md, run: analysis, and a load generator and a provisioner of the user's own."""
+"""docs/how-to/taskcluster.md, run: analysis, a load generator and a provisioner of the user's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = re.compile(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", re.DOTALL)
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's files in a folder of their own, which is the working directory."""
-    text = (ROOT / "docs" / "taskcluster.md").read_text("utf-8")
+    text = (ROOT / "docs/how-to/taskcluster.md").read_text("utf-8")
     for name, code in BLOCK.findall(text):
         (tmp_path / name).write_text(code, "utf-8")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""docs/testing.md: the tests that a user would write, copied from the page and run."""
+"""docs/how-to/testing.md: the tests that a user would write, copied from the page and run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "testing.md"
+PAGE = ROOT / "docs/how-to/testing.md"
 
 
 @pytest.mark.live

@@ -90,7 +90,7 @@ def write_blocks(run: Run, place: Place, folder: Path) -> int:
     if promtool is None:
         raise InputError(
             "--into needs promtool, which is not on PATH; it comes with Prometheus. Or write the "
-            "text with -o - and run promtool where Prometheus is (docs/metrics.md)"
+            "text with -o - and run promtool where Prometheus is (docs/reference/metrics.md)"
         )
     folder.mkdir(parents=True, exist_ok=True)
     # in the same file system, under a name that Prometheus ignores

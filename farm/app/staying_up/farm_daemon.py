@@ -31,13 +31,7 @@ from farm.processes.child import become_subreaper
 from farm.processes.identity import began_at, is_alive
 from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    Restarts,
-    Service,
-    Supervisor,
-)
+from farm.processes.supervisor import Restarts, Service, Supervisor
 from farm.scenario import Scenario
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
@@ -77,32 +71,23 @@ class _Revival:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._restarts = Restarts()
-        self._not_before = 0.0
         self._said = ""
 
     def check(self, now: float) -> float:
         """Start it if it ended; return after how many seconds the next try is due."""
-        if now < self._not_before:
-            return self._not_before - now
+        if now < self._restarts.not_before:
+            return self._restarts.not_before - now
         try:
             if not self._server.revive():
                 return float("inf")
         except ServerError as error:
-            pause = self._pause(now)
             if str(error) != self._said:
                 self._said = str(error)
                 log.error("%s; tried again until it comes up", error)  # noqa: TRY400 - its words
-            return pause
-        self._said = ""
-        log.warning("the server had ended unasked: started again")
-        return self._pause(now)
-
-    def _pause(self, now: float) -> float:
-        """Wait longer, the more often it has ended recently."""
-        count = self._restarts.another(now)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
-        self._not_before = now + pause
-        return pause
+        else:
+            self._said = ""
+            log.warning("the server had ended unasked: started again")
+        return self._restarts.pause(now)
 
 
 class FarmKeeper:

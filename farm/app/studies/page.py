@@ -1,49 +1,83 @@
-"""A study as one self-contained HTML page."""
+"""A study as one self-contained HTML page: sections of paragraphs, figures and tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from farm.app.studies.thesis import Cells, Study
+import msgspec
+
 from farm.core.errors import InputError
-from farm.results.figures.lines import drawing
+from farm.results.figures.lines import Figure, drawing
 
 _STYLE = (
-    "body{max-width:60em;margin:2em auto;font-family:sans-serif}table{border-collapse:collapse}"
-    "td,th{padding:.2em .6em;border:1px solid #ccc;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}"
+    "body{max-width:62em;margin:2em auto;padding:0 1em;font-family:sans-serif;line-height:1.45}"
+    "figure{margin:1em 0;max-width:48em}table{border-collapse:collapse;font-size:90%}"
+    "td,th{padding:.2em .6em;border:1px solid #ccc;text-align:right;vertical-align:top}"
+    "td:first-child,th:first-child,.words td,.words th{text-align:left}"
+    "caption{text-align:left;padding:.4em 0;font-weight:bold}"
+    "h2{border-top:1px solid #ccc;padding-top:1em;margin-top:2em}summary{cursor:pointer}"
 )
 
 
-def write_page(path: Path, found: Study) -> None:
-    """Write the page; raises InputError for a name that is not .html, or cannot be written."""
-    if path.suffix != ".html":
-        raise InputError(f"--out: found {path.name!r}; allowed: a name that ends in .html")
-    title = "The thesis's experiments, played again"
-    text = (
-        f"{title}: {found.runs} job sets, the same for every policy and size. Service times are "
-        "Pareto(1.161), whose variance is infinite: a mean, or a standard deviation, says more "
-        "about the longest job that was drawn than about a policy. So the figures are medians, and "
-        "policies are compared by the geometric mean of their ratios on the same jobs."
-    )
+class Table(msgspec.Struct, frozen=True):
+    """A table: its title, the names of its columns, and rows of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    #: its cells are sentences
+    words: bool = False
+    #: shown when it is asked for
+    folded: bool = False
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Paragraphs, figures and tables under a heading, in order."""
+
+    title: str
+    parts: Sequence[str | Figure | Table]
+
+
+def tables(sections: Sequence[Section]) -> list[Table]:
+    """Return all tables, in order."""
+    return [part for one in sections for part in one.parts if isinstance(part, Table)]
+
+
+def figures(sections: Sequence[Section]) -> list[Figure]:
+    """Return all figures, in order."""
+    return [part for one in sections for part in one.parts if isinstance(part, Figure)]
+
+
+def write_page(path: Path, title: str, sections: Sequence[Section]) -> None:
+    """Write the page; raises InputError if that cannot be written."""
+    links = (f"<li><a href='#s{n}'>{escape(one.title)}</a>" for n, one in enumerate(sections))
     parts = [
         "<!doctype html>\n<html lang='en'><meta charset='utf-8'>",
-        f"<title>{title}</title><style>{_STYLE}</style>",
-        f"<h1>{title}</h1><p>{escape(text)}</p>",
-        *(f"<figure>{drawing(figure)}</figure>" for figure in found.figures),
-        *map(_table, found.tables),
-        "</html>\n",
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"<h1>{escape(title)}</h1><ul>{''.join(links)}</ul>",
     ]
+    for number, section in enumerate(sections):
+        parts.append(f"<h2 id='s{number}'>{escape(section.title)}</h2>")
+        parts.extend(map(_html, section.parts))
     try:
-        path.write_text("\n".join(parts), encoding="utf-8")
+        path.write_text("\n".join([*parts, "</html>\n"]), encoding="utf-8")
     except OSError as error:
         raise InputError(f"--out: cannot write {path}: {error.strerror}") from None
 
 
-def _table(table: Cells) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+def _html(part: str | Figure | Table) -> str:
+    if isinstance(part, str):
+        return f"<p>{escape(part)}</p>"
+    if isinstance(part, Figure):
+        return f"<figure>{drawing(part)}</figure>"
+    head = "".join(f"<th>{escape(name)}</th>" for name in part.columns)
     rows = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in part.rows
     )
-    return f"<h2>{escape(table.title)}</h2><table><tr>{head}</tr>\n{rows}</table>"
+    title, kind = escape(part.title), " class='words'" if part.words else ""
+    if part.folded:
+        table = f"<table{kind}><tr>{head}</tr>\n{rows}</table>"
+        return f"<details><summary>{title}</summary>{table}</details>"
+    return f"<table{kind}><caption>{title}</caption><tr>{head}</tr>\n{rows}</table>"

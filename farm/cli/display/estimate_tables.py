@@ -17,30 +17,30 @@ from farm.forecasts.dispatch import (
     QueueEstimates,
     Rules,
 )
-from farm.units import format_duration
+from farm.terminal.output import table_of
+from farm.units import format_roughly
 
 
 def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table:
     """Lay out the first ``limit`` waiting jobs, in dispatch order."""
-    table = Table(title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}")
-    table.add_column("job", overflow="fold")
-    table.add_column("platform", no_wrap=True)
-    for heading in ("ahead", "builders", "next free in", "lead time", "dispatch in"):
-        table.add_column(heading, justify="right")
-    for place, job in enumerate(jobs[:limit]):
-        written = queue.rules.shown(job.platform)
-        table.add_row(
+    rows = (
+        (
             Text(job.name),
             str(job.platform),
             str(queue.predecessors[place]),
-            str(queue.capacity.pool_for_job(written)),
-            _seconds(float(queue.tnb_s[place])),
-            _seconds(float(queue.plt_s[place])),
-            _seconds(float(queue.estimate_s[place])),
+            str(queue.capacity.pool_for_job(queue.rules.shown(job.platform))),
+            *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
         )
-    if len(jobs) > limit:
-        table.caption = f"… and {len(jobs) - limit} more (--limit 0 shows all)"
-    return table
+        for place, job in enumerate(jobs[:limit])
+    )
+    more = len(jobs) - limit
+    return table_of(
+        f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
+        ("job", "platform"),
+        ("ahead", "builders", "next free in", "lead time", "dispatch in"),
+        rows,
+        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else None,
+    )
 
 
 def explanation(estimate: DispatchEstimate, rules: Rules) -> Group:
@@ -103,7 +103,4 @@ def _group_row(group: PredecessorGroup) -> tuple[str, ...]:
 
 
 def _seconds(value: float) -> str:
-    """Write seconds for a person: to a tenth below a minute, to the second above."""
-    if math.isnan(value):
-        return "never"
-    return format_duration(round(value, 1) if value < 60 else float(round(value)))
+    return "never" if math.isnan(value) else format_roughly(value)

@@ -19,12 +19,10 @@ class PlannedLosses:
         self._instants = sorted((at, spec.name) for spec in specs for at in spec.lost_at)
         self._builders = builders
         self._alarms = alarms
-        #: ordered to be lost and still there
-        self._doomed: set[str] = set()
 
     def open(self, at: float) -> None:
-        """The farm opens, again perhaps: what lies before this instant has happened."""
-        self._instants = [instant for instant in self._instants if instant[0] >= at]
+        """The farm opens, again perhaps: what lies up to this instant has happened."""
+        self._instants = [instant for instant in self._instants if instant[0] > at]
 
     def lose(self, at: float, commands: list[Command]) -> None:
         """Lose the builders whose instant has come, and have an alarm set for the next one."""
@@ -34,13 +32,12 @@ class PlannedLosses:
             self._alarms.ask(self._instants[0][0], commands)
 
     def _lose_one(self, pool: str, commands: list[Command]) -> None:
-        self._doomed.intersection_update(self._builders)
         there = [
             (state.joined_at, state.builder.index, name)
             for name, state in self._builders.items()
-            if state.builder.pool == pool and name not in self._doomed
+            if state.builder.pool == pool and not state.losing
         ]
         if there:
             name = min(there)[-1]
-            self._doomed.add(name)
+            self._builders[name].losing = True
             commands.append(LoseBuilder(name))

@@ -18,7 +18,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot_time: float = 0.0
     #: a slot is cleaned for so long after each job
     inter_job_time: float = 0.0
-    #: told to go -> gone
+    #: asked to leave -> gone
     shutdown_time: float = 0.0
     #: how co-running jobs slow each other down; None: they do not
     law: ContentionLaw | None = None

@@ -25,7 +25,7 @@ LOG_INTERVAL = 60.0
 Reason = Literal[
     "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error"
 ]
-"""Why a message was refused (docs/reliability.md says what each means)."""
+"""Why a message was refused (docs/explanation/reliability.md says what each means)."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):

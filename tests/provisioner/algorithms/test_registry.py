@@ -96,7 +96,7 @@ def test_an_algorithm_of_ones_own() -> None:
 
 def test_every_algorithm_says_what_it_does_and_names_its_options() -> None:
     """Protects documentation: a formula or rule in each docstring, in docs/, and no two alike."""
-    page = (Path(__file__).parents[3] / "docs" / "provisioning-algorithms.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/reference/provisioning-algorithms.md").read_text()
     for name, kind in ALGORITHMS.items():
         assert re.search(r"\S", kind.__doc__ or ""), name
         assert {"min", "max", "interval"} <= set(kind.__struct_fields__)

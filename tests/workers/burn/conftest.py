@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burners import Burners, BurnSettings, Burnt
 
 #: far below any real core: a "second" of work is a few milliseconds, whatever the machine does
 TINY = {"cpu": 4.0, "memory": 40.0, "stress_ng": 20.0}
@@ -18,16 +18,15 @@ PATIENCE = 60.0
 
 
 class Fire:
-    """Burners and what they told: ``told`` holds (error, processor seconds) for each end."""
+    """Burners and how their jobs ended."""
 
     def __init__(self, burner: str = "own", rates: dict[str, float] | None = None) -> None:
         settings = BurnSettings(burner=burner, rates=TINY if rates is None else rates)
         self.burners = Burners(settings)
-        self.told: queue.Queue[tuple[str | None, float]] = queue.Queue()
+        self.told: queue.Queue[Burnt] = queue.Queue()
 
     def start(self, mode: str, seconds: float | None, threads: int = 1, **more) -> int:
-        tell = lambda error, cpu: self.told.put((error, cpu))  # noqa: E731
-        return self.burners.start(mode, seconds, threads, tell, **more)
+        return self.burners.start(mode, seconds, threads, self.told.put, **more)
 
     def burn_for_ever(self, threads: int = 1, mode: str = "stress", **more) -> list[int]:
         """Start a job without an end and return its process ids once all of them work."""
@@ -37,7 +36,7 @@ class Fire:
         assert len(pids) >= threads
         return pids
 
-    def end(self) -> tuple[str | None, float]:
+    def end(self) -> Burnt:
         return self.told.get(timeout=PATIENCE)
 
 

@@ -54,7 +54,7 @@ def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     """Measured once: not again, in the middle of the burning, because a program was killed."""
     one = fire(rates={"memory": TINY["memory"]})
     one.start("stress", 0.001)
-    assert one.end()[0] is None
+    assert one.end().error is None
     known = one.burners.rates(["stress"], turns=1)
     program = one.burners.pid
     os.kill(program, signal.SIGKILL)

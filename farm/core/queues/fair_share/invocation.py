@@ -1,4 +1,4 @@
-"""A node of the fair-share tree: an invocation, to whom waiting and running jobs are charged.
+"""A node of the fair-share tree: an invocation, to which waiting and running jobs are charged.
 
 Counts named without "own" are over the node's whole subtree. A slot plays the part that a
 worker plays in Buildbarn: "executing" counts slots, not builders.
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.queues.heap import UpdatableHeap
 from farm.core.state import JobState, Slot
 
 Instant = tuple[float, int]

@@ -98,7 +98,7 @@ class FairShareQueue:
         """
         operation = self._operations.pop(state.serial, None)
         if operation is None and state.abandoned:
-            return  # it left before; those whom its execution served have left too
+            return  # it left before; the others that shared its execution have left too
         if operation is None:
             raise InvariantError(f"job {state.job.id} is not in this queue")
         self._tree.before_sharing(operation.execution)
@@ -311,7 +311,7 @@ class FairShareQueue:
         return operation
 
     def _execution_of(self, state: JobState) -> Execution | None:
-        """Return the execution of those with whom the job shares one, if any is here."""
+        """Return the execution that the job shares with others, if one is here."""
         leader = state.leader or state
         for other in (leader, *leader.followers):
             operation = self._operations.get(other.serial)
@@ -370,7 +370,7 @@ class FairShareQueue:
 
         ``slots``: those still there; one that the memory does not know belongs to the root.
         ``waiting``: jobs, leaders and followers. ``running``: leaders with their ``slot``, their
-        followers with them. Counters start anew.
+        followers with them. Counters start from zero.
         """
         known = {(slot.builder.builder.id, slot.number): slot for slot in slots}
         nodes = [(self._tree.make(node.path, 0.0), node) for node in memory.nodes]
