@@ -21,7 +21,8 @@ _ALLOWED = {
     "string_type": "text (put it in quotes)",
     "string_too_short": "some text",
     "string_too_long": "shorter text",
-    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores",
+    # of a run's name letters of any script
+    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores (letters: a to z)",
     "finite_number": "a finite number",
     "tuple_type": "a list",
     "dict_type": "a mapping of keys to values",
