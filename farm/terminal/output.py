@@ -100,9 +100,14 @@ class _Lines:
         self._what = what
         self._began = self._told_at = time.monotonic()
         self._first: int | None = None
+        self._advanced = 0
 
-    def __call__(self, description: str = "", completed: int = 0, total: int = 0) -> None:
+    def __call__(
+        self, description: str = "", completed: int = 0, total: int = 0, advance: int = 0
+    ) -> None:
         now = time.monotonic()
+        self._advanced += advance
+        completed = completed or self._advanced
         self._first = completed if self._first is None else self._first
         if now - self._told_at < LINE_EVERY:
             return

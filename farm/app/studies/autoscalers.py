@@ -45,13 +45,14 @@ TROUBLES: Mapping[str, Any] = {
     "failure_rate": 0.03,
     "boot_delay": {"lognormal": {"median": "1m", "sigma": 1.0}},
     "losses": {"rate": "0.02/h"},
+    "idle_timeout": "15m",  # else builders that never take a job stay for ever
     "signals": {"delay": "1m", "wrong": 0.001, "kills": True},
 }
 TROUBLED = (
     "With troubles, 3 % of the builders never take a job, boots take a minute more at the median, "
-    "a builder is lost every 50 hours, and the provisioner sees queue and busy builders a minute "
-    "late or, once in a thousand looks, nothing at all; builders that it then stops are killed "
-    "with their jobs."
+    "a builder is lost every 50 hours, and idle ones go after 15 minutes. The provisioner sees "
+    "queue and busy builders a minute late or, once in a thousand looks, nothing at all; builders "
+    "that it then stops are killed with their jobs."
 )
 HEAD = ("algorithm", "farm", "mean wait", "p95 wait", "cost", "idle", "churn", "lost", "done")
 TITLE = "Every autoscaler on one week"
