@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from farm.core.commands import StartJob
 from farm.core.model import Outcome
+from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
@@ -34,8 +35,9 @@ class PlayedBuilder(EmulatedBuilder):
         report: Callable[[BuilderEvent], None],
         burners: Burners | None = None,
         metrics: HostMetrics | None = None,
+        behaviour: BuilderBehaviour | None = None,
     ) -> None:
-        super().__init__(play, FarmAgenda(agenda, play.speed), report)
+        super().__init__(play, FarmAgenda(agenda, play.speed), report, behaviour)
         self._turn = agenda.turn
         self._metrics = metrics or HostMetrics()
         self._burners = burners

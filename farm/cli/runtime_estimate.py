@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from farm.app.jobs.json_lines import parse_platform
-from farm.app.run_times import RunTime, alike, learned_from
+from farm.app.run_times import ClientSide, RunTime, alike, learned_from, quorum
 from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import Column, FarmConsole, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
@@ -40,6 +41,18 @@ def runtime_estimate(
         str | None, typer.Option(help="… and what it needs, such as amd64/virtual.")
     ] = None,
     builder: Annotated[str | None, typer.Option(help="Only on this builder.")] = None,
+    size_bound: Annotated[
+        float | None,
+        typer.Option(min=0, help="Of BOINC's jobs: a client ends one that does more than this."),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Whether each builder would have it done by then."),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="When so many builders that get it now have all done it."),
+    ] = None,
     estimator: Annotated[
         str | None,
         typer.Option(help="Another runtime estimator, which learns from the run directory."),
@@ -54,7 +67,9 @@ def runtime_estimate(
     runs, on its builder, with the rest. Builders of one pool with one answer share a row; with
     --json each has its own.
     """
-    learned = learned_from(source, redis, folder, estimator)
+    bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
+    client = ClientSide(size_bound=size_bound, deadline=bound)
+    learned = msgspec.structs.replace(learned_from(source, redis, folder, estimator), client=client)
     if job is not None:
         wanted = learned.job(job)
     else:
@@ -67,6 +82,7 @@ def runtime_estimate(
             platform=_platform(platform, learned.builders.values()),
         )
     rows = learned.run_times(wanted, builder)
+    done = None if replicas is None else quorum(rows, replicas)
     if as_json:
         print_json(*rows)
         return
@@ -75,6 +91,9 @@ def runtime_estimate(
     console.print(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
     cells = [_cells(row, count) for row, count in alike(rows)]
     console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
+    if done is not None:
+        said = f"{replicas} replicas are done in {format_duration(round(done[0], 1))}"
+        console.print(plain(f"{said}, on {', '.join(done[1])}", 1000))
 
 
 def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
@@ -89,8 +108,16 @@ def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
 def _cells(row: RunTime, count: int) -> tuple[str, ...]:
     name = "(waiting)" if row.builder is None else row.builder
     rest = "" if row.remaining_s is None else format_duration(round(row.remaining_s, 1))
-    scaled = "" if row.size_scale is None else f"; told size * {row.size_scale:g}"
+    notes = [row.rung]
+    if row.size_scale is not None:
+        notes.append(f"told size * {row.size_scale:g}")
+    if row.limit_s is not None:
+        notes.append(f"ended after {format_duration(round(row.limit_s, 1))}")
+    if row.late_s is not None:
+        late = format_duration(round(row.late_s, 1))
+        sent = ", yet sent: it is idle" if row.sent else ""
+        notes.append(f"late by {late}{sent}" if row.late_s else "in time")
     return (
         name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
-        format_duration(round(row.estimate_s, 1)), rest, f"{row.rung}{scaled}", f"{row.samples:,}",
+        format_duration(round(row.estimate_s, 1)), rest, "; ".join(notes), f"{row.samples:,}",
     )  # fmt: skip

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from farm.app.run_times import rungs_of
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.run_directory import load_run
+from farm.results.run_time_scores import RungScore
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot
@@ -21,6 +23,14 @@ from farm.units import format_duration
 
 def score(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_times: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ESTIMATOR",
+            help="Instead: how right this estimator's run times are on the run, rung by rung; may "
+            "be given again.",
+        ),
+    ] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,6 +38,13 @@ def score(
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than told.
     """
+    if run_times:
+        found = rungs_of(run, run_times)
+        if as_json:
+            print_json(found, pretty=True)
+        else:
+            note(_rungs(found))
+        return
     scores = score_run(load_run(run, unfinished=True).entries())
     if not scores:
         raise InputError(
@@ -83,6 +100,27 @@ def _overview(scores: Sequence[Score]) -> Table:
         ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"),
         rows,
         caption="± absolute error; none: no estimate; at once: nothing to estimate",
+    )
+
+
+def _rungs(scores: Sequence[RungScore]) -> Table:
+    rows = (
+        (
+            f"{each.estimator}: {each.rung}",
+            f"{each.jobs:,}",
+            _signed(each.bias_time),
+            _span(each.mean_absolute_error_time),
+            _span(each.median_absolute_error_time),
+            _percent(each.relative_error),
+        )
+        for each in scores
+    )
+    return table_of(
+        "Run-time estimates at dispatch, of jobs that succeeded",
+        ("estimator and rung",),
+        ("jobs", "bias", "mean ±", "median ±", "relative"),
+        rows,
+        caption="each estimator began knowing nothing; ± absolute error",
     )
 
 

@@ -9,13 +9,17 @@ from typing import Annotated
 import typer
 
 from farm.app.simulated_run import Engine, simulated_run
+from farm.cli.display.event_lines import EventLines
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
+from farm.core.driver import Observer
+from farm.core.errors import InputError
 from farm.core.events import Event
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
     LearnFrom,
+    Log,
     Out,
     Overrides,
     Quiet,
@@ -38,6 +42,7 @@ def simulate(
             "results, not for every scenario), or whoever is sooner done."
         ),
     ] = "auto",
+    log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,9 +51,13 @@ def simulate(
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
+    if log and engine == "fast":
+        raise InputError("--log: found with --engine fast; allowed: auto, reference")
     try:
-        with progress("starting", silent=quiet or as_json) as update:
-            observers = [] if update is None else [_Ticker(update)]
+        with progress("starting", silent=quiet or as_json or log) as update:
+            observers: list[Observer] = [] if update is None else [_Ticker(update)]
+            if log:
+                observers, engine = [EventLines()], "reference"
             result = simulated_run(wanted, out=out, observers=observers, engine=engine)
     except KeyboardInterrupt:
         if out is not None and out.is_dir():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from farm.app.studies import autoscalers
-from farm.app.studies.page import figures, tables, write_page
+from farm.app.studies.page import tables, write_page
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
@@ -59,11 +59,13 @@ def study(
 
     The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
     section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
-    sets take some ten seconds on two cores; --live takes two minutes more.
+    sets take some ten seconds on two cores; --live takes some five minutes more.
     """
     out = out or Path(f"{which}.html")
     if out.suffix != ".html":
         raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
+    if not out.parent.is_dir():
+        raise InputError(f"--out: found no folder {out.parent}; allowed: one that is there")
     if which is Published.AUTOSCALERS:
         _autoscalers(out, trace, as_json=as_json, quiet=quiet)
         return
@@ -75,12 +77,9 @@ def study(
     found = thesis(runs, parts, live=live, trace=trace, tell=tell)
     write_page(out, TITLE, found)
     if as_json:
-        shown = {one.title: [dict(zip(one.columns, row, strict=True)) for row in one.rows]
-                 for one in tables(found)}  # fmt: skip
-        print_json({"which": which, "runs": runs, "tables": shown})
+        print_json({"which": which, "runs": runs, "tables": tables(found)})
     elif not quiet:
-        count = f"{len(figures(found))} figures and {len(tables(found))} tables"
-        typer.echo(f"{count} written to {out}")
+        typer.echo(f"{sum(len(one.charts) for one in found)} figures written to {out}")
 
 
 def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:

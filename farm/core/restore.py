@@ -35,6 +35,8 @@ def restored(
 
 def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False) -> None:
     """Let a scheduler that knows nothing yet go on from the snapshot; see ``restored``."""
+    if snapshot.choices is not None and not rekey:
+        scheduler.reorderer.adopt(snapshot.choices)
     rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
     scheduler.keeper.made = snapshot.made

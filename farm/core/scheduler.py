@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-import msgspec
-
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, looking_after
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder, LoseBuilder
@@ -21,6 +19,7 @@ from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.reordering import Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.jobs.sorting import QueueSorter
 from farm.core.model import Builder, Cause
@@ -48,7 +47,6 @@ class Scheduler:
     def __init__(
         self, rules: SchedulingRules, estimator: Estimator, pools: Iterable[PoolSpec] = ()
     ) -> None:
-        self.rules = rules
         self.estimator = estimator
         self.builders: dict[str, BuilderState] = {}
         self.keeper = PoolKeeper(pools, self.builders)
@@ -62,6 +60,7 @@ class Scheduler:
         self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
+        self.reorderer = Reorderer(self.book, self.dispatcher)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
@@ -74,7 +73,8 @@ class Scheduler:
             events.JobStarted: self._on_started,
             events.JobFinished: self._on_finished,
             events.CancelRequested: self._on_cancel,
-            events.PriorityChanged: self._on_priority,
+            events.PriorityChanged: self.reorderer.change_priority,
+            events.SchedulingChanged: self.reorderer.change_rules,
             events.BuilderJoined: self._on_builder_joined,
             events.SlotCleaned: self._on_slot_cleaned,
             events.DrainRequested: self._on_drain,
@@ -91,7 +91,13 @@ class Scheduler:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
             watch.follow(self._handlers)
         if rules.sort_every is not None and estimator.learns:  # else no key would change
-            QueueSorter(rules.sort_every, self.book, self._alarms).follow(self._handlers)
+            sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, self._alarms)
+            sorter.follow(self._handlers)
+
+    @property
+    def rules(self) -> SchedulingRules:
+        """How it decides at present."""
+        return self.book.rules
 
     def handle(self, event: Event) -> Sequence[Command]:
         """Take one event in; return the commands that follow, in the order to carry them out.
@@ -185,21 +191,6 @@ class Scheduler:
         reason = event.reason or event.cause.text
         self.canceller.cancel(wanted, event.at, event.cause, reason, commands)
         return commands or IGNORED
-
-    def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
-        state = self.jobs.get(event.job)
-        if state is None or state.abandoned or (state.leader or state).status is not _WAITING:
-            return IGNORED
-        wanted = {"level": event.level, "score": event.score, "priority": event.priority}
-        changes = {name: value for name, value in wanted.items() if value is not None}
-        state.job = job = msgspec.structs.replace(state.job, **changes)
-        runs = state.leader or state
-        key = self.rules.policy(job, *runs.execution, state.serial)
-        before, state.key = state.key, (-job.level, key, state.serial)
-        commands: list[Command] = []
-        state.lane.queue.rekeyed(state, before, event.at)
-        self.dispatcher.look_again(event.at, commands)
-        return commands or NO_COMMANDS
 
     # --- builders ---------------------------------------------------------------------------
 

@@ -38,7 +38,8 @@ def load_scenario(
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
 
-    Trace paths are resolved against the file that names them. Raises ScenarioError with one
+    Files named in it are relative to the file that names them, those in overrides to the working
+    directory. Raises ScenarioError with one
     message: file and line, dotted key, what was found, what is allowed.
 
     Args:
@@ -48,19 +49,19 @@ def load_scenario(
         changes: further overrides, as values by ``key.path``.
         calibration: reads the tables that it names.
     """
-    folder, name = Path(), "scenario"
+    name = "scenario"
     if isinstance(source, Scenario):
         document, name = parse_document(source.to_yaml(), source.name), source.name
     elif isinstance(source, Mapping):
         document = marked(source, name)
     else:
         path = find_scenario(source)
-        document, folder, name = _extended(path, ()), path.parent, str(path)
+        document, name = _extended(path, ()), str(path)
     for text in sets:
         apply_override(document, text)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
-    return parse_scenario(document, folder, name, calibration)
+    return parse_scenario(document, source=name, calibration=calibration)
 
 
 def parse_scenario(

@@ -8,6 +8,7 @@ import yaml
 from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
+from farm.scenario.descriptions import describe
 from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
@@ -20,7 +21,7 @@ from farm.scenario.quantities import (
     Whole,
 )
 from farm.scenario.scheduling import Scheduling
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -32,12 +33,19 @@ class Phases(Section):
     run: PositiveDuration
     """What is reported."""
     ramp_down: Duration = 0.0
-    """Not counted: arrivals go on, so that the run's last jobs end under load."""
+    """Not counted: arrivals go on, so that the run's last jobs end under load; or with"""
+    quiesce: Flag = False
+    """no job arrives in the ramp-down, so that the farm comes to rest."""
 
     @property
     def ends_at(self) -> float:
         """Farm time at which the last phase ends."""
         return self.ramp_up + self.run + self.ramp_down
+
+    @property
+    def load_ends_at(self) -> float:
+        """Farm time from which on no job arrives."""
+        return self.ramp_up + self.run if self.quiesce else self.ends_at
 
 
 class Live(Section):
@@ -129,6 +137,7 @@ class Scenario(Section):
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")
+    describe(schema, Mapped)
     properties = {
         "extends": {
             "type": "string",

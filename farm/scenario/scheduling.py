@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.scenario.quantities import (
@@ -82,6 +82,8 @@ class Scheduling(Section):
     """By time in queue, or each matrix sorted and the matrices in order."""
     fair_share: tuple[Text, ...] = ()
     """Keys of the fair-share tree, outermost first; empty: one queue."""
+    weights: dict[Text, PositiveNumber] = Field(default_factory=dict)
+    """Of invocations among their siblings, `{web: 2, web/ada: 0.5}`: twice the share; absent: 1."""
     stickiness: tuple[Duration, ...] = ()
     """How long a builder stays with an invocation, one limit a level."""
     balancer: Text = "jenkins"

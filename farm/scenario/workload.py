@@ -59,6 +59,8 @@ class Trace(TraceOptions):
     """Relative to the scenario file."""
     format: Text | None = None
     """`firefox-ci`, `swf`, `csv`, …; absent: guessed from the name."""
+    origin: Text | None = None
+    """Where to get the file: said when it is not there."""
 
 
 class Poisson(Section):

@@ -56,6 +56,9 @@ Dir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+Log = Annotated[
+    bool, typer.Option("--log", help="Print each event as it happens, a line on standard error.")
+]
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", "-o", help="Draw it in this file (.svg or .html)."),

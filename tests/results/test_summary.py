@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.builder_time import Window, builder_times
 from farm.results.summary.percentiles import quantile, spread_of
+from farm.results.summary.quiescence import Quiescence
 from farm.results.summary.records import Recorder, records_of
 from farm.results.summary.summary import (
     RunInfo,
@@ -81,7 +83,7 @@ def test_builders_and_their_time(summary: Summary) -> None:
 def test_busy_time_includes_attempts_that_came_to_nothing(history: Any, tell: Any) -> None:
     """A lost builder was busy until it was lost."""
     records = tell(Recorder(), history).records()
-    assert builder_times(records, Window()).busy == 6.0 + 40.0
+    assert builder_times(records.columns(), Window()).busy == 6.0 + 40.0
 
 
 def test_an_execution_that_serves_several_jobs_is_busy_once() -> None:
@@ -115,6 +117,16 @@ def test_only_the_run_phase_counts(history: Any, tell: Any) -> None:
     assert (summary.builders.joined, summary.builders.max_running) == (1, 2)
     assert summary.builders.over_provisioned_time == 27.0
     assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary).window == info.window
+
+
+def test_how_the_farm_stood_at_the_end_of_its_phases(history: Any, tell: Any) -> None:
+    """At 15 s b runs on b1, c and d wait and b3 idles; the last job ends 25 s later."""
+    records = tell(Recorder(), history).records()
+    found = summarise(records, msgspec.structs.replace(INFO, ends_at=15.0), 0.0).quiescence
+    assert found == Quiescence(open_jobs=3, builders=2, busy_builders=1, beyond_time=25.0)
+    later = summarise(records, msgspec.structs.replace(INFO, ends_at=40.0), 0.0).quiescence
+    assert later is not None
+    assert (later.open_jobs, later.busy_builders, later.beyond_time) == (0, 0, 0.0)
 
 
 def test_counting_as_taskcluster_keeps_whatever_was_there(history: Any, tell: Any) -> None:
@@ -220,5 +232,5 @@ def test_jain_index_lies_between_one_nth_and_one(shares: list[float]) -> None:
 
 def test_fairness_weighs_parties_not_jobs() -> None:
     """A team with many jobs counts as much as one with few."""
-    assert fairness_index("aab", [2.0, 4.0, 3.0]) == pytest.approx(1.0)
-    assert fairness_index([], []) == 1.0
+    assert fairness_index(np.array([0, 0, 1]), np.array([2.0, 4.0, 3.0])) == pytest.approx(1.0)
+    assert fairness_index(np.zeros(0, np.int64), np.zeros(0)) == 1.0

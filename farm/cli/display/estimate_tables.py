@@ -30,6 +30,7 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table
             str(queue.predecessors[place]),
             str(queue.capacity.pool_for_job(queue.rules.shown(job.platform))),
             *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
+            _done(job, float(queue.estimate_s[place])),
         )
         for place, job in enumerate(jobs[:limit])
     )
@@ -37,13 +38,17 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table
     return table_of(
         f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
         ("job", "platform"),
-        ("ahead", "builders", "next free in", "lead time", "dispatch in"),
+        ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in"),
         rows,
         caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else None,
     )
 
 
-def explanation(estimate: DispatchEstimate, rules: Rules) -> Group:
+def _done(job: JobView, dispatch: float) -> str:
+    return "-" if job.duration_s is None else _seconds(dispatch + job.duration_s)
+
+
+def explanation(estimate: DispatchEstimate, rules: Rules, duration: float | None) -> Group:
     """Spell out one estimate: groups, sums, divisors, the head job, the builder that frees up."""
     table = Table(show_footer=True)
     table.add_column("predecessors", "lead time")
@@ -54,6 +59,9 @@ def explanation(estimate: DispatchEstimate, rules: Rules) -> Group:
         table.add_row(*_group_row(group))
     title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
     lines = [Text(line) for line in _lines(estimate, rules)]
+    if estimate.estimate_s is not None and duration is not None:
+        done = _seconds(estimate.estimate_s + duration)
+        lines.append(Text(f"  with {_seconds(duration)} of run time it is done in {done}"))
     return Group(title, *([table] if estimate.groups else []), *lines)
 
 

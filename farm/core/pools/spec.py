@@ -24,6 +24,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     law: ContentionLaw | None = None
     #: builders report when they are near overload (slowdown), by these limits; None: they do not
     load_limits: LoadLimits | None = None
+    #: ``module:name`` of a behaviour of the user's own; empty: they do what is said here
+    behaviour: str = ""
 
 
 class PoolSpec(Behaviour, frozen=True, kw_only=True):
@@ -45,6 +47,8 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     fails_to_boot: Callable[[int], bool] | None = None
     #: farm seconds by which the n-th builder boots longer; None: none does
     boot_delay: Callable[[int], float] | None = None
+    #: what its provisioner is told may be late or wrong
+    misinformed: bool = False
     #: a builder that is stopped is lost with what it runs, not drained
     kills: bool = False
     #: farm seconds after which the n-th builder is lost, counted from its joining; None: none is
@@ -75,6 +79,6 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             takes_jobs=not broken,
             boot_delay=0.0 if self.boot_delay is None else self.boot_delay(number),
             lifetime=None if self.lifetime is None else self.lifetime(number),
-            cleans=self.inter_job_time > 0,
+            cleans=self.inter_job_time > 0 or bool(self.behaviour),
             labels=self.labels,
         )

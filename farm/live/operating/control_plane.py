@@ -194,9 +194,11 @@ class Desk:
         """Return the farm's image, encoded; one that cost much serves for a while (a 20th)."""
         began = time.monotonic()
         if began >= self._image_until:
+            chosen = msgspec.to_builtins(self._scheduler.rules.choices)
+            scheduling = {**self._scenario.get("scheduling", {}), **chosen}
             image = FarmImage(
                 snapshot=snapshot_of(self._scheduler, at),
-                scenario=self._scenario,
+                scenario={**self._scenario, "scheduling": scheduling},
                 statistics=self._statistics(),
                 lost=self._lost_lately(began),
             )
@@ -316,6 +318,7 @@ class Desk:
             speed=world.clock.speed,
             queues=queues,
             ended_last_minute=len(self._ended_at),
+            choices=self._scheduler.rules.choices,
             lost=lost,
             **self._bounds,
         )

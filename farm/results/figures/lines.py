@@ -32,6 +32,7 @@ class Figure(NamedTuple):
             chart.axes.vlines(x, low, high, color="#6a6a6a")
         for name, points in self.lines.items():
             chart.line(name, [x for x, _ in points], [y for _, y in points])
+        chart.axes.set_ylim(bottom=min(0.0, chart.axes.dataLim.y0))
         if self.ticks:
             chart.axes.set_xticks(range(len(self.ticks)), self.ticks)
         return chart.finished()
@@ -52,8 +53,3 @@ def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
     for place, figure in enumerate(figures, 1):
         name = path if place == 1 else path.with_stem(f"{path.stem}-{place}")
         figure.draw().save(name)
-
-
-def drawing(figure: Figure) -> str:
-    """Return the figure as an SVG element for a page."""
-    return figure.draw().element

@@ -171,5 +171,11 @@ class Replay:
         head = self._head(node)
         siblings.put(
             node,
-            urgency(head.level, head.priority, shadow.executing, shadow.started, node.created),
+            urgency(
+                head.level,
+                head.priority + node.offset,
+                shadow.executing,
+                shadow.started,
+                node.created,
+            ),
         )
