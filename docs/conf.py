@@ -46,7 +46,7 @@ def with_contents(_app: Any, page: str, source: list[str]) -> None:
 
 def contents(caption: str, pages: list[str]) -> str:
     """Return the directive that lists pages in the side bar."""
-    return "\n\n```{toctree}\n:hidden:\n:caption: %s\n%s\n```\n" % (caption, "\n".join(pages))
+    return f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n{chr(10).join(pages)}\n```\n"
 
 
 def with_index(app: Any, problem: Exception | None) -> None:

@@ -44,7 +44,8 @@ def describe(error: ValidationError, data: Any, source: str) -> str:
     dotted = ".".join(_readable(path, data))
     more = len(problems) - 1
     others = f" (and {more} more problem{'s' if more > 1 else ''})" if more else ""
-    return ": ".join(part for part in (place, dotted, _text(first)) if part) + others
+    # an override's place is its key, which is not said twice
+    return ": ".join(part for part in dict.fromkeys((place, dotted, _text(first))) if part) + others
 
 
 def _path(problem: ErrorDetails) -> Path:
