@@ -14,7 +14,7 @@ HERE := not docker and not browser
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-docker search test-all lint format types contracts docs-test site benchmarks clean
+.PHONY: help run test test-slow test-docker search test-all lint format types contracts docs-test site figures benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -58,6 +58,9 @@ docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and e
 
 site: $(VENV)/.installed-dev ## the documentation as a site: build/site/index.html, which needs no server
 	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
+
+figures: $(VENV)/.installed-dev ## draw the tutorials' pictures anew, by the code that they show
+	@FARM_FIGURES=1 $(BIN)/pytest -q tests/docs/test_tutorials.py -m "not live"
 
 benchmarks: $(VENV)/.installed-dev ## how fast it is; numbers and what they mean: benchmarks/README.md
 	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")])
+#: pages that are followed from the first line to the last, each in one folder
+TUTORIALS = [path for path in ROOT.glob("docs/tutorials/*.md") if path.stem != "python"]
 
 
 class Block(NamedTuple):
