@@ -13,8 +13,8 @@ from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, S
 Compatibility = Literal["taskcluster", "taskcluster-2020"]
 
 
-class _Capacity(msgspec.Struct, frozen=True):
-    """The estimator's inputs: capacity in slots (or, in the simulator's copy, in workers)."""
+class _Counts(msgspec.Struct, frozen=True):
+    """The estimator's inputs: counts in slots (or, in the simulator's copy, in workers)."""
 
     existing: int
     claimed: int
@@ -54,7 +54,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
         if self.compatibility is not None:
             return self._simulators_plan(snapshot)
         slots = snapshot.slots
-        capacity = _Capacity(
+        counts = _Counts(
             existing=snapshot.joined * slots,
             claimed=snapshot.running_jobs,
             stopping=(snapshot.draining + snapshot.stopping) * slots,
@@ -62,13 +62,13 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
             min=self.min * slots,
             max=self.max * slots,
         )
-        idle = max(0, capacity.existing - capacity.claimed)
+        idle = max(0, counts.existing - counts.claimed)
         pending = max(0, snapshot.waiting_jobs - idle)
-        desired, spawn = self._estimate(pending, capacity.existing + capacity.stopping, capacity)
+        desired, spawn = self._estimate(pending, counts.existing + counts.stopping, counts)
         return ScalingPlan(
             limited(desired / slots, self.min, self.max),
             builders_for(spawn, snapshot),
-            self._surplus(snapshot, capacity) if self.terminate else 0,
+            self._surplus(snapshot, counts) if self.terminate else 0,
             f"{pending} jobs beyond {idle} idle slots",
         )
 
@@ -78,7 +78,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     def _simulators_plan(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan as the simulator's copies do, in workers."""
-        workers = _Capacity(
+        workers = _Counts(
             existing=snapshot.joined,
             claimed=snapshot.running_jobs + snapshot.draining_jobs,
             stopping=snapshot.draining + snapshot.stopping,
@@ -99,14 +99,14 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
             f"{pending} pending in workers",
         )
 
-    def _estimate(self, pending: int, base: int, capacity: _Capacity) -> tuple[float, float]:
-        """Return the desired capacity, and how much of it to ask for now."""
-        desired = max(capacity.min, min(pending * self.scaling_ratio + base, capacity.max))
-        missing = max(0, desired - capacity.existing - capacity.stopping)
-        return desired, max(0, missing - capacity.requested)
+    def _estimate(self, pending: int, base: int, counts: _Counts) -> tuple[float, float]:
+        """Return how many are desired, and how many of them to ask for now."""
+        desired = max(counts.min, min(pending * self.scaling_ratio + base, counts.max))
+        missing = max(0, desired - counts.existing - counts.stopping)
+        return desired, max(0, missing - counts.requested)
 
-    def _surplus(self, snapshot: PoolSnapshot, capacity: _Capacity) -> int:
+    def _surplus(self, snapshot: PoolSnapshot, counts: _Counts) -> int:
         """Return how many idle builders stand above the target for terminations."""
-        claimed = snapshot.waiting_jobs + capacity.claimed
-        target = max(capacity.min, min(claimed * self.scaling_ratio, capacity.max))
-        return min(snapshot.idle, int(max(0, capacity.existing - target) // snapshot.slots))
+        claimed = snapshot.waiting_jobs + counts.claimed
+        target = max(counts.min, min(claimed * self.scaling_ratio, counts.max))
+        return min(snapshot.idle, int(max(0, counts.existing - target) // snapshot.slots))

@@ -33,7 +33,7 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table
             Text(job.name),
             str(job.platform),
             str(queue.predecessors[place]),
-            str(queue.capacity.pool_for_job(written)),
+            str(queue.builder_pools.pool_for_job(written)),
             _seconds(float(queue.tnb_s[place])),
             _seconds(float(queue.plt_s[place])),
             _seconds(float(queue.estimate_s[place])),
