@@ -89,9 +89,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     said = parser.parse_args()
     folder = None if said.original == "-" else Path(said.original)
-    if said.traces is None and folder is None:
+    if said.traces is not None:
+        traces = said.traces
+    elif folder is not None:
+        traces = folder / "sims" / "loadgen" / "firefox-ci"
+    else:
         sys.exit("--traces: missing; without the original its .dat files are needed")
-    traces = said.traces or folder / "sims" / "loadgen" / "firefox-ci"
     print("| pool | original, s (min, median) | farm, s (min, median) | farm ÷ original |")
     print("|---|---|---|---|")
     for pool in said.pools:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -224,7 +225,7 @@ def test_filling_the_buffer_is_part_of_the_work(fire):
 def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
     """No room for another process, say: the job fails, nobody waits for ever."""
 
-    def refuse(*_: object, **__: object):
+    def refuse(*_: object, **__: Any):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     one = fire()
