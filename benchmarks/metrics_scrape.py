@@ -129,16 +129,16 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
     """Print what one farm takes."""
     farm = Farm(rules, waiting, platforms)
     metrics = farm.metrics
-    metrics.publish_now(2.0)
+    metrics.publish(2.0, at_once=True)
     while metrics.step():
         pass
-    metrics.publish_now(2.5)
+    metrics.publish(2.5, at_once=True)
     registry = registry_of(metrics.readings)
     size = len(generate_latest(registry))
     print(f"{name}, {waiting:,} jobs wait for {platforms} platform(s), {BUILDERS:,} builders")
     print(whole(f"scrape, {size / 1000:.0f} kB", lambda: generate_latest(registry)))
     metrics._next_close_look = float("inf")
-    print(whole("publication, twice a second", lambda: metrics.publish_now(3.0)))
+    print(whole("publication, twice a second", lambda: metrics.publish(3.0, at_once=True)))
     print(in_steps("close look, every 5 s or more", farm.look))
     print(in_steps("sweep for a submission", farm.sweep))
     running = [(s.job.id, s.slot) for s in farm.scheduler.jobs.values() if s.slot is not None]

@@ -15,16 +15,16 @@ from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
 from farm.core.jobs.failures import FailureRules
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
-from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
-from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.rules import Choices, HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_estimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
+from farm.plugins.own_behaviours import OwnBehaviours
 from farm.results.summary.builder_time import Window
 from farm.results.summary.costs import Bill
 from farm.results.summary.summary import RunInfo, WorldName
@@ -57,14 +57,20 @@ def make_rules(
 ) -> SchedulingRules:
     """Resolve the ``scheduling`` section into the functions that the scheduler calls."""
     words, own = scenario.scheduling, own or {}
+    choices = Choices(words.policy, words.aging_factor, dict(words.weights))
+    offsets = choices.offsets
     return SchedulingRules(
         policy=_policy_of(scenario, own),
+        choices=choices,
+        policy_of=_choose_policy(scenario, own),
+        offsets=offsets,
         ranking=_ranking_of(scenario, own),
         heavy_light=_heavy_light_of(scenario),
         by_speed=words.balancer == "fastest",
-        make_queue=_queue_maker(scenario),
+        make_queue=_queue_maker(scenario, offsets),
         path=path_extractor(words.fair_share) if words.fair_share else None,
         ends_together=words.simultaneous_ends == "together",
+        sort_every=words.sort_every,
         retries=words.retries,
         platform_grace=words.platform_grace,
         max_builders_lost=words.max_builders_lost,
@@ -75,6 +81,22 @@ def make_rules(
         dedup=words.dedup,
         explain_last=explain_last,
     )
+
+
+def _choose_policy(scenario: Scenario, own: Functions) -> Callable[[Choices], KeyFunction | None]:
+    """Return what finds the policy that an operator chooses while the farm runs."""
+    words = scenario.scheduling
+
+    def policy_of(choices: Choices) -> KeyFunction | None:
+        chosen = {"policy": choices.policy, "aging_factor": choices.aging_factor}
+        changed = {"scheduling": words.model_copy(update=chosen)}
+        try:
+            mine = own if choices.policy == words.policy else {}
+            return _policy_of(scenario.model_copy(update=changed), mine)
+        except ScenarioError:
+            return None
+
+    return policy_of
 
 
 def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
@@ -90,9 +112,9 @@ def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
     return GuardedPolicy(found, words.policy)
 
 
-def complaints(scheduler: Scheduler, algorithms: Iterable[Algorithm[Any]] = ()) -> list[str]:
+def complaints(scheduler: Scheduler, others: Iterable[object] = ()) -> list[str]:
     """Return what went wrong in the user's own functions during a run, one message for each."""
-    parts = (scheduler.rules.policy, scheduler.rules.ranking, *algorithms)
+    parts = (scheduler.rules.policy, scheduler.rules.ranking, *others)
     found = [g.complaint() for g in parts if isinstance(g, Guard)]
     return [message for message in found if message]
 
@@ -139,12 +161,15 @@ def estimator_named(name: str, scenario: Scenario) -> RuntimeEstimator:
     return make_estimator(name, EstimatorOptions(**words.model_dump()))
 
 
-def _queue_maker(scenario: Scenario) -> Callable[[], PlatformQueue]:
+def _queue_maker(
+    scenario: Scenario, offsets: Mapping[tuple[str, ...], int]
+) -> Callable[[], PlatformQueue]:
     words = scenario.scheduling
     if not words.fair_share:
         return PlainQueue
+    upstream = words.compatibility == "buildbarn"
     return lambda: FairShareQueue(
-        words.stickiness, compatibility="buildbarn" if words.compatibility == "buildbarn" else None
+        words.stickiness, compatibility="buildbarn" if upstream else None, offsets=offsets
     )
 
 
@@ -176,9 +201,17 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         lost_at=losses.at,
         law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
+        behaviour=_checked_behaviour(pool),
         provisioned=pool.provisioner is not None,
         labels=dict(pool.labels),
     )
+
+
+def _checked_behaviour(pool: Pool) -> str:
+    name = pool.behaviour or ""
+    if name:
+        OwnBehaviours(name, f"pools.{pool.name}.behaviour")
+    return name
 
 
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
@@ -204,6 +237,7 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         seed=scenario.seed,
         policy=scenario.scheduling.policy,
         window=window,
+        ends_at=None if phases is None else phases.ends_at,
         fair_share=scenario.scheduling.fair_share,
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
         bills={pool.name: Bill(pool.price, pool.billing_unit) for pool in scenario.pools},

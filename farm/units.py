@@ -60,6 +60,11 @@ def format_duration(seconds: float) -> str:
     return text
 
 
+def format_roughly(seconds: float) -> str:
+    """Return a span as a person says it: to a tenth below a minute, to the second above."""
+    return format_duration(round(seconds, 1) if seconds < 60 else float(round(seconds)))
+
+
 def format_rate(rate: float) -> str:
     """Return text that ``parse_rate`` turns into exactly this rate, per second."""
     return f"{_number(rate)}/s"

@@ -16,7 +16,7 @@ import typer
 from farm.core.errors import InputError
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted
-from farm.live.settings import LiveSettings, from_environment
+from farm.live.settings import LiveSettings, from_environment, with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
@@ -47,6 +47,7 @@ class BackendName(StrEnum):
     """What ``--backend`` accepts."""
 
     PROCESS = "process"
+    JOINED = "joined"
     DOCKER = "docker"
     PREPARED = "prepared"
     KUBERNETES = "kubernetes"
@@ -68,7 +69,10 @@ def provision(
     sets: Overrides = None,
     redis: Annotated[str | None, _option("FARM_REDIS_URL", "The farm's server.")] = None,
     backend: Annotated[
-        BackendName, _option("FARM_BACKEND", "What carries plans out; dry-run only logs them.")
+        BackendName,
+        _option(
+            "FARM_BACKEND", "What carries plans out; joined: hosts of farm join; dry-run: none."
+        ),
     ] = BackendName.PROCESS,
     hosts_dir: Annotated[
         Path | None, typer.Option(help="process: where logs and process ids of hosts go.")
@@ -144,10 +148,12 @@ def provision(
     )
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)
+    redis = with_password(redis)
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
-    settings = _settings_of_hosts(builder_redis or redis, place)
+    theirs = with_password(builder_redis, "FARM_BUILDER_REDIS_PASSWORD")
+    settings = _settings_of_hosts(theirs or redis, place)
     options = ContainerOptions(image=image, network=network, cpus=cpus, memory=memory, farm=name)
     chosen: Backend = DryRun()
     if backend is BackendName.PREPARED:
@@ -156,6 +162,8 @@ def provision(
         api = PreparedApi(name, docker_host, docker_write_host)
         # half of it, so that another container is tried before its builder is given up
         chosen = PreparedBackend(api, come_up=boot_timeout / 2)
+    elif backend is BackendName.JOINED:
+        chosen = Backend()
     elif backend is BackendName.KUBERNETES:
         names = deployments_of([pool.name for pool in loaded.pools], deployment)
         scales = ScaleApi(kubernetes_api, kubernetes_account, namespace)

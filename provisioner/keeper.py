@@ -77,7 +77,7 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resize(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell the scheduler how many builders to start and to stop."""
+    """How many builders the scheduler is to start and to stop."""
 
     serial: int
     desired: int
@@ -100,7 +100,7 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """Tell the scheduler: this builder will not come, or its instance is gone."""
+    """This builder will not come, or its instance is gone."""
 
     builder: str
     reason: str
@@ -112,7 +112,7 @@ Action = Resize | Launch | Remove | GiveUp
 def decide(
     algorithm: Algorithm[Any], keeping: Keeping, report: PoolReport, now: float
 ) -> tuple[Keeping, Resize | None]:
-    """Ask the algorithm for a plan if it is time; return what to tell the scheduler.
+    """Ask the algorithm for a plan if it is time; return what to send to the scheduler.
 
     None: it is not time yet, the report does not yet show what came of the last decision (acting
     on it would ask twice), or the plan is the same as before. While boots fail, one builder at a

@@ -24,7 +24,7 @@ STANDBY_INTERVAL = 0.5
 
 
 def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
-    """Look until asked to stop; whatever trouble there is with the server is waited out."""
+    """Look until asked to stop; trouble with the server is waited out."""
     restored = False
     trouble: Trouble | None = None
     while not stop.wait(LOOK_INTERVAL):

@@ -2,7 +2,7 @@
 
 One look: read what the scheduler published; for each pool compare requested with observed
 (``reconcile``), then plan with reality (``decide``); carry out what follows; save what is
-remembered. Whatever happens in between, the next look starts from what is there.
+remembered. The next look starts from what is there.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Provisioner:
             closely = algorithm is not None and algorithm.looks_closely
             outside = self._backend.outside
             self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
-            # decisions are counted anew; builders may have come and gone in the meantime
+            # decisions are counted from zero; builders may have come and gone
             keeping = self._keepings.get(pool, Keeping())
             self._keepings[pool] = msgspec.structs.replace(
                 keeping, serial=0, next_at=0.0, desired=None, observed=(), requested=()

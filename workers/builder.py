@@ -6,17 +6,27 @@ from collections.abc import Callable
 
 from farm.core.commands import StartJob
 from farm.core.model import Outcome
+from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
-from workers.burn.builder_burns import BuilderBurns, Burnt
 from workers.burn.burners import MODES as BURNING_MODES
-from workers.burn.burners import Burners
+from workers.burn.burners import Burners, Burnt
+from workers.burn.limits import cores_of, cpu_quota, own_cores
+
+#: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours
+#: (under the contention law) until its burner says that it has ended, which is long before
+ENDLESS = 1e7
 
 
 class PlayedBuilder(EmulatedBuilder):
-    """An emulated builder in real time. All calls are made in a turn of the host's agenda."""
+    """An emulated builder in real time. All calls are made in a turn of the host's agenda.
+
+    A burning job's work is its service time ÷ the builder's speed ÷ the farm's speed, in seconds of
+    one idle core, for each thread: alone on an idle machine with a core for each thread it takes
+    its service time, at any farm speed; beside others it takes what the machine makes of it.
+    """
 
     def __init__(
         self,
@@ -25,44 +35,64 @@ class PlayedBuilder(EmulatedBuilder):
         report: Callable[[BuilderEvent], None],
         burners: Burners | None = None,
         metrics: HostMetrics | None = None,
+        behaviour: BuilderBehaviour | None = None,
     ) -> None:
-        super().__init__(play, FarmAgenda(agenda, play.speed), report)
+        super().__init__(play, FarmAgenda(agenda, play.speed), report, behaviour)
         self._turn = agenda.turn
         self._metrics = metrics or HostMetrics()
-        self._burns = BuilderBurns(burners, play.builder, play.speed) if burners else None
+        self._burners = burners
+        #: by job, the number of what burns for it
+        self._burning: dict[str, int] = {}
+        builder = play.builder
+        self._pace = builder.speed * play.speed
+        self._cores: list[int] | None = None
+        if builder.cores is not None:
+            self._cores = cores_of(builder.index, builder.cores, own_cores(), cpu_quota())
         self.boot()
 
     def vanish(self) -> None:
         """Drop everything without a word; nothing happens here any more."""
         self._metrics.ended("lost", len(self.attempts))
-        if self._burns is not None:
-            self._burns.stop_all()
+        for job in list(self._burning):
+            self._stop_burning(job)
         super().vanish()
 
     def _begin(self, command: StartJob) -> None:
         mode = command.job.mode
         if mode == "timed":
             super()._begin(command)
-        elif self._burns is None or mode not in BURNING_MODES:
+        elif self._burners is None or mode not in BURNING_MODES:
             self._end(command, "failed", f"this builder cannot run jobs of mode {mode!r}")
         else:
             self._metrics.burns(mode)
-            self._burns.start(command, lambda burnt: self._burned(command, burnt))
-            self._share(command, self._burns.endless)
+            self._burning[command.job.id] = self._burners.start(
+                mode,
+                command.job.service_time / self._pace,
+                max(1, command.job.threads),
+                lambda burnt: self._burned(command, burnt),
+                cores=self._cores,
+            )
+            self._share(command, ENDLESS * self._pace)
 
     def _burned(self, command: StartJob, burnt: Burnt) -> None:
         """A burning attempt has ended; called by the burner's thread."""
+        job, threads = command.job, max(1, command.job.threads)
         with self._turn():
-            if self.attempts.get(command.job.id) is not command:
+            if self.attempts.get(job.id) is not command:
                 return  # cancelled, or gone, in the meantime
             if burnt.error is None:
-                self._metrics.burnt(burnt.mode, burnt.taken, burnt.work, burnt.cpu)
-            failed = burnt.error is not None or command.job.fails
+                work = job.service_time / self._pace * threads
+                self._metrics.burnt(job.mode, burnt.real * threads, work, burnt.cpu)
+            failed = burnt.error is not None or job.fails
             self._stop(command)
             self._end(command, "failed" if failed else "succeeded", burnt.error or "")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
-        if self._burns is not None:
-            self._burns.stop(command.job.id)
+        self._stop_burning(command.job.id)
         self._metrics.ended(outcome)
         super()._end(command, outcome, reason)
+
+    def _stop_burning(self, job: str) -> None:
+        number = self._burning.pop(job, None)
+        if number is not None and self._burners is not None:
+            self._burners.kill(number)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.events import BuilderRetired, JobFinished
+from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent
 from farm.live.redis.keys import Keys
 from farm.live.settings import LiveSettings
@@ -21,6 +23,7 @@ from farm.live.wire.messages import (
     stamped,
 )
 from farm.live.wire.reporter import Reporter
+from farm.plugins.own_behaviours import OwnBehaviours
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
 from workers.burn.burners import MODES as BURNING_MODES
@@ -36,6 +39,7 @@ Token = tuple[str, int]
 REMEMBERED = 20_000
 MODES = ("timed", *sorted(BURNING_MODES))
 CLOSE_TIMEOUT = 2.0
+log = logging.getLogger(__name__)
 
 
 class BuilderHost:
@@ -55,6 +59,8 @@ class BuilderHost:
         self._reporter = Reporter(url, Keys(settings.prefix), settings.host)
         self._burners = Burners(BurnSettings.from_texts(settings.burner, settings.work_rates))
         self._builders: dict[str, PlayedBuilder] = {}
+        self._own_behaviours: dict[str, OwnBehaviours] = {}
+        self._complained: set[str] = set()
         self._seen: OrderedDict[Token, None] = OrderedDict()
         self._empty = threading.Condition(self._lock)
         self._journal = AttemptJournal(settings.journal, settings.host)
@@ -123,10 +129,20 @@ class BuilderHost:
         """Play this builder from now on; one that is played already is left alone."""
         with self._agenda.turn():
             if command.builder.id not in self._builders:
+                behaviour = self._behaviour_of(command)
+                metrics = self.metering.metrics
                 self._builders[command.builder.id] = PlayedBuilder(
-                    command, self._agenda, self._report, self._burners, self.metering.metrics
+                    command, self._agenda, self._report, self._burners, metrics, behaviour
                 )
                 self._ready.show(playing=True)
+
+    def _behaviour_of(self, play: Play) -> BuilderBehaviour | None:
+        """Return the user's own behaviour, if the builder's pool has one."""
+        if not (name := play.behaviour):
+            return None
+        where = f"pools.{play.builder.pool}.behaviour"
+        self._own_behaviours.setdefault(where, OwnBehaviours(name, where))
+        return self._own_behaviours[where].of(play)
 
     def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
         """Let a builder that is played here carry out a command."""
@@ -169,6 +185,7 @@ class BuilderHost:
         self._ready.show(playing=bool(self._builders))
         self._measure()
         self._tell_beat()
+        self._complain()
         self._empty.notify_all()
         self._agenda.after(self._settings.beat_interval, self._beat)
 
@@ -195,6 +212,13 @@ class BuilderHost:
                 held[start.job.mode] = held.get(start.job.mode, 0) + 1
         self.metering.metrics.holds(len(self._builders), held)
         self.metering.metrics.reports(self._reporter.waiting, self._reporter.failures)
+
+    def _complain(self) -> None:
+        """Log what is wrong with the user's own behaviours, once, when it is known."""
+        for where, own in self._own_behaviours.items():
+            if own.failures and where not in self._complained:
+                self._complained.add(where)
+                log.warning("%s", own.complaint())
 
     def _remember(self, token: Token) -> None:
         self._seen[token] = None

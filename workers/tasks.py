@@ -1,7 +1,10 @@
 """The Celery tasks of a builder host: each hands one command on and returns at once.
 
 No task sleeps or works: an attempt lives in the host's agenda, so that one process plays many
-builders and Celery's consumer is always ready for the next command.
+builders and Celery's consumer is always ready for the next command. So tasks are executed in the
+consumer, without ceremony: Celery's own strategy wraps each message in a request, hands it to the
+pool, traces it and acknowledges it, which doubles what a job costs a host (``Task.Strategy`` is
+Celery's place for another one); our queues need no acknowledgement.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from celery import Celery
+from celery import Celery, Task
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.live.wire.bounds import flaw_of_command
@@ -34,4 +37,28 @@ def _define(app: Celery, kind: type[Any], obey: Callable[[Any], None]) -> None:
             raise MessageError(flaw)
         obey(found)
 
-    app.task(name=TASK_NAMES[kind], ignore_result=True, Strategy="workers.strategy:at_once")(task)
+    app.task(name=TASK_NAMES[kind], ignore_result=True, Strategy="workers.tasks:at_once")(task)
+
+
+def at_once(task: Task, app: Celery, consumer: Any) -> Callable[..., None]:  # noqa: ARG001
+    """Return what the consumer calls for each message of this task (Celery's signature).
+
+    A message that is not JSON makes the consumer refuse it (ContentDisallowed, DecodeError); one
+    that does not hold arguments, or an error in the task, is refused here. Neither stops the host.
+    """
+
+    def receive(message: Any, payload: Any, *_: Any) -> None:  # noqa: ARG001
+        body = message.payload
+        try:
+            (command, version), _kwargs, _embed = body
+        except (TypeError, ValueError) as error:
+            app.refused.add(f"task {task.name}: {error}")
+            return
+        try:
+            task.run(command, version)
+        except MessageError as error:
+            app.refused.add(error)
+        except Exception as error:  # noqa: BLE001 - a defect of ours: the host plays on
+            app.refused.add(f"task {task.name}: {error!r}", trace=True)
+
+    return receive

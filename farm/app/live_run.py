@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from farm.app.own_parts import Batches, OwnParts
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.result import Result
 from farm.assembly import complaints
+from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
@@ -32,6 +33,7 @@ def live_run(
     duration: float | str | None = None,
     metrics: MetricsPlace | None = None,
     show: Callable[[LiveStatus], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Result:
     """Run a scenario on a live farm and return what it came to; call it from the main thread.
 
@@ -44,6 +46,7 @@ def live_run(
         duration: the load ends after this farm time.
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.
+        observers: told of every event and its commands.
 
     Raises InputError, ServerError without a usable server, RunError if the run cannot go on.
     """
@@ -64,7 +67,7 @@ def live_run(
         ended = farm.play(
             load,
             options,
-            observers=recorder.observers,
+            observers=[*recorder.observers, *observers],
             on_up=provisioner.meet,
             on_tick=tick,
             show=show,

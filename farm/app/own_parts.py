@@ -43,7 +43,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
         jobs = sound_jobs(made, scenario, "jobs")
         if scenario.phases is not None:
-            end = scenario.phases.ends_at
+            end = scenario.phases.load_ends_at
             jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
         return batches(jobs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,8 +19,11 @@ from farm.forecasts.runtime import RuntimeEstimator
 from farm.forecasts.runtime.boinc import Boinc, is_anonymous
 from farm.live.operating.farm_image import FarmImage
 from farm.results.run_directory import load_run
+from farm.results.run_time_scores import RungScore, score_rungs
 from farm.scenario import parse_scenario
 from farm.scenario.document import parse_document
+from farm.upstream.boinc.deadlines import check_deadline
+from farm.upstream.boinc.durations import time_limit
 
 
 class RunTime(msgspec.Struct, frozen=True):
@@ -37,6 +41,22 @@ class RunTime(msgspec.Struct, frozen=True):
     remaining_s: float | None = None
     #: anonymous builders are told sizes times this, so that they foresee the same time
     size_scale: float | None = None
+    #: the builder's client ends the job after this time, by the bound on its size
+    limit_s: float | None = None
+    #: until the builder has it done, behind what it runs already
+    back_in_s: float | None = None
+    #: by how much that is later than the deadline, and whether BOINC would send the job there: an
+    #: idle host gets one however slow it is
+    late_s: float | None = None
+    sent: bool | None = None
+
+
+class ClientSide(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job of BOINC's says beside its size."""
+
+    size_bound: float | None = None
+    #: seconds from now
+    deadline: float | None = None
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +67,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     jobs: dict[str, Job]
     #: of jobs that run: builder and seconds since the start
     running: dict[str, tuple[str, float]] = {}
+    client: ClientSide = ClientSide()
 
     def job(self, job_id: str) -> Job:
         """Return a job of the farm; raises InputError if it is not known."""
@@ -97,7 +118,44 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             elapsed_s=elapsed,
             remaining_s=rest,
             size_scale=scale,
+            **self._client_side(job, builder),
         )
+
+    def _client_side(self, job: Job, builder: Builder | None) -> dict[str, Any]:
+        """Return when the builder would be done with a job sent to it now, and end it."""
+        told = self.client
+        if builder is None:
+            return {}
+        time = self.estimator.estimate(job, builder)
+        queued = self._queue_delay(builder)
+        found: dict[str, Any] = {"back_in_s": queued + time}
+        if told.size_bound is not None and job.size and time > 0:
+            found["limit_s"] = time_limit(told.size_bound, job.size / time)
+        if told.deadline is not None:
+            found["late_s"] = max(0.0, queued + time - told.deadline)
+            found["sent"] = check_deadline(queued, time, told.deadline).ok
+        return found
+
+    def _queue_delay(self, builder: Builder) -> float:
+        """Return the time until a slot of the builder is free."""
+        rests = [
+            self.estimator.remaining(self.jobs[name], builder, elapsed)
+            for name, (where, elapsed) in self.running.items()
+            if where == builder.id
+        ]
+        return min(rests) if len(rests) >= builder.slots else 0.0
+
+
+def quorum(rows: Iterable[RunTime], replicas: int) -> tuple[float, list[str]]:
+    """Return when the last of so many replicas is back, and who has them: those soonest done.
+
+    Raises InputError for more replicas than builders.
+    """
+    able = [(row.back_in_s, row.builder) for row in rows if row.builder and row.back_in_s]
+    if replicas > len(able):
+        raise InputError(f"--replicas: found {replicas}; allowed: up to {len(able)} builders here")
+    chosen = sorted(able)[:replicas]
+    return chosen[-1][0], [builder for _, builder in chosen]
 
 
 def learned_from(
@@ -156,11 +214,27 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
     )
 
 
+def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
+    """Return how right these estimators would have been on a finished run, rung by rung."""
+    run = load_run(path, unfinished=True)
+    scenario = parse_scenario(parse_document(run.scenario_text, str(path / "scenario.yaml")), path)
+    found = [score_rungs(run.entries(), estimator_named(name, scenario)) for name in names]
+    return [score for scores in found for score in scores]
+
+
 def alike(rows: Iterable[RunTime]) -> list[tuple[RunTime, int]]:
     """Put builders of one pool with one answer together; return one of each with their number."""
     found: dict[tuple[object, ...], tuple[RunTime, int]] = {}
     for row in rows:
-        key = (row.pool, row.estimate_s, row.rung, row.samples, row.speed, row.size_scale)
+        key = (
+            row.pool,
+            row.estimate_s,
+            row.rung,
+            row.samples,
+            row.speed,
+            row.size_scale,
+            row.late_s,
+        )
         first, count = found.get(key, (row, 0))
         found[key] = (first, count + 1)
     return list(found.values())

@@ -81,7 +81,8 @@ def simulated_run(
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
         simulation.play([*recorder.observers, *observers])
-    warnings = complaints(simulation.scheduler, algorithms.values())
+    guards = [*algorithms.values(), *simulation.world.behaviours.values()]
+    warnings = complaints(simulation.scheduler, guards)
     return recorder.finish("reference", warnings=warnings)
 
 

@@ -10,7 +10,7 @@ import typer
 from farm.app.staying_up import access
 from farm.core.errors import InputError
 from farm.live.redis.roles import ROLES
-from farm.live.settings import from_environment
+from farm.live.settings import from_environment, with_password
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import Quiet
 
@@ -58,6 +58,7 @@ def acl(
     """
     if apply and aclfile:
         raise InputError("found --apply and --aclfile; allowed: one of them")
+    redis = with_password(redis)
     if apply and not redis:
         raise InputError("--redis: found none; --apply needs the server")
     wanted = roles or [name for name in ROLES if aclfile or name != "admin"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.recorded.run_audit import audit_run
 from farm.core.errors import InvariantError
 from farm.terminal.options import AsJson, Quiet
+from farm.terminal.output import print_json
 
 
 def audit(
@@ -24,7 +24,7 @@ def audit(
     """
     found = audit_run(run)
     if as_json:
-        typer.echo(msgspec.json.encode(found).decode())
+        print_json(found)
         raise typer.Exit(1 if found.wrong else 0)
     if found.wrong:
         raise InvariantError(f"{run}: {found.wrong}")

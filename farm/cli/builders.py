@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-import msgspec
 import typer
 
 from farm.app.staying_up.farm_place import reach
@@ -14,6 +13,7 @@ from farm.core.snapshot import BuilderRecord
 from farm.live.operating.operator import Operator
 from farm.terminal.console import Column, FarmConsole, coloured, listing, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 from farm.units import format_duration
 
 COLUMNS = (
@@ -49,8 +49,7 @@ def builders(
         ]
     page = rows[offset : offset + limit if limit else None]
     if as_json:
-        for row in page:
-            typer.echo(msgspec.json.encode(row).decode())
+        print_json(*page)
         return
     console = FarmConsole()
     first_to_go = "speed joined pool busy slots remark"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import yaml
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.text import Text
 
 from farm.app.calibrating.calibration import Plan, Timing, calibration, processor_name
 from farm.app.calibrating.calibration_check import Check, check_burning, check_table
@@ -24,9 +23,11 @@ from farm.results.figures.calibration import calibration_figure
 from farm.results.figures.lines import write_figures
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Read, read_calibration
-from farm.terminal.console import FarmConsole
-from farm.terminal.options import AsJson, Quiet
-from farm.units import format_duration, parse_duration
+from farm.terminal.options import AsJson, Quiet, seconds_of
+from farm.terminal.output import note, print_json, progress
+
+#: how a saved calibration is laid out
+YAML: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 100}
 
 
 class ReferenceJob(StrEnum):
@@ -98,10 +99,10 @@ def calibrate(
         repeats=repeats,
         threads=threads,
         reference=reference.value,
-        alone=_seconds(alone, "--alone"),
+        alone=seconds_of(alone, "--alone"),
         cores=cores,
-        limit=_seconds(limit, "--limit"),
-        patience=_seconds(patience, "--patience", least=0.0),
+        limit=seconds_of(limit, "--limit"),
+        patience=seconds_of(patience, "--patience", least=0.0),
     )
     if compare is not None:
         check_burning(load_scenario(compare, calibration=_unless_ours(output)))
@@ -111,18 +112,15 @@ def calibrate(
     _save(found, output, plot)
     check = None if compare is None else _checked(compare, found, runs, silent=silent)
     if as_json:
-        typer.echo(json.dumps(as_data(found, check), indent=2))
+        print_json(as_data(found, check), pretty=True)
         return
     show_calibration(found, check, quiet=quiet)
-    console = FarmConsole()
     if table is not None and found.machine.processor not in ("", processor_name()):
-        other = found.machine.processor
-        console.print(f"Measured on another machine: {other}.", style="yellow", soft_wrap=True)
+        note(Text(f"Measured on another machine: {found.machine.processor}.", "yellow"))
     if output is not None:
-        use = f"in a pool: contention: {{calibration: {output.name}}}"
-        console.print(f"Saved to {output}; {use}", soft_wrap=True)
+        note(f"Saved to {output}; in a pool: contention: {{calibration: {output.name}}}")
     if plot is not None:
-        console.print(f"Figure written to {plot}", soft_wrap=True)
+        note(f"Figure written to {plot}")
 
 
 def _unless_ours(output: Path | None) -> Read:
@@ -141,6 +139,7 @@ def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Chec
         return check_table(
             load_scenario(path),
             found.slowdown,
+            cores=found.measured_cores,
             runs=runs,
             rates=found.rates,
             begins=lambda number: status.update(f"live run {number} of {runs}"),
@@ -148,18 +147,17 @@ def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Chec
 
 
 def _measured(plan: Plan, *, silent: bool) -> Calibration:
-    with nullcontext() if silent else _Ticker(plan) as on_timing:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with progress("measuring", *columns, silent=silent) as update:
+        if update is None:
+            return calibration(plan)
+        update(total=plan.repeats * (plan.jobs + 1))
+
+        def on_timing(timing: Timing) -> None:
+            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f} s"
+            update(advance=1, description=told)
+
         return calibration(plan, on_timing)
-
-
-def _seconds(text: str, option: str, *, least: float = 1e-3) -> float:
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
-    if seconds < least:
-        raise InputError(f"{option}: found {text}; allowed: {format_duration(least)} or more")
-    return seconds
 
 
 def _check_output(path: Path | None, kinds: tuple[str, ...], option: str) -> None:
@@ -181,9 +179,10 @@ def _check_output(path: Path | None, kinds: tuple[str, ...], option: str) -> Non
 def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     data = found.model_dump(mode="json")
     if output is not None:
-        as_text = json.dumps(data, indent=2) if output.suffix == ".json" else _as_yaml(data)
+        as_json = output.suffix == ".json"
+        text = json.dumps(data, indent=2) if as_json else yaml.safe_dump(data, **YAML)
         try:
-            output.write_text(as_text, encoding="utf-8")
+            output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"--output: cannot write {output}: {error.strerror}") from None
     if plot is not None:
@@ -191,33 +190,3 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
             raise InputError("--plot: found a table without measurements; nothing to draw")
         figure = calibration_figure(found.measurements, title_of(found))
         write_figures(plot, [figure], "--plot")
-
-
-def _as_yaml(data: dict[str, object]) -> str:
-    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
-    return text
-
-
-class _Ticker:
-    """Shows how many measurements are done."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("measuring", total=plan.repeats * (plan.jobs + 1))
-
-    def __enter__(self) -> Callable[[Timing], None]:
-        self._progress.start()
-        return self._heard
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def _heard(self, timing: Timing) -> None:
-        told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f} s"
-        self._progress.update(self._task, advance=1, description=told)

@@ -19,6 +19,7 @@ from farm.live.wire.bounds import MAX_TEXT
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
 
 LiveState = Literal["live", "waiting", "running"]
 
@@ -69,7 +70,7 @@ def cancel(
             operator.tell(CancelRequested(UNSTAMPED, chunk, reason=reason))
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
-        typer.echo(msgspec.json.encode({"asked": asked, "ended": ended}).decode())
+        print_json({"asked": asked, "ended": ended})
     elif not quiet:
         what = many(len(names), "job") if invocation is None else f"all of {invocation}"
         before = f" ({ended:,} had ended already)" if ended else ""

@@ -11,11 +11,13 @@ import typer
 from rich.table import Table
 
 from farm.app.chaos.campaign import Campaign
+from farm.app.chaos.machine import kinds_here
 from farm.app.chaos.plan import FaultKind, plan
 from farm.app.chaos.verdict import Verdict
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
+from farm.terminal.output import print_json
 
 
 def chaos(
@@ -45,8 +47,12 @@ def chaos(
     process was left, or the farm did not recover.
     """
     loaded = load_scenario(scenario, sets or ())
-    planned = plan(faults, seed, only or ())
+    kinds = kinds_here(only or ())
+    planned = plan(faults, seed, kinds)
     console = FarmConsole(stderr=True)
+    if left_out := set(only or FaultKind) - set(kinds):
+        names = ", ".join(sorted(kind.value for kind in left_out))
+        console.print(f"left out, as this machine cannot be made to show them: {names}")
     with tempfile.TemporaryDirectory(prefix="farm-chaos-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=keep is None)
@@ -54,7 +60,7 @@ def chaos(
             verdict = Campaign(loaded, folder, line.update).run(planned, jobs)
     if as_json:
         told = msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws}
-        typer.echo(msgspec.json.encode(told).decode())
+        print_json(told)
     elif not quiet:
         _print(verdict)
     raise typer.Exit(0 if verdict.holds else 1)

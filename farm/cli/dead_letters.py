@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.staying_up.farm_place import reach
 from farm.live.redis.keys import written_at
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 
 COLUMNS = (
     Column("written"), Column("stream"), Column("sender", folds=True), Column("reason"),
@@ -36,8 +36,7 @@ def dead_letters(
         if clear:
             operator.forget_dead_letters()
     if as_json:
-        for letter in letters:
-            typer.echo(msgspec.json.encode(letter).decode())
+        print_json(*letters)
         return
     if letters:
         rows = [

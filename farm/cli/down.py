@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.staying_up.background_farm import count_running, end_farm, place_to_end
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
+from farm.terminal.output import print_json
 
 
 def down(
@@ -35,6 +35,6 @@ def down(
         FarmConsole(stderr=True).print(f"the farm ends {what} (farm down --now: at once) …")
     end_farm(place, now=now, timeout=timeout)
     if as_json:
-        typer.echo(msgspec.json.encode({"down": str(folder)}).decode())
+        print_json({"down": str(folder)})
     elif not quiet:
         typer.echo("the farm is down")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from farm.app.staying_up.farm_place import reach, warn_if_unattended
@@ -16,6 +15,7 @@ from farm.live.operating.operator import Operator
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many, natural_order, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
 
 #: builders that are named in an answer
 NAMED = 10
@@ -93,7 +93,7 @@ def _tell(
 ) -> None:
     if as_json:
         said = {what: pattern, "builders": names, "notes": notes}
-        typer.echo(msgspec.json.encode(said).decode())
+        print_json(said)
         return
     if quiet:
         return

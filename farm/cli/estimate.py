@@ -25,7 +25,7 @@ from farm.forecasts.dispatch import (
     estimate_dispatch,
     estimate_queue,
 )
-from farm.terminal.options import DEFAULT_DIR, Dir, Redis
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
 class RuleSet(StrEnum):
@@ -53,7 +53,7 @@ def estimate(
         RuleSet,
         typer.Option(help="Whose arithmetic (see docs/explanation/dispatch-estimates.md)."),
     ] = RuleSet.LAUNCHPAD,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    as_json: AsJson = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the arithmetic behind each estimate.")
     ] = False,
@@ -65,8 +65,9 @@ def estimate(
 ) -> None:
     """Estimate when waiting jobs will be dispatched.
 
-    Each estimate is time to next builder + lead time. The state is a JSON file of builders and
-    jobs, such as farm snapshot prints; a live farm is asked for its own.
+    Each estimate is time to next builder + lead time; with its run time added a job is done. The
+    state is a JSON file of builders and jobs, such as farm snapshot prints; a live farm is asked
+    for its own.
     """
     view = view_from(state, redis, folder)
     chosen = RULES[rules.value]
@@ -110,7 +111,7 @@ def _print_json(view: FarmView, wanted: list[JobView], rules: Rules, *, explain:
     rows: Iterator[dict[str, Any]]
     if wanted or explain:
         jobs = wanted or view.waiting()
-        rows = (_as_json(estimate_dispatch(view, job.id, rules), explain) for job in jobs)
+        rows = (_as_json(job, estimate_dispatch(view, job.id, rules), explain) for job in jobs)
     else:
         rows = _queue_rows(*estimate_queue(view, rules))
     # written row by row: the lists of predecessors grow with the square of the queue
@@ -125,7 +126,8 @@ def _print_explanations(view: FarmView, wanted: list[JobView], rules: Rules, lim
     jobs = wanted or view.waiting()
     console = Console()
     for job in jobs[: limit or len(jobs)]:
-        console.print(explanation(estimate_dispatch(view, job.id, rules), rules), soft_wrap=True)
+        found = estimate_dispatch(view, job.id, rules)
+        console.print(explanation(found, rules, job.duration_s), soft_wrap=True)
     if limit and len(jobs) > limit:
         console.print(f"… and {len(jobs) - limit} more (--limit 0 shows all)", highlight=False)
 
@@ -151,7 +153,7 @@ def _queue_rows(jobs: list[JobView], queue: QueueEstimates) -> Iterator[dict[str
         }
 
 
-def _as_json(estimate: DispatchEstimate, explain: bool) -> dict[str, Any]:
+def _as_json(job: JobView, estimate: DispatchEstimate, explain: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "job": estimate.job,
         "predecessors": estimate.predecessors,
@@ -163,6 +165,9 @@ def _as_json(estimate: DispatchEstimate, explain: bool) -> dict[str, Any]:
         "estimate_s": None if estimate.estimate_s is None else _number(estimate.estimate_s),
     }
     if explain:
+        both = estimate.estimate_s is not None and job.duration_s is not None
+        completion = (estimate.estimate_s or 0.0) + (job.duration_s or 0.0)
+        row["completion_s"] = _number(completion) if both else None
         row["head_job"] = estimate.head_job
         row["next_builder"] = estimate.next_builder
         row["groups"] = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.scenario.examples import examples as all_examples
 from farm.scenario.examples import find_scenario
 from farm.terminal.console import Column, FarmConsole, listing
 from farm.terminal.options import AsJson
+from farm.terminal.output import print_json
 
 
 def examples(
@@ -27,7 +27,7 @@ def examples(
     rows = list(all_examples().items())
     if as_json:
         for key, text in rows:
-            typer.echo(msgspec.json.encode({"name": key, "about": text}).decode())
+            print_json({"name": key, "about": text})
         return
     console = FarmConsole()
     console.print(listing((Column("example"), Column("about", folds=True)), rows, console.width))

@@ -22,6 +22,7 @@ from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 from farm.units import format_duration
 
 _COMPETITORS = (Column("job"), Column("charged to", folds=True), Column("key", folds=True))
@@ -48,7 +49,7 @@ def explain(
         return
     found = decisions_on(Path(what), job)
     if as_json:
-        typer.echo(msgspec.json.encode([msgspec.to_builtins(one) for one in found]).decode())
+        print_json([msgspec.to_builtins(one) for one in found])
         return
     for one in found:
         _show(one)
@@ -68,7 +69,7 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
             told |= msgspec.to_builtins(decision)
         elif answer is not None and answer.job is not None and answer.job.turns:
             told["turns"] = msgspec.to_builtins(answer.job.turns)
-        typer.echo(msgspec.json.encode([told]).decode())
+        print_json([told])
         return
     console = FarmConsole()
     for one in tries:

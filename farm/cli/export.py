@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
 
 from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
-from farm.terminal.options import Quiet
-from farm.units import parse_duration
+from farm.terminal.options import Quiet, seconds_of
+from farm.terminal.output import note
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
@@ -79,7 +78,7 @@ def export(
         raise InputError(f"{_shown(target)}: cannot be written: {error.strerror}") from None
     if not quiet:
         for line in lines:
-            Console(stderr=True, soft_wrap=True).print(line, highlight=False, markup=False)
+            note(line, err=True)
 
 
 def _check(wanted: str, out: Path | None, into: Path | None) -> None:
@@ -141,7 +140,7 @@ def _place(run: Run, start: str | None, interval: str | None) -> Place:
     return Place.of(
         run,
         None if start is None else _instant(start),
-        None if interval is None else _time(interval),
+        None if interval is None else seconds_of(interval, "--interval"),
     )
 
 
@@ -151,13 +150,3 @@ def _instant(text: str) -> float:
     except ValueError as error:
         raise InputError(f"--start: {error}; allowed: such as 2024-05-01T09:00:00Z") from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-
-
-def _time(text: str) -> float:
-    try:
-        value = parse_duration(text)
-    except ValueError as error:
-        raise InputError(f"--interval: {error}") from None
-    if value <= 0:
-        raise InputError(f"--interval: found {text}; allowed: more than 0")
-    return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from farm.app.staying_up.invocations import Invocations, invocations_of
@@ -14,6 +13,7 @@ from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 from farm.units import format_duration
 
 _CHILDREN = (
@@ -61,7 +61,7 @@ def invocations(
     found = invocations_of(image, parts, show, limit or None)
     for one in found:
         if as_json:
-            typer.echo(msgspec.json.encode(one).decode())
+            print_json(one)
         else:
             _show(one)
     if not found and not as_json:

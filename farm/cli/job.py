@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from farm.app.jobs.lookup import known_of
@@ -13,6 +12,7 @@ from farm.app.staying_up.farm_place import reach
 from farm.live.store.saved import Try
 from farm.terminal.console import FarmConsole, coloured, plain, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 from farm.units import format_duration
 
 
@@ -27,7 +27,7 @@ def job(
         found, tries, answer = known_of(operator, job_id)
     told = story_of(found, tries, answer)
     if as_json:
-        typer.echo(msgspec.json.encode(told).decode())
+        print_json(told)
         return
     FarmConsole().print(story(_lines(told, tries)))
 

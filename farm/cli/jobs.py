@@ -15,6 +15,7 @@ from farm.cli.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 from farm.units import format_duration
 
 COLUMNS = (
@@ -61,7 +62,7 @@ def jobs(
         page = islice(found, limit or None)
         if as_json:
             for one in page:
-                typer.echo(msgspec.json.encode(row_of(one)).decode())
+                print_json(row_of(one))
             return
         shown = list(page)
         more = limit > 0 and next(found, None) is not None

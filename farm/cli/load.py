@@ -7,7 +7,6 @@ import threading
 import uuid
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.jobs.submission import play
@@ -15,6 +14,7 @@ from farm.app.staying_up.farm_place import reach
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
+from farm.terminal.output import print_json
 
 
 def load(
@@ -48,6 +48,6 @@ def load(
     with reach(redis, folder) as operator:
         count = play(wanted, operator, name or uuid.uuid4().hex[:6], most_waiting, stop)
     if as_json:
-        typer.echo(msgspec.json.encode({"submitted": count}).decode())
+        print_json({"submitted": count})
     elif not quiet:
         FarmConsole(stderr=True).print(f"handed in {many(count, 'job')}")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from farm.app.capacity import plan_pools
@@ -20,8 +15,9 @@ from farm.results.figures.lines import Figure, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
-from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
-from farm.units import format_duration
+from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
+from farm.terminal.output import note, print_json, progress
+from farm.units import format_roughly
 
 
 def plan(
@@ -48,9 +44,7 @@ def plan(
             metavar="[POOL=]PRICE", help="Of a builder-hour (absent: 1); may be given again."
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", "-o", help="Write the curves (.svg or .html).")
-    ] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,13 +63,20 @@ def plan(
         most=most,
         prices=_prices(price or (), wanted),
     )
-    with _progress(quiet=quiet or as_json) as told:
+    with progress("simulating", silent=quiet or as_json) as update:
+
+        def told(point: Point) -> None:
+            if update is not None:
+                sizes = " + ".join(map(str, point.sizes))
+                verdict = "meets it" if point.met else "misses it"
+                update(description=f"{sizes} builders: {verdict}")
+
         found = plan_pools(wanted, terms, options, told)
     if plot is not None:
         _plot(found, terms, plot)
     if as_json:
         document = _as_json(found, terms, options)
-        typer.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print_json(document, pretty=True)
     else:
         _print(found, terms, options, plot)
     raise typer.Exit(0 if found.best is not None else 1)
@@ -99,42 +100,22 @@ def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
     return prices
 
 
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Any]:
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("simulating")
-
-        def told(point: Point) -> None:
-            sizes = " + ".join(map(str, point.sizes))
-            verdict = "meets it" if point.met else "misses it"
-            progress.update(task, description=f"{sizes} builders: {verdict}")
-
-        yield told
-
-
 def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path | None) -> None:
-    console = Console()
-    console.print(_table(found, terms, options))
+    note(_table(found, terms, options))
     objective = " and ".join(map(str, terms))
     if found.best is None:
-        console.print(f"{objective}: {found.why}", highlight=False, soft_wrap=True)
+        note(f"{objective}: {found.why}")
     else:
         sizes = ", ".join(
             f"{name} {size}" for name, size in zip(found.pools, found.best.sizes, strict=True)
         )
-        console.print(
+        note(
             f"{objective} needs {sizes} builders ({options.confidence:.0%} confidence, "
             f"{options.replications} replications): {found.best.builder_hours:.1f} builder-hours, "
-            f"cost {found.best.cost:.2f}",
-            highlight=False,
-            soft_wrap=True,
+            f"cost {found.best.cost:.2f}"
         )
     if plot is not None:
-        console.print(f"Curves written to {plot}", highlight=False, soft_wrap=True)
+        note(f"Curves written to {plot}")
 
 
 def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
@@ -153,7 +134,7 @@ def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
         table.add_row(
             *map(str, point.sizes),
             *cells,
-            _span(point.mean_wait),
+            format_roughly(point.mean_wait),
             f"{point.builder_hours:.1f}",
             f"{point.cost:.2f}",
             "yes" if point.met else "no",
@@ -207,7 +188,3 @@ def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
 
 def _pairs(point: Point, terms: Sequence[Term]) -> Iterator[tuple[float, Term]]:
     return zip(point.bounds, terms, strict=True)
-
-
-def _span(seconds: float) -> str:
-    return format_duration(round(seconds, 1) if seconds < 60 else float(round(seconds)))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-import typer
-
 from farm.app.jobs.sources import kind_of
 from farm.app.staying_up.farm_place import reach
 from farm.app.staying_up.pool_troubles import remarks_on, troubles_of
 from farm.terminal.console import Column, FarmConsole, counted, listing
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
 
 COLUMNS = (
     Column("pool"), Column("platform"), Column("slots", right=True), Column("waiting", right=True),
@@ -53,8 +51,7 @@ def pools(
             }
         )
     if as_json:
-        for row in rows:
-            typer.echo(msgspec.json.encode(row).decode())
+        print_json(*rows)
         return
     console = FarmConsole()
     cells = [

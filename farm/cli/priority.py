@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.jobs.lookup import ids_given, live_of
@@ -15,6 +14,7 @@ from farm.live.wire.bounds import MAX_LEVEL
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
 
 
 def priority(
@@ -57,7 +57,7 @@ def priority(
         names, ended = live_of(operator, ids_given(job_ids))
         operator.tell(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
     if as_json:
-        typer.echo(msgspec.json.encode({"asked": len(names), "ended": ended}).decode())
+        print_json({"asked": len(names), "ended": ended})
     elif not quiet:
         over = f" ({ended:,} had ended already)" if ended else ""
         typer.echo(f"asked to change {many(len(names), 'job')}{over}")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from farm.app.report import report as write_report
 from farm.terminal.options import Quiet
+from farm.terminal.output import note
 
 
 def report(
@@ -25,4 +25,4 @@ def report(
     """Write one page with the figures of a run, of several, or of a sweep."""
     write_report(*what, out=out)
     if not quiet:
-        Console(stderr=True, markup=False, highlight=False).print(f"{out}: written", soft_wrap=True)
+        note(f"{out}: written", err=True)

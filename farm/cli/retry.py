@@ -14,6 +14,7 @@ from farm.cli.job_options import Ids, with_job_options
 from farm.core.errors import InputError
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
 
 EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
@@ -51,7 +52,7 @@ def retry(
         operator.check_room(len(again))
         operator.submit(again)
     if as_json:
-        typer.echo(msgspec.json.encode({"submitted": [job.id for job in again]}).decode())
+        print_json({"submitted": [job.id for job in again]})
     elif filtered and not quiet:
         typer.echo(f"{many(len(again), 'job')} submitted again")
     elif not quiet:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
@@ -15,6 +12,8 @@ from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
 from farm.results.figures.lines import write_figures
 from farm.results.figures.risk import risk_figure, text_plot
+from farm.terminal.options import AsJson, Plot
+from farm.terminal.output import note, print_json, table_of
 
 Lines = dict[float, list[float]]
 
@@ -33,11 +32,8 @@ def risk(
         str,
         typer.Option(help="Slowdown by number of heavy jobs, such as 1,1,1.4; or the word thesis."),
     ] = "thesis",
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", "-o", help="Write the figure to this .svg or .html file."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    plot: Plot = None,
+    as_json: AsJson = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print the table without the plot.")
     ] = False,
@@ -51,14 +47,13 @@ def risk(
     if plot is not None:
         write_figures(plot, [risk_figure(lines)], "--plot")
     if as_json:
-        typer.echo(json.dumps(_as_json(lines, slowdown)))
+        print_json(_as_json(lines, slowdown))
         return
-    console = Console()
-    console.print(_table(lines))
+    note(_table(lines))
     if not quiet and slots <= WIDEST_TEXT_PLOT:
-        console.print(text_plot(lines), highlight=False, markup=False, soft_wrap=True)
+        note(text_plot(lines))
     if plot is not None:
-        console.print(f"Figure written to {plot}", highlight=False, soft_wrap=True)
+        note(f"Figure written to {plot}")
 
 
 def risk_lines(slots: int, fractions: list[float], slowdown: str) -> Lines:
@@ -82,13 +77,12 @@ def _numbers(text: str, option: str) -> list[float]:
 
 
 def _table(lines: Lines) -> Table:
-    table = Table(title="Expected slowdown f(n, p)")
-    table.add_column("slots n", justify="right")
-    for fraction in lines:
-        table.add_column(f"p = {fraction:g}", justify="right")
-    for n, row in enumerate(zip(*lines.values(), strict=True), 1):
-        table.add_row(str(n), *(f"{value:.3f}" for value in row))
-    return table
+    columns = ("slots n", *(f"p = {fraction:g}" for fraction in lines))
+    rows = (
+        (str(n), *(f"{value:.3f}" for value in row))
+        for n, row in enumerate(zip(*lines.values(), strict=True), 1)
+    )
+    return table_of("Expected slowdown f(n, p)", (), columns, rows)
 
 
 def _as_json(lines: Lines, slowdown: str) -> dict[str, object]:

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from farm.app.live_run import live_run
+from farm.cli.display.event_lines import EventLines
 from farm.cli.display.run_progress import RunDisplay
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
+from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
     LearnFrom,
+    Log,
     MetricsAddress,
     MetricsPort,
     MetricsTargets,
@@ -50,6 +53,7 @@ def run(
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
+    log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,15 +65,16 @@ def run(
     overrides = [*(sets or ()), *learning(learn_from)]
     overrides += [] if speed is None else [f"live.speed={speed}"]
     wanted = load_scenario(scenario, overrides)
-    display = None if quiet or as_json else RunDisplay()
+    display = None if quiet or as_json or log else RunDisplay()
     with display or nullcontext():
         result = live_run(
             wanted,
             out=out,
-            redis=redis,
+            redis=with_password(redis),
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
             show=display.show if display else None,
+            observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json)
     if not (quiet or as_json):

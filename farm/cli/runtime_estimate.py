@@ -10,12 +10,12 @@ import msgspec
 import typer
 
 from farm.app.jobs.json_lines import parse_platform
-from farm.app.run_times import RunTime, alike, learned_from
-from farm.core.errors import InputError
+from farm.app.run_times import ClientSide, RunTime, alike, learned_from, quorum
 from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import Column, FarmConsole, listing, plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.units import format_duration, parse_duration
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
+from farm.terminal.output import print_json
+from farm.units import format_duration
 
 _COLUMNS = (
     Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
@@ -41,6 +41,18 @@ def runtime_estimate(
         str | None, typer.Option(help="… and what it needs, such as amd64/virtual.")
     ] = None,
     builder: Annotated[str | None, typer.Option(help="Only on this builder.")] = None,
+    size_bound: Annotated[
+        float | None,
+        typer.Option(min=0, help="Of BOINC's jobs: a client ends one that does more than this."),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Whether each builder would have it done by then."),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="When so many builders that get it now have all done it."),
+    ] = None,
     estimator: Annotated[
         str | None,
         typer.Option(help="Another runtime estimator, which learns from the run directory."),
@@ -55,7 +67,9 @@ def runtime_estimate(
     runs, on its builder, with the rest. Builders of one pool with one answer share a row; with
     --json each has its own.
     """
-    learned = learned_from(source, redis, folder, estimator)
+    bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
+    client = ClientSide(size_bound=size_bound, deadline=bound)
+    learned = msgspec.structs.replace(learned_from(source, redis, folder, estimator), client=client)
     if job is not None:
         wanted = learned.job(job)
     else:
@@ -64,19 +78,22 @@ def runtime_estimate(
             service_time=0.0,
             kind=kind,
             size=size,
-            declared_time=None if declared is None else _time(declared),
+            declared_time=None if declared is None else seconds_of(declared, "--declared", least=0),
             platform=_platform(platform, learned.builders.values()),
         )
     rows = learned.run_times(wanted, builder)
+    done = None if replicas is None else quorum(rows, replicas)
     if as_json:
-        for row in rows:
-            typer.echo(msgspec.json.encode(row).decode())
+        print_json(*rows)
         return
     console = FarmConsole()
     what = wanted.id or f"a job of the kind {wanted.kind}"
     console.print(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
     cells = [_cells(row, count) for row, count in alike(rows)]
     console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
+    if done is not None:
+        said = f"{replicas} replicas are done in {format_duration(round(done[0], 1))}"
+        console.print(plain(f"{said}, on {', '.join(done[1])}", 1000))
 
 
 def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
@@ -88,18 +105,19 @@ def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
     return Platform(first.processors[0] if first.processors else None, first.virtualized)
 
 
-def _time(given: str) -> float:
-    try:
-        return parse_duration(given)
-    except ValueError as error:
-        raise InputError(f"--declared: {error}") from None
-
-
 def _cells(row: RunTime, count: int) -> tuple[str, ...]:
     name = "(waiting)" if row.builder is None else row.builder
     rest = "" if row.remaining_s is None else format_duration(round(row.remaining_s, 1))
-    scaled = "" if row.size_scale is None else f"; told size * {row.size_scale:g}"
+    notes = [row.rung]
+    if row.size_scale is not None:
+        notes.append(f"told size * {row.size_scale:g}")
+    if row.limit_s is not None:
+        notes.append(f"ended after {format_duration(round(row.limit_s, 1))}")
+    if row.late_s is not None:
+        late = format_duration(round(row.late_s, 1))
+        sent = ", yet sent: it is idle" if row.sent else ""
+        notes.append(f"late by {late}{sent}" if row.late_s else "in time")
     return (
         name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
-        format_duration(round(row.estimate_s, 1)), rest, f"{row.rung}{scaled}", f"{row.samples:,}",
+        format_duration(round(row.estimate_s, 1)), rest, "; ".join(notes), f"{row.samples:,}",
     )  # fmt: skip

@@ -11,6 +11,7 @@ import typer
 
 from farm.app.staying_up.scheduler_service import serve
 from farm.core.errors import InputError
+from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -59,11 +60,11 @@ def scheduler(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     wanted = load_scenario(scenario, sets or ())
-    if not redis:
+    if not (url := with_password(redis)):
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     serve(
         wanted,
-        redis,
+        url,
         hosts=hosts,
         keep_ended=keep_ended,
         fresh=fresh,

@@ -6,32 +6,45 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from farm.app.run_times import rungs_of
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.run_directory import load_run
+from farm.results.run_time_scores import RungScore
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
-from farm.terminal.options import AsJson
+from farm.terminal.options import AsJson, Plot
+from farm.terminal.output import note, print_json, table_of
 from farm.units import format_duration
 
 
 def score(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", "-o", help="Write the calibration plot (.svg or .html)."),
+    run_times: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ESTIMATOR",
+            help="Instead: how right this estimator's run times are on the run, rung by rung; may "
+            "be given again.",
+        ),
     ] = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a run's dispatch estimates with the dispatches that followed.
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than told.
     """
+    if run_times:
+        found = rungs_of(run, run_times)
+        if as_json:
+            print_json(found, pretty=True)
+        else:
+            note(_rungs(found))
+        return
     scores = score_run(load_run(run, unfinished=True).entries())
     if not scores:
         raise InputError(
@@ -41,19 +54,18 @@ def score(
     if plot is not None:
         _plot(scores, plot)
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(scores), indent=2).decode())
+        print_json(scores, pretty=True)
         return
-    console = Console()
-    console.print(_overview(scores))
+    note(_overview(scores))
     for title, bins in (
         ("by jobs waiting when it was given", "by_queue_length"),
         ("by the wait that was estimated", "by_horizon"),
     ):
-        console.print(_by(title, scores, bins))
+        note(_by(title, scores, bins))
     if any(each.calibration for each in scores):
-        console.print(_calibration(scores))
+        note(_calibration(scores))
     if plot is not None:
-        console.print(f"Calibration plot written to {plot}", highlight=False, soft_wrap=True)
+        note(f"Calibration plot written to {plot}")
 
 
 def _plot(scores: Sequence[Score], path: Path) -> None:
@@ -68,13 +80,8 @@ def _plot(scores: Sequence[Score], path: Path) -> None:
 
 
 def _overview(scores: Sequence[Score]) -> Table:
-    table = Table(title="Dispatch estimates of jobs that waited: errors, and promises kept")
-    table.add_column("estimator", no_wrap=True)
-    for heading in ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"):
-        table.add_column(heading, justify="right")
-    table.caption = "± absolute error; none: no estimate; at once: nothing to estimate"
-    for each in scores:
-        table.add_row(
+    rows = (
+        (
             each.name,
             str(each.scored),
             _signed(each.bias_time),
@@ -85,37 +92,65 @@ def _overview(scores: Sequence[Score]) -> Table:
             str(each.without),
             str(each.at_once),
         )
-    return table
+        for each in scores
+    )
+    return table_of(
+        "Dispatch estimates of jobs that waited: errors, and promises kept",
+        ("estimator",),
+        ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"),
+        rows,
+        caption="± absolute error; none: no estimate; at once: nothing to estimate",
+    )
+
+
+def _rungs(scores: Sequence[RungScore]) -> Table:
+    rows = (
+        (
+            f"{each.estimator}: {each.rung}",
+            f"{each.jobs:,}",
+            _signed(each.bias_time),
+            _span(each.mean_absolute_error_time),
+            _span(each.median_absolute_error_time),
+            _percent(each.relative_error),
+        )
+        for each in scores
+    )
+    return table_of(
+        "Run-time estimates at dispatch, of jobs that succeeded",
+        ("estimator and rung",),
+        ("jobs", "bias", "mean ±", "median ±", "relative"),
+        rows,
+        caption="each estimator began knowing nothing; ± absolute error",
+    )
 
 
 def _by(title: str, scores: Sequence[Score], field: str) -> Table:
-    table = Table(title=f"Relative error (and bias), {title}")
-    table.add_column("estimator", no_wrap=True)
     edges = sorted({(b.low, b.high or float("inf")) for s in scores for b in getattr(s, field)})
-    for low, high in edges:
-        table.add_column(_range(low, high, seconds=field == "by_horizon"), justify="right")
+    columns = [_range(low, high, seconds=field == "by_horizon") for low, high in edges]
+    rows = []
     for each in scores:
         bins: dict[float, Bin] = {one.low: one for one in getattr(each, field)}
-        cells = []
-        for low, _ in edges:
-            one = bins.get(low)
-            text = (
-                "" if one is None else f"{_percent(one.relative_error)} ({_signed(one.bias_time)})"
-            )
-            cells.append(text)
-        table.add_row(each.name, *cells)
-    return table
+        found = (bins.get(low) for low, _ in edges)
+        rows.append(
+            [
+                each.name,
+                *(
+                    f"{_percent(b.relative_error)} ({_signed(b.bias_time)})" if b else ""
+                    for b in found
+                ),
+            ]
+        )
+    return table_of(f"Relative error (and bias), {title}", ("estimator",), columns, rows)
 
 
 def _calibration(scores: Sequence[Score]) -> Table:
-    table = Table(title="Calibration: share of the jobs dispatched by each quantile")
-    table.add_column("estimator", no_wrap=True)
     told = [each for each in scores if each.calibration]
-    for one in told[0].calibration:
-        table.add_column(f"{one.level:.0%}", justify="right")
-    for each in told:
-        table.add_row(each.name, *(_percent(one.observed) for one in each.calibration))
-    return table
+    return table_of(
+        "Calibration: share of the jobs dispatched by each quantile",
+        ("estimator",),
+        [f"{one.level:.0%}" for one in told[0].calibration],
+        ((each.name, *(_percent(one.observed) for one in each.calibration)) for each in told),
+    )
 
 
 def _range(low: float, high: float, *, seconds: bool) -> str:

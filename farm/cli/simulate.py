@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from farm.app.simulated_run import Engine, simulated_run
+from farm.cli.display.event_lines import EventLines
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
 from farm.core.driver import Observer
+from farm.core.errors import InputError
 from farm.core.events import Event
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
     LearnFrom,
+    Log,
     Out,
     Overrides,
     Quiet,
     ScenarioFile,
     learning,
 )
+from farm.terminal.output import progress
 from farm.units import format_duration
 
 
@@ -42,6 +42,7 @@ def simulate(
             "results, not for every scenario), or whoever is sooner done."
         ),
     ] = "auto",
+    log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,9 +51,13 @@ def simulate(
     Deterministic: the same scenario and seed give the same event log, byte for byte.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
-    silent = quiet or as_json or not sys.stderr.isatty()
-    with nullcontext() if silent else _Ticker() as ticker:
-        result = simulated_run(wanted, out=out, observers=[ticker] if ticker else (), engine=engine)
+    if log and engine == "fast":
+        raise InputError("--log: found with --engine fast; allowed: auto, reference")
+    with progress("starting", silent=quiet or as_json or log) as update:
+        observers: list[Observer] = [] if update is None else [_Ticker(update)]
+        if log:
+            observers, engine = [EventLines()], "reference"
+        result = simulated_run(wanted, out=out, observers=observers, engine=engine)
     show(result, as_json=as_json)
     if out is not None and not (quiet or as_json):
         suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
@@ -62,23 +67,10 @@ def simulate(
 class _Ticker:
     """An observer that shows how far the simulation is, a few times per second."""
 
-    def __init__(self) -> None:
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("starting")
+    def __init__(self, update: Callable[..., None]) -> None:
+        self._update = update
         self._events = 0
         self._next = time.monotonic() + 0.2
-
-    def __enter__(self) -> Observer:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
         self._events += 1
@@ -88,6 +80,4 @@ class _Ticker:
         if now >= self._next:
             self._next = now + 0.2
             at = format_duration(event.at)
-            self._progress.update(
-                self._task, description=f"farm time {at}, {self._events:,} events"
-            )
+            self._update(description=f"farm time {at}, {self._events:,} events")

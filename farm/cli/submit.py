@@ -27,6 +27,7 @@ from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.terminal.console import FarmConsole, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
 from farm.workload.traces import FORMATS
 
 #: options that mean one kind of source only
@@ -168,7 +169,7 @@ def submit(
         FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
         raise
     if as_json:
-        typer.echo(msgspec.json.encode({**submission.outcome(), "estimate": told}).decode())
+        print_json({**submission.outcome(), "estimate": told})
     elif not quiet:
         typer.echo(submission.told())
         if told is not None:

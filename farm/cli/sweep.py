@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import play_sweep
@@ -20,6 +17,7 @@ from farm.results.comparison.sweep_table import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, Relevant, ScenarioFile, share_of
+from farm.terminal.output import note, progress
 
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 
@@ -63,7 +61,13 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    with _progress(quiet=quiet) as told:
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    lines = _Lines(silent=quiet)
+    with progress("runs", *columns, silent=quiet) as update:
+
+        def told(done: int, of: int) -> None:
+            lines(done, of) if update is None else update(completed=done, total=of)
+
         found = play_sweep(
             grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told
         )
@@ -72,9 +76,7 @@ def sweep(
     else:
         FarmConsole().print(render_sweep(found.sweep, shown))
     if out is not None and not quiet:
-        Console(stderr=True, markup=False, highlight=False).print(
-            f"kept in {out}: table.csv, runs.csv, sweep.json", soft_wrap=True
-        )
+        note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
 
 
 def _baseline(text: str) -> tuple[str, str]:
@@ -84,23 +86,11 @@ def _baseline(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how far it is, and for how long it will go on; lines where there is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield (lambda *_: None) if quiet else _Lines()
-        return
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs")
-        yield lambda done, of: progress.update(task, completed=done, total=of)
-
-
 class _Lines:
-    """Says each tenth that is done."""
+    """Says each tenth that is done, where there is no terminal."""
 
-    def __init__(self) -> None:
-        self._told = 0
+    def __init__(self, *, silent: bool) -> None:
+        self._told = 10 if silent else 0
 
     def __call__(self, done: int, of: int) -> None:
         if of and (tenth := done * 10 // of) > self._told:

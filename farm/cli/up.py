@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import Annotated
 
-import msgspec
 import typer
 
 from farm.app.metrics import metrics_place, own_options
@@ -13,6 +12,7 @@ from farm.app.staying_up.background_farm import locked, refuse_second, start_in_
 from farm.app.staying_up.farm_daemon import FarmKeeper, check_services
 from farm.cli.display.run_summary import this_command
 from farm.live.redis.connection import redacted
+from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
@@ -26,6 +26,7 @@ from farm.terminal.options import (
     Quiet,
     ScenarioFile,
 )
+from farm.terminal.output import print_json
 
 
 def up(
@@ -61,6 +62,7 @@ def up(
     overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
+    redis = with_password(redis)
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     if foreground:
@@ -75,7 +77,7 @@ def up(
     if as_json:
         said = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
         said |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
-        typer.echo(msgspec.json.encode(said).decode())
+        print_json(said)
     elif not quiet:
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +18,8 @@ from farm.live.operating.farm_image import FarmImage
 from farm.sim.rollouts.draws import Floats
 from farm.sim.rollouts.rollout import Rollouts
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
-from farm.units import format_duration
+from farm.terminal.output import note, print_json, table_of
+from farm.units import format_roughly
 
 
 def whatif(
@@ -62,11 +61,10 @@ def whatif(
         then = roll_out(image, before, after, count, seed, arrivals=arrivals)
     report = _Report(image, now, then)
     if as_json:
-        typer.echo(msgspec.json.encode(report.as_json(count, sets or (), limit)).decode())
+        print_json(report.as_json(count, sets or (), limit))
         return
-    console = Console()
-    console.print(report.platforms(count))
-    console.print(report.slowest(limit))
+    note(report.platforms(count))
+    note(report.slowest(limit))
 
 
 class _Waits:
@@ -129,32 +127,32 @@ class _Report:
 
     def platforms(self, count: int) -> Table:
         """Lay out the platforms."""
-        table = Table(title=f"Waiting jobs by platform ({count} rollouts)")
-        table.add_column("platform")
-        table.add_column("waiting", justify="right")
-        for heading in ("mean wait", "last job (P50)", "last job (P90)"):
-            table.add_column(heading, justify="right")
-        for name, places in self._places.items():
-            now = self._now.together(places)
-            then = None if self._then is None else self._then.together(places)
-            cells = [_change(now, then, key) for key in now]
-            table.add_row(name, str(len(places)), *cells)
-        return table
+        return table_of(
+            f"Waiting jobs by platform ({count} rollouts)",
+            ("platform",),
+            ("waiting", "mean wait", "last job (P50)", "last job (P90)"),
+            [
+                (name, str(len(places)), *_cells([one.together(places) for _, one in self._both()]))
+                for name, places in self._places.items()
+            ],
+        )
 
     def slowest(self, limit: int) -> Table:
         """Lay out the jobs that wait longest as things are."""
         shown = self._slowest[: limit or None]
-        table = Table(title=f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch")
-        table.add_column("job", overflow="fold")
-        table.add_column("platform", no_wrap=True)
-        for heading in ("P50", "P90", "mean"):
-            table.add_column(heading, justify="right")
-        for place in shown:
-            now = self._now.of(place)
-            then = None if self._then is None else self._then.of(place)
-            cells = [_change(now, then, key) for key in now]
-            table.add_row(Text(self._jobs[place]), self._platform[place], *cells)
-        return table
+        return table_of(
+            f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch",
+            ("job", "platform"),
+            ("P50", "P90", "mean"),
+            [
+                (
+                    Text(self._jobs[place]),
+                    self._platform[place],
+                    *_cells([one.of(place) for _, one in self._both()]),
+                )
+                for place in shown
+            ],
+        )
 
 
 def _slowest_first(p50: Floats, p90: Floats) -> list[int]:
@@ -162,16 +160,13 @@ def _slowest_first(p50: Floats, p90: Floats) -> list[int]:
     return found
 
 
-def _change(now: dict[str, float | None], then: dict[str, float | None] | None, key: str) -> str:
-    if then is None:
-        return _span(now[key])
-    return f"{_span(now[key])} → {_span(then[key])}"
+def _cells(futures: list[dict[str, float | None]]) -> list[str]:
+    """Return each number as it is, with what it becomes."""
+    return [" → ".join(_span(one[key]) for one in futures) for key in futures[0]]
 
 
 def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return "never"
-    return format_duration(round(seconds, 1) if seconds < 60 else float(round(seconds)))
+    return "never" if seconds is None else format_roughly(seconds)
 
 
 def _finite(value: float) -> float | None:

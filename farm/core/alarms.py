@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from farm.core.commands import Command, SetAlarm
+from farm.core.commands import Command, Ignored, SetAlarm
+from farm.core.events import Event
+
+Handler = Callable[[Any], Sequence[Command]]
 
 
 class Alarms:
@@ -23,3 +28,16 @@ class Alarms:
         """An alarm rang: those up to this instant are over."""
         while self._set and self._set[0] <= at:
             heapq.heappop(self._set)
+
+
+def looking_after(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
+    """Return a handler that looks, after another one, what else is to be done at that instant."""
+
+    def handle(event: Event) -> Sequence[Command]:
+        commands = handler(event)
+        if type(commands) is Ignored:
+            return commands
+        more = look(event.at)
+        return [*commands, *more] if more else commands
+
+    return handle

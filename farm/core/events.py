@@ -72,6 +72,18 @@ class PriorityChanged(_Event, frozen=True):
     priority: int | None = None
 
 
+class SchedulingChanged(_Event, frozen=True):
+    """The farm goes on by another policy, ageing factor or weights (None: unchanged).
+
+    Weights are those of fair-share invocations, named by their keys joined with ``/``; those not
+    named keep theirs.
+    """
+
+    policy: str | None = None
+    aging_factor: float | None = None
+    weights: dict[str, float] | None = None
+
+
 class FarmOpened(_Event, frozen=True):
     """The farm opens, or its scheduler goes on after a restart: pools get what they lack."""
 
@@ -123,7 +135,7 @@ class BuilderLost(_Event, frozen=True):
 
     builder: str
     reason: str = ""
-    #: it was told to go: its attempts do not count against their jobs (``retries``)
+    #: it was asked to leave: its attempts do not count against their jobs (``retries``)
     excused: bool = False
 
 
@@ -195,6 +207,7 @@ Event = (
     | JobFinished
     | CancelRequested
     | PriorityChanged
+    | SchedulingChanged
     | BuilderJoined
     | SlotCleaned
     | DrainRequested

@@ -32,7 +32,7 @@ class Cause(Enum):
     FINISHED = "finished"  #: its attempt succeeded
     FAILED = "failed"  #: its attempt failed
     LOST = "lost"  #: its attempts came to nothing more often than it may be tried again
-    POISONOUS = "poisonous"  #: so many builders were lost under it that it may be what ends them
+    POISONOUS = "poisonous"  #: too many builders were lost while running it
     REQUESTED = "requested"  #: an operator, or the load, had it cancelled
     FAIL_FAST = "fail-fast"  #: another job of its matrix failed
     UNRUNNABLE = "unrunnable"  #: no builder will ever be able to run it

@@ -26,7 +26,7 @@ def restored(
     """Return a scheduler that goes on from the snapshot: the same events give the same commands.
 
     ``rekey``: the rules differ from those that the snapshot was taken under, so the jobs are
-    ordered and charged anew, in the order of their submission (a what-if on a running farm).
+    ordered and charged again, in the order of their submission (a what-if on a running farm).
     """
     scheduler = Scheduler(rules, estimator, pools)
     restore(scheduler, snapshot, rekey=rekey)
@@ -35,6 +35,8 @@ def restored(
 
 def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False) -> None:
     """Let a scheduler that knows nothing yet go on from the snapshot; see ``restored``."""
+    if snapshot.choices is not None and not rekey:
+        scheduler.reorderer.adopt(snapshot.choices)
     rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
     scheduler.keeper.made = snapshot.made
@@ -59,7 +61,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]
     scheduler.jobs.clear()
     for state in sorted(states, key=lambda state: state.serial):
-        scheduler.book.enter(state)  # whoever cancels many does so in the order of submission
+        scheduler.book.enter(state)  # cancelling many goes in the order of submission
     _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
 
 

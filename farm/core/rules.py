@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import msgspec
 
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.events import SchedulingChanged
 from farm.core.jobs.failures import FailureRules
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, fifo
@@ -25,11 +27,49 @@ class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
     hold_at_most: float = float("inf")
 
 
+class Choices(msgspec.Struct, frozen=True):
+    """What may be chosen anew while a farm runs."""
+
+    #: of the policy; a name, or ``module:function``
+    policy: str = "fifo"
+    #: seconds of run time that a second in the queue weighs
+    aging_factor: float = 10.0
+    #: of an invocation (its keys joined with ``/``) among its siblings; 1 where nothing is said
+    weights: dict[str, float] = {}
+
+    def changed(self, event: SchedulingChanged) -> Choices:
+        """Return what is chosen after a change."""
+        said = {"policy": event.policy, "aging_factor": event.aging_factor}
+        weights = {**self.weights, **(event.weights or {})}
+        return msgspec.structs.replace(
+            self,
+            **{name: value for name, value in said.items() if value is not None},
+            weights={name: weight for name, weight in weights.items() if weight != 1},
+        )
+
+    @property
+    def offsets(self) -> dict[tuple[str, ...], int]:
+        """What the weights add to priorities: 100 points are a factor of two."""
+        return {
+            tuple(name.split("/")): round(-100 * math.log2(weight))
+            for name, weight in self.weights.items()
+        }
+
+
+def _no_other(_: Choices) -> KeyFunction | None:
+    return None
+
+
 class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     """How the scheduler decides."""
 
     #: sort key of a waiting job, smallest first
     policy: KeyFunction = fifo.key
+    #: what the policy was chosen by, and how another is found; None: there is none of that name
+    choices: Choices = Choices()
+    policy_of: Callable[[Choices], KeyFunction | None] = _no_other
+    #: added to the priority of invocations among their siblings; the queues look it up
+    offsets: dict[tuple[str, ...], int] = {}
     #: rank of a builder with room, smallest first
     ranking: Ranking = RANKINGS["jenkins"]
     #: overloaded builders get light jobs only
@@ -42,11 +82,13 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     path: Callable[[Job], tuple[str, ...]] | None = None
     #: all slots whose jobs end at one instant are free before any of them takes a job
     ends_together: bool = False
+    #: seconds after which waiting jobs get their keys anew, where estimates learn; None: never
+    sort_every: float | None = None
     #: how often a job may be tried again after its builder was lost
     retries: int = 2
     #: seconds after which jobs fail for whose platform no builder is there; None: they wait
     platform_grace: float | None = None
-    #: a job under which so many builders were lost fails, whatever ``retries`` says; 0: no bound
+    #: a job fails once this many builders were lost while running it; 0: no bound
     max_builders_lost: int = 3
     #: how failed attempts are judged; None: a failed attempt is a failed job
     failures: FailureRules | None = None

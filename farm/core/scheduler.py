@@ -7,14 +7,11 @@ each event means; ``dispatcher.py`` says which job goes to which slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
-
-import msgspec
 
 from farm.core import events
-from farm.core.alarms import Alarms
+from farm.core.alarms import Alarms, Handler, looking_after
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
@@ -22,7 +19,9 @@ from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.reordering import Reorderer
 from farm.core.jobs.requeueing import Requeuer
+from farm.core.jobs.sorting import QueueSorter
 from farm.core.model import Builder, Cause
 from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
@@ -48,7 +47,6 @@ class Scheduler:
     def __init__(
         self, rules: SchedulingRules, estimator: Estimator, pools: Iterable[PoolSpec] = ()
     ) -> None:
-        self.rules = rules
         self.estimator = estimator
         self.builders: dict[str, BuilderState] = {}
         self.keeper = PoolKeeper(pools, self.builders)
@@ -62,19 +60,21 @@ class Scheduler:
         self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
+        self.reorderer = Reorderer(self.book, self.dispatcher)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; an ended one is forgotten
         self.jobs = self.book.by_id
         self._hopeless = Hopeless(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
-        self._handlers: dict[type, Callable[[Any], Sequence[Command]]] = {
+        self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
             events.ArrivalsEnded: self._on_arrivals_ended,
             events.JobsSubmitted: self._on_submitted,
             events.JobStarted: self._on_started,
             events.JobFinished: self._on_finished,
             events.CancelRequested: self._on_cancel,
-            events.PriorityChanged: self._on_priority,
+            events.PriorityChanged: self.reorderer.change_priority,
+            events.SchedulingChanged: self.reorderer.change_rules,
             events.BuilderJoined: self._on_builder_joined,
             events.SlotCleaned: self._on_slot_cleaned,
             events.DrainRequested: self._on_drain,
@@ -90,6 +90,13 @@ class Scheduler:
         if rules.platform_grace is not None:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
             watch.follow(self._handlers)
+        if rules.sort_every is not None and estimator.learns:  # else no key would change
+            QueueSorter(rules.sort_every, self.book, self._alarms).follow(self._handlers)
+
+    @property
+    def rules(self) -> SchedulingRules:
+        """How it decides at present."""
+        return self.book.rules
 
     def handle(self, event: Event) -> Sequence[Command]:
         """Take one event in; return the commands that follow, in the order to carry them out.
@@ -183,21 +190,6 @@ class Scheduler:
         reason = event.reason or event.cause.text
         self.canceller.cancel(wanted, event.at, event.cause, reason, commands)
         return commands or IGNORED
-
-    def _on_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
-        state = self.jobs.get(event.job)
-        if state is None or state.abandoned or (state.leader or state).status is not _WAITING:
-            return IGNORED
-        wanted = {"level": event.level, "score": event.score, "priority": event.priority}
-        changes = {name: value for name, value in wanted.items() if value is not None}
-        state.job = job = msgspec.structs.replace(state.job, **changes)
-        runs = state.leader or state
-        key = self.rules.policy(job, *runs.execution, state.serial)
-        before, state.key = state.key, (-job.level, key, state.serial)
-        commands: list[Command] = []
-        state.lane.queue.rekeyed(state, before, event.at)
-        self.dispatcher.look_again(event.at, commands)
-        return commands or NO_COMMANDS
 
     # --- builders ---------------------------------------------------------------------------
 
@@ -368,12 +360,12 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on look, after whatever may have ended all hope, for jobs to be given up."""
+        """From now on, look for jobs to give up after each event that may make some hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True
         for kind in self._handlers.keys() - _LEAVE_HOPE:
-            self._handlers[kind] = self._hopeless.after(self._handlers[kind])
+            self._handlers[kind] = looking_after(self._handlers[kind], self._hopeless.give_up)
         return self._hopeless.give_up(event.at) or NO_COMMANDS
 
     # --- looking things up ------------------------------------------------------------------

@@ -14,6 +14,7 @@ import msgspec
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
+from farm.core.rules import Choices
 from farm.core.scheduler import Scheduler
 from farm.core.state import (
     BuilderLife,
@@ -29,7 +30,7 @@ BuilderCondition = Literal["idle", "building", "draining", "cleaning", "failed",
 
 
 class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
-    """A live job as a value: whom it relates to stands as ids.
+    """A live job as a value: related objects stand as ids.
 
     Waiting ones have no ``builder``; followers share their leader's execution.
     """
@@ -70,6 +71,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolCounts, ...]
     #: serial of the last job taken in
     serial: int
+    #: what was chosen while the farm ran; None: what its rules say
+    choices: Choices | None = None
     #: builders numbered so far, in all pools together
     made: int = 0
     #: what each platform's fair-share tree remembers
@@ -114,6 +117,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
             for pool in scheduler.pools.values()
         ),
         serial=scheduler.book.serial,
+        choices=scheduler.rules.choices,
         made=scheduler.keeper.made,
         trees=trees_of(scheduler),
     )

@@ -24,7 +24,7 @@ class JobStatus(Enum):
     WAITING = "waiting"  #: in its platform queue
     DISPATCHED = "dispatched"  #: given to a slot, not yet confirmed by the builder
     RUNNING = "running"  #: confirmed by the builder
-    CANCELLING = "cancelling"  #: the builder was told to stop it
+    CANCELLING = "cancelling"  #: its builder was asked to stop it
 
 
 class JobLife(msgspec.Struct, eq=False):
@@ -123,7 +123,7 @@ class PoolCounts(msgspec.Struct):
     #: builders that take jobs, and those of them with no busy slot
     accepting: int = 0
     idle_builders: int = 0
-    #: builders that were told to go and are not gone yet
+    #: builders that were asked to leave and have not left yet
     stopping: int = 0
 
     def opens(self, builder: BuilderState) -> None:
@@ -145,7 +145,7 @@ class BuilderLife(msgspec.Struct, eq=False):
     #: when it last took or finished a job, joined, or was undrained
     active_at: float
     draining: bool = False
-    #: told to go when empty
+    #: to be retired when empty
     retiring: bool = False
     #: RetireBuilder was sent
     retired: bool = False

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.contention.progress import Progress
 from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.errors import FarmError
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -23,6 +26,7 @@ from farm.core.events import (
 )
 from farm.core.model import Outcome
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
+from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.spec import BuilderSpec
 
 BuilderEvent = (
@@ -41,7 +45,11 @@ class EmulatedBuilder:
     """A builder and the attempts that it runs; ``report`` is given every event of its life."""
 
     def __init__(
-        self, spec: BuilderSpec, agenda: Agenda, report: Callable[[BuilderEvent], None]
+        self,
+        spec: BuilderSpec,
+        agenda: Agenda,
+        report: Callable[[BuilderEvent], None],
+        behaviour: BuilderBehaviour | None = None,
     ) -> None:
         self.spec = spec
         self.builder = spec.builder
@@ -56,6 +64,9 @@ class EmulatedBuilder:
         self.booted = False
         self.retiring = False
         self.gone = False
+        self._behaviour = behaviour or BuilderBehaviour(spec)
+        #: it goes by itself when it is empty
+        self._leaving = False
         #: an attempt takes its service time, and nothing follows upon its end
         self.simple = spec.law is None and not spec.builder.cleans
         #: how the attempts share the builder; None: they do not slow each other down
@@ -83,11 +94,18 @@ class EmulatedBuilder:
 
     def start(self, command: StartJob) -> None:
         """Begin an attempt; it takes the place of an earlier one of the same job."""
-        job = command.job
-        if (earlier := self.attempts.get(job.id)) is not None:
-            self.cancel(CancelJob(job.id, earlier.attempt, self.id, "another attempt began"))
-        self.attempts[job.id] = command
-        self._report(JobStarted(self._agenda.now, job.id, command.attempt, self.id))
+        name = command.job.id
+        if (earlier := self.attempts.get(name)) is not None:
+            self.cancel(CancelJob(name, earlier.attempt, self.id, "another attempt began"))
+        self.attempts[name] = command
+        self._report(JobStarted(self._agenda.now, name, command.attempt, self.id))
+        try:
+            job = self._behaviour.run(command.job)
+        except FarmError as error:
+            self._end(command, "failed", str(error))
+            return
+        if job is not command.job:
+            command = self.attempts[name] = msgspec.structs.replace(command, job=job)
         self._begin(command)
 
     def cancel(self, command: CancelJob) -> None:
@@ -121,11 +139,16 @@ class EmulatedBuilder:
         if self._limits is not None:
             self._report_load(self._limits)
         if self.builder.cleans:
-            self._clean(command.slot)
+            self._rest(command.slot, self._behaviour.rest_time(command.job))
 
-    def _clean(self, slot: int) -> None:
+    def _rest(self, slot: int, rest_time: float | None) -> None:
+        """Clean the slot, or leave it for good."""
         self.cleaning += 1
-        self._after(self.spec.inter_job_time, partial(self._cleaned, slot), slot)
+        self._leaving = self._leaving or rest_time is None
+        if rest_time is not None and not self._leaving:
+            self._after(rest_time, partial(self._cleaned, slot), slot)
+        elif not self.attempts:
+            self.retire()
 
     def _cleaned(self, slot: int, at: float) -> None:
         if not self.gone:
@@ -188,7 +211,7 @@ class EmulatedBuilder:
     def boot(self, since: float | None = None) -> None:
         """Join when the boot time is over; ``since``: it boots since that instant."""
         now = self._agenda.now
-        joins_at = (now if since is None else since) + self.spec.boot_time
+        joins_at = (now if since is None else since) + self._behaviour.boot_time()
         self._agenda.put(max(now, joins_at), LIFE, self.place, self._joined)
 
     def _joined(self, at: float) -> None:
@@ -207,7 +230,7 @@ class EmulatedBuilder:
         """Shut down; the builder is gone when the shutdown time is over."""
         if not self.retiring:
             self.retiring = True
-            self._after(self.spec.shutdown_time, self._retired)
+            self._after(self._behaviour.shutdown_time(), self._retired)
 
     def _retired(self, at: float) -> None:
         if not self.gone:
@@ -247,7 +270,7 @@ class EmulatedBuilder:
             else:
                 self._share(command, (finish_at - now) * self.speed)
         for slot in cleaning:
-            self._clean(slot)
+            self._rest(slot, self.spec.inter_job_time)
 
     def _after(self, span: float, action: Action, slot: int = 0) -> None:
         self._agenda.put(self._agenda.now + span, LIFE, self.place + slot, action)

@@ -19,6 +19,7 @@ from farm.core.commands import (
 from farm.core.events import Event
 from farm.core.model import Platform
 from farm.core.pools.keeper import PoolKeeper
+from farm.core.rules import SchedulingRules
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import BuilderState, JobState, JobStatus
 from farm.live.hosts.registry import Roster
@@ -37,6 +38,10 @@ class FarmBook(Protocol):
     @property
     def builders(self) -> Mapping[str, BuilderState]:
         """Builders that are there, by id."""
+
+    @property
+    def rules(self) -> SchedulingRules:
+        """How it decides at present."""
 
     keeper: PoolKeeper
 
@@ -78,6 +83,8 @@ class Mirror:
             self.touch_builder(event.builder)
         elif isinstance(event, events.PriorityChanged):
             self.touch_job(event.job)
+        elif isinstance(event, events.SchedulingChanged):
+            self._jobs.update(dict.fromkeys(self._book.jobs))
         elif isinstance(event, events.DrainRequested | events.UndrainRequested):
             for builder in self._book.builders:
                 self.touch_builder(builder)

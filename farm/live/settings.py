@@ -2,6 +2,8 @@
 
 ==================== =============================================================
 FARM_REDIS_URL        the server, e.g. ``redis://:password@host:6379/0``
+FARM_REDIS_PASSWORD   what its user's password is, if the URL has none; or
+                      FARM_REDIS_PASSWORD_FILE: the file whose only line it is
 FARM_PREFIX           first part of every key (default ``farm:``)
 FARM_HOST             name of this builder host, in which ``{hostname}`` stands for the machine's
                       (default: machine and process id)
@@ -33,6 +35,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -66,13 +70,14 @@ class LiveSettings(msgspec.Struct, frozen=True):
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
     """Read the settings from the environment (or from the mapping given, in tests).
 
-    Raises InputError for a FARM_HOST_ROOM that is no number of builders.
+    Raises InputError for a FARM_HOST_ROOM that is no number of builders, or a password file that
+    cannot be read.
     """
     env = os.environ if environ is None else environ
     host = env.get("FARM_HOST") or f"{{hostname}}-{os.getpid()}"
     host = host.replace("{hostname}", socket.gethostname())
     return LiveSettings(
-        redis_url=env.get("FARM_REDIS_URL") or None,
+        redis_url=with_password(env.get("FARM_REDIS_URL"), environ=env),
         prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
         host=host,
         incarnation=env.get("FARM_INCARNATION") or "",
@@ -89,6 +94,29 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
         metrics_address=env.get("FARM_METRICS_ADDRESS") or "",
         metrics_targets=env.get("FARM_METRICS_TARGETS") or "",
     )
+
+
+def with_password(
+    url: str | None,
+    variable: str = "FARM_REDIS_PASSWORD",
+    environ: Mapping[str, str] | None = None,
+) -> str | None:
+    """Return the URL with the password that the environment, or a file, has for its user.
+
+    One that has a password stays as it is. Raises InputError for a file that cannot be read.
+    """
+    env = os.environ if environ is None else environ
+    password, file = env.get(variable) or "", env.get(f"{variable}_FILE")
+    parts = urlsplit(url or "")
+    if not parts.scheme or parts.password is not None or not (password or file):
+        return url or None
+    if file:
+        try:
+            password = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"{variable}_FILE: {file} cannot be read ({error})") from None
+    user, _, place = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}"))
 
 
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:

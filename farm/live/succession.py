@@ -31,6 +31,7 @@ class Succession:
             made_by_pool={name: pool.made for name, pool in self._book.keeper.pools.items()},
             serial=serial,
             ended=dict(ended),
+            choices=self._book.rules.choices,
         )
         if counts != self._counts:
             self._counts = batch.counts = counts

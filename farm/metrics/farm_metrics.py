@@ -102,30 +102,21 @@ class FarmMetrics:
         hosts: int = 0,
         delay: float = 0.0,
         unplaced: Mapping[str, int] = NONE,
+        at_once: bool = False,
     ) -> None:
-        """Publish if it is time to.
+        """Publish the farm as it stands, if it is time to.
 
         Args:
             at: farm time.
             hosts: how many play builders.
             delay: the largest of intake.
             unplaced: builders asked for that no host has room for, by pool.
+            at_once: whether or not it is time to.
         """
         now = self._monotonic()
-        if now < self._next_publication:
+        if now < self._next_publication and not at_once:
             return
         self._next_publication = now + INTERVAL
-        self.publish_now(at, hosts=hosts, delay=delay, unplaced=unplaced)
-
-    def publish_now(
-        self,
-        at: float,
-        *,
-        hosts: int = 0,
-        delay: float = 0.0,
-        unplaced: Mapping[str, int] = NONE,
-    ) -> None:
-        """Publish the farm as it stands."""
         series, tally = self._series, self._tally
         self._gauges.look()
         if self._look is None and self._monotonic() >= self._next_close_look:

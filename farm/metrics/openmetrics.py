@@ -129,7 +129,7 @@ def replay(
 
     def sample(at: float) -> None:
         clock[0] = at
-        metrics.publish_now(at)
+        metrics.publish(at, at_once=True)
         take(at, metrics.readings())
 
     for event, _ in history:

@@ -27,6 +27,7 @@ from farm.core.events import (
     JobFinished,
     JobsSubmitted,
     PoolPlanned,
+    SchedulingChanged,
 )
 from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
@@ -83,6 +84,7 @@ class Tally:
         series.begin("farm_jobs_total", *((outcome,) for outcome in OUTCOMES))
         series.begin("farm_attempts_total", *((result,) for result in (*OUTCOMES, "lost")))
         series.begin("farm_scheduler_ignored_events_total")
+        series.begin("farm_scheduler_events_total", (log_name(SchedulingChanged),))
         for kind in ("waiting", "service", "response"):
             series.begin(f"farm_job_{kind}_seconds")
         series.begin("farm_matrix_response_seconds")

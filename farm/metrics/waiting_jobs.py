@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from farm.core.dispatching.matching import Lane
@@ -24,7 +25,7 @@ class CloseLook:
         #: how long the oldest waiting job of each platform has waited, seconds
         self.oldest = dict.fromkeys(self._labels.values(), 0.0)
         builders = scheduler.builders.values()
-        self._sweep = QueueSweep(lanes, builders, at, look=self._look)
+        self._sweep = QueueSweep(lanes, builders, at, look=self._look, since=math.inf)
 
     def step(self) -> bool:
         """Look on a little; return whether there is more to look at."""

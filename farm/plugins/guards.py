@@ -31,11 +31,12 @@ class Guard:
         """Say what went wrong, empty if nothing did."""
         raise NotImplementedError
 
-    def failed(self, of: str, error: Exception) -> None:
-        """Count a failure; ``of`` says for what."""
+    def failed(self, of: str, error: Exception) -> str:
+        """Count a failure; ``of`` says for what. Return what went wrong."""
         self.failures += 1
         kind = "" if isinstance(error, UnusableError) else f"{type(error).__name__}: "
         self.first = self.first or f"{of}: {kind}{error}"
+        return f"{kind}{error}"
 
 
 class GuardedPolicy(Guard):

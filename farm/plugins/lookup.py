@@ -30,11 +30,9 @@ def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
             return installed[name].load()
         except Exception as error:
             raise ScenarioError(f"{where}: entry point {name!r} failed: {error}") from error
-    allowed = sorted({*known, *installed})
-    raise ScenarioError(
-        f"{where}: unknown {name!r}; {did_you_mean(name, allowed)}"
-        f"allowed: {', '.join(allowed)}, or module:function"
-    )
+    names = sorted({*known, *installed})
+    allowed = f"{', '.join(names)}, or module:name" if names else "module:name"
+    raise ScenarioError(f"{where}: unknown {name!r}; {did_you_mean(name, names)}allowed: {allowed}")
 
 
 def checked_arguments(found: Any, count: int, where: str, form: str) -> None:

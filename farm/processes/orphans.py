@@ -22,9 +22,9 @@ def children() -> set[int]:
 
 
 def strays(kept: AbstractSet[int], known: AbstractSet[int]) -> list[int]:
-    """Return the children that nobody keeps; those that have ended are done with.
+    """Return the children that no supervisor keeps; those that have ended are reaped.
 
-    ``kept``: those that somebody waits for; ``known``: others that are to live.
+    ``kept``: those with a supervisor; ``known``: others that may live.
     """
     return [pid for pid in children() - kept if not _has_ended(pid) and pid not in known]
 

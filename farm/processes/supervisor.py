@@ -1,6 +1,7 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
-A service that ends unasked is started again after a pause that doubles, and given up in the end.
+A service that ends unasked is started again. One that ends soon after its start, again and again,
+is given longer and longer pauses, and given up in the end.
 Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
 hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
 They have process groups, not sessions, of their own: who is stopped at that moment is woken by the
@@ -9,11 +10,12 @@ kernel (as a member of an orphaned group), and leaves too.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
+import tempfile
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,8 +27,8 @@ from farm.processes.on_cord import command_on_cord
 
 log = logging.getLogger("farm.supervisor")
 
-#: a service that ended unasked so often within the window is given up (real seconds)
-MAX_RESTARTS, WINDOW = 6, 120.0
+#: a service that ended so often in a row within the time (real seconds) from its start is given up
+MAX_RESTARTS, SOON = 6, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STOP_TIMEOUT = 15.0
 
@@ -39,17 +41,23 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Restarts:
-    """Counts how often something ended unasked recently."""
+    """Says when something that ended unasked is started again.
+
+    At once, nearly, if it had worked for a while; else after a pause that doubles.
+    """
 
     def __init__(self) -> None:
-        self._ends: deque[float] = deque()
+        #: how often in a row it ended soon after its start
+        self.in_a_row = 0
+        #: when it may be started again (real seconds), or was started first
+        self.not_before = time.monotonic()
 
-    def another(self, now: float) -> int:
-        """It ended once more; return how often within the window."""
-        self._ends.append(now)
-        while self._ends[0] < now - WINDOW:
-            self._ends.popleft()
-        return len(self._ends)
+    def pause(self, now: float) -> float:
+        """It ended; return the real seconds until it is started again."""
+        self.in_a_row = self.in_a_row + 1 if now < self.not_before + SOON else 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (self.in_a_row - 1))
+        self.not_before = now + pause
+        return pause
 
 
 class _Cord:
@@ -73,7 +81,6 @@ class _Running:
         self.process: subprocess.Popen[bytes] | None = None
         self.cord = _Cord()
         self.restarts = Restarts()
-        self.not_before = 0.0
 
 
 class Supervisor:
@@ -114,17 +121,17 @@ class Supervisor:
         for running in self._running:
             if running.process is not None and running.process.poll() is not None:
                 self._ended(running, now)
-            if running.process is None and now >= running.not_before:
+            if running.process is None and now >= running.restarts.not_before:
                 self._start(running)
             if running.process is None:
-                due = min(due, running.not_before - now)
+                due = min(due, running.restarts.not_before - now)
         return due
 
     def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
         """End one service: SIGTERM first, SIGKILL after the time-out."""
         for running in self._running:
             if running.service.name == name:
-                running.not_before = float("inf")
+                running.restarts.not_before = float("inf")
                 _end(running.process, timeout)
                 running.process = None
 
@@ -137,7 +144,7 @@ class Supervisor:
     def stop(self) -> None:
         """End everything that still runs."""
         for running in self._running:  # together: none takes over from another
-            running.not_before = float("inf")
+            running.restarts.not_before = float("inf")
             if running.process is not None and running.process.poll() is None:
                 running.process.terminate()
         for running in self._running:
@@ -174,16 +181,22 @@ class Supervisor:
         name, process = running.service.name, running.process
         code = None if process is None else process.returncode
         running.process = None
-        count = running.restarts.another(now)
-        # exit code 2 is what it says of a server that it cannot use: that passes
-        if not self.settled if code == 2 else count >= MAX_RESTARTS:
+        pause = running.restarts.pause(now)
+        count = running.restarts.in_a_row
+        # exit code 2 is what it says of a server that it cannot use: that passes, as a full disk
+        passes = code == 2 or not _takes_writes(self._folder)
+        if not self.settled if passes else count >= MAX_RESTARTS:
             raise RunError(
-                f"the farm's {name} ended, exit code {code} ({count} times lately); "
+                f"the farm's {name} ended, exit code {code} ({count} times in a row); "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
-        running.not_before = now + pause
         log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
+
+
+def _takes_writes(folder: Path) -> bool:
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        return file.write(b"x") == 1
+    return False
 
 
 def _end(process: subprocess.Popen[bytes] | None, timeout: float) -> None:

@@ -85,7 +85,9 @@ def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[Jo
     for end in records.ends:
         yield _ended_row(end, fair_share, records.estimates.get(end.job.id))
     for job, submitted_at in records.unended():
-        yield _lost_row(job, submitted_at, fair_share, records.estimates.get(job.id))
+        estimate = records.estimates.get(job.id)
+        story = {"outcome": "lost", "attempts": 0, "builder": ""}
+        yield _row_of(job, submitted_at, fair_share, estimate, **story)
 
 
 def invocation_of(job: Job, fair_share: Sequence[str]) -> str:
@@ -153,21 +155,15 @@ def _platform_name(platform: Platform) -> str:
     return str(platform)
 
 
-def _more(job: Job) -> tuple[Any, ...]:
-    return tuple([getattr(job, name) for name in _MARKED]) if _MARKED else ()
-
-
 def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -> JobRow:
     job, started_at, finished_at = end.job, end.started_at, end.finished_at
     arrived_at = job.arrival(end.submitted_at)
     response = finished_at - arrived_at
-    return JobRow(
-        job_id=job.id,
-        matrix=job.matrix or "",
-        invocation=invocation_of(job, fair_share),
-        platform=_platform_name(job.platform),
-        kind=job.kind,
-        submitted_at=end.submitted_at,
+    return _row_of(
+        job,
+        end.submitted_at,
+        fair_share,
+        estimate,
         dispatched_at=end.dispatched_at,
         started_at=started_at,
         finished_at=finished_at,
@@ -178,14 +174,11 @@ def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -
         service_time=None if started_at is None else finished_at - started_at,
         response_time=response,
         stretch=response / job.service_time if job.service_time > 0 else None,
-        declared_time=job.declared_time,
-        estimated_dispatch_at=estimate,
-        more=_more(job),
     )
 
 
-def _lost_row(
-    job: Job, submitted_at: float, fair_share: Sequence[str], estimate: float | None
+def _row_of(
+    job: Job, submitted_at: float, fair_share: Sequence[str], estimate: float | None, **story: Any
 ) -> JobRow:
     return JobRow(
         job_id=job.id,
@@ -194,10 +187,8 @@ def _lost_row(
         platform=_platform_name(job.platform),
         kind=job.kind,
         submitted_at=submitted_at,
-        outcome="lost",
-        attempts=0,
-        builder="",
         declared_time=job.declared_time,
         estimated_dispatch_at=estimate,
-        more=_more(job),
+        more=tuple([getattr(job, name) for name in _MARKED]) if _MARKED else (),
+        **story,
     )

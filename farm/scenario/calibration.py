@@ -6,9 +6,10 @@ scenario needs the file no more.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -74,6 +75,21 @@ class Calibration(Mapped):
     """Work that one idle core does in a second, by kernel."""
     measurements: tuple[Measurement, ...] = ()
 
+    @property
+    def measured_cores(self) -> float | None:
+        """How many cores the threads of heavy jobs had between them; None: not known.
+
+        The median of threads ÷ slowdown over the numbers of heavy jobs that fill the machine; π is
+        one thread more.
+        """
+        there, others = self.cores or self.machine.usable_cores, int(self.reference == "pi")
+        shares = [
+            (heavy * self.threads + others) / slowdown
+            for heavy, slowdown in enumerate(self.slowdown)
+            if self.threads and heavy * self.threads >= there
+        ]
+        return round(statistics.median(shares), 2) if shares else None
+
 
 Read = Callable[[Path], Calibration]
 
@@ -97,28 +113,18 @@ def read_calibration(path: Path) -> Calibration:
         raise ScenarioError(describe(error, document, str(path))) from None
 
 
-def resolve_calibration_paths(document: Any, base_dir: Path) -> None:
-    """Make the files' names independent of which scenario file a later merge puts them in."""
-    pools = document.get("pools")
-    for pool in pools if isinstance(pools, list) else ():
-        law = pool.get("contention") if isinstance(pool, dict) else None
-        name = law.get("calibration") if isinstance(law, dict) else None
-        if isinstance(law, dict) and isinstance(name, str) and name:
-            law["calibration"] = str((base_dir / name).resolve())
-
-
-def with_calibrations_read(scenario: Scenario, base_dir: Path, read: Read) -> Scenario:
+def with_calibrations_read(scenario: Scenario, read: Read) -> Scenario:
     """Return the scenario with tables for files; raises ScenarioError that names the key."""
-    pools = tuple(_with_table(pool, k, base_dir, read) for k, pool in enumerate(scenario.pools))
+    pools = tuple(_with_table(pool, k, read) for k, pool in enumerate(scenario.pools))
     return scenario if pools == scenario.pools else scenario.model_copy(update={"pools": pools})
 
 
-def _with_table(pool: Pool, index: int, base_dir: Path, read: Read) -> Pool:
+def _with_table(pool: Pool, index: int, read: Read) -> Pool:
     law = pool.contention
     if law is None or law.calibration is None:
         return pool
     try:
-        table = read(base_dir / law.calibration).slowdown
+        table = read(Path(law.calibration)).slowdown
     except ScenarioError as error:
         raise ScenarioError(f"pools.{index}.contention.calibration: {error}") from None
     measured = law.model_copy(update={"slowdown": table, "calibration": None})

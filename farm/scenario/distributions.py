@@ -43,6 +43,13 @@ class Lognormal(Section):
         return self
 
 
+class Normal(Section):
+    """Normal, of what lies above 0: mean and std are those before that is cut off."""
+
+    mean: PositiveDuration
+    std: Duration
+
+
 class Pareto(Section):
     """P(X > x) = (scale ÷ x)^alpha for x ≥ scale; the mean is infinite for alpha ≤ 1."""
 
@@ -96,12 +103,16 @@ class Distribution(Section):
     """One distribution; a plain duration is short for ``constant``."""
 
     model_config = ConfigDict(json_schema_extra=or_plain("number", "string"))
-    one_of = ("constant", "exponential", "lognormal", "pareto", "uniform", "empirical", "by_kind")
+    one_of = (
+        "constant", "exponential", "normal", "lognormal", "pareto", "uniform", "empirical",
+        "by_kind",
+    )  # fmt: skip
     short_for = ("constant", (str, int, float))
 
     constant: Duration | None = None
     """Always the same."""
     exponential: Exponential | None = None
+    normal: Normal | None = None
     lognormal: Lognormal | None = None
     pareto: Pareto | None = None
     uniform: Uniform | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from farm.core.errors import ScenarioError
 from farm.scenario.calibration import (
     Read,
     read_calibration,
-    resolve_calibration_paths,
     with_calibrations_read,
 )
 from farm.scenario.checks import check_workload
@@ -39,7 +38,8 @@ def load_scenario(
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
 
-    Trace paths are resolved against the file that names them. Raises ScenarioError with one
+    Files named in it are relative to the file that names them, those in overrides to the working
+    directory. Raises ScenarioError with one
     message: file and line, dotted key, what was found, what is allowed.
 
     Args:
@@ -49,19 +49,19 @@ def load_scenario(
         changes: further overrides, as values by ``key.path``.
         calibration: reads the tables that it names.
     """
-    folder, name = Path(), "scenario"
+    name = "scenario"
     if isinstance(source, Scenario):
         document, name = parse_document(source.to_yaml(), source.name), source.name
     elif isinstance(source, Mapping):
         document = marked(source, name)
     else:
         path = find_scenario(source)
-        document, folder, name = _extended(path, ()), path.parent, str(path)
+        document, name = _extended(path, ()), str(path)
     for text in sets:
         apply_override(document, text)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
-    return parse_scenario(document, folder, name, calibration)
+    return parse_scenario(document, source=name, calibration=calibration)
 
 
 def parse_scenario(
@@ -77,14 +77,15 @@ def parse_scenario(
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{source}: found {data!r:.60}; allowed: a mapping of keys to values")
     try:
+        data = data if isinstance(data, MarkedDict) else marked(data, source)
+        _resolve_paths(data, Path(base_dir))
         scenario = Scenario.model_validate(data)
     except ValidationError as error:
         raise ScenarioError(describe(error, data, source)) from None
     except RecursionError:
         raise ScenarioError(f"{source}: values are nested too deeply") from None
-    scenario = _with_traces_found(scenario, Path(base_dir))
     try:
-        scenario = with_calibrations_read(scenario, Path(base_dir), calibration)
+        scenario = with_calibrations_read(scenario, calibration)
         check_workload(scenario)
     except ScenarioError as error:
         where = str(error).split(":", 1)[0]
@@ -96,8 +97,7 @@ def parse_scenario(
 def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     """Return the document with everything that it extends merged beneath it."""
     document = read_document(path)
-    _resolve_trace_paths(document, path.parent)
-    resolve_calibration_paths(document, path.parent)
+    _resolve_paths(document, path.parent)
     base_name = document.pop("extends", None)
     if base_name is None:
         return document
@@ -114,30 +114,16 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     return merge(_extended(base, chain), document)
 
 
-def _resolve_trace_paths(document: MarkedDict, base_dir: Path) -> None:
-    """Make trace paths independent of which file a later merge puts them in."""
-    sources = document.get("workload")
-    for source in sources if isinstance(sources, list) else ():
-        trace = source.get("trace") if isinstance(source, dict) else None
-        if isinstance(trace, dict) and isinstance(trace.get("path"), str) and trace["path"]:
-            trace["path"] = str(base_dir / trace["path"])
+def _resolve_paths(document: MarkedDict, base_dir: Path) -> None:
+    """Make paths absolute: they are relative to the file that says them, wherever it is merged."""
+    for section, key in _sections_with_paths(document):
+        if isinstance(section, dict) and isinstance(path := section.get(key), str) and path:
+            section[key] = str((base_dir / path).resolve())
 
 
-def _with_traces_found(scenario: Scenario, base_dir: Path) -> Scenario:
-    """Return the scenario with absolute paths of traces, and of what is learned from."""
-    sources = []
-    for source in scenario.workload:
-        trace = source.trace
-        if trace is None:
-            sources.append(source)
-            continue
-        absolute = str((base_dir / trace.path).resolve())
-        found = trace.model_copy(update={"path": absolute})
-        sources.append(source.model_copy(update={"trace": found}))
-    found_scenario = scenario.model_copy(update={"workload": tuple(sources)})
-    learn_from = scenario.estimates.learn_from
-    if learn_from is None:
-        return found_scenario
-    path = str((base_dir / learn_from).resolve())
-    estimates = scenario.estimates.model_copy(update={"learn_from": path})
-    return found_scenario.model_copy(update={"estimates": estimates})
+def _sections_with_paths(document: MarkedDict) -> Iterator[tuple[Any, str]]:
+    yield document.get("estimates"), "learn_from"
+    for name, part, key in (("workload", "trace", "path"), ("pools", "contention", "calibration")):
+        items = document.get(name)
+        for item in items if isinstance(items, list) else ():
+            yield item.get(part) if isinstance(item, dict) else None, key

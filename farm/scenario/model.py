@@ -32,12 +32,19 @@ class Phases(Section):
     run: PositiveDuration
     """What is reported."""
     ramp_down: Duration = 0.0
-    """Not counted: arrivals go on, so that the run's last jobs end under load."""
+    """Not counted: arrivals go on, so that the run's last jobs end under load; or with"""
+    quiesce: Flag = False
+    """no job arrives in the ramp-down, so that the farm comes to rest."""
 
     @property
     def ends_at(self) -> float:
         """Farm time at which the last phase ends."""
         return self.ramp_up + self.run + self.ramp_down
+
+    @property
+    def load_ends_at(self) -> float:
+        """Farm time from which on no job arrives."""
+        return self.ramp_up + self.run if self.quiesce else self.ends_at
 
 
 class Live(Section):

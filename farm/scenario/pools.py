@@ -241,6 +241,8 @@ class Pool(Section):
     """Of a builder-hour, from the builder's request until it is gone."""
     billing_unit: Duration = 0.0
     """Builders are paid in whole units of this, at least one; 0: to the second."""
+    behaviour: Text | None = None
+    """`module:name` of a behaviour of your own: a class or a function; absent: as said here."""
     labels: dict[Text, Text] = Field(default_factory=dict)
     """Passed on to the builders."""
 

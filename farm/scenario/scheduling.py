@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from farm.core.dispatching.load_limits import LoadLimits
-from farm.scenario.quantities import Count, Duration, Flag, NonNegative, PositiveNumber, Text
+from farm.scenario.quantities import (
+    Count,
+    Duration,
+    Flag,
+    NonNegative,
+    PositiveDuration,
+    PositiveNumber,
+    Text,
+)
 from farm.scenario.section import Section
 
 
@@ -74,12 +82,17 @@ class Scheduling(Section):
     """By time in queue, or each matrix sorted and the matrices in order."""
     fair_share: tuple[Text, ...] = ()
     """Keys of the fair-share tree, outermost first; empty: one queue."""
+    weights: dict[Text, PositiveNumber] = Field(default_factory=dict)
+    """Of invocations among their siblings, `{web: 2, web/ada: 0.5}`: twice the share; absent: 1."""
     stickiness: tuple[Duration, ...] = ()
     """How long a builder stays with an invocation, one limit a level."""
     balancer: Text = "jenkins"
     """Which free builder takes the job."""
     simultaneous_ends: Literal["one-by-one", "together"] = "one-by-one"
     """Slots whose jobs end at one instant take jobs one after the other, or all are free first."""
+    sort_every: PositiveDuration | None = None
+    """Waiting jobs are ordered anew so often, by what is estimated then; absent: each keeps the
+    place of its submission."""
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"

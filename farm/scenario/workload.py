@@ -56,6 +56,8 @@ class Trace(TraceOptions):
     """Relative to the scenario file."""
     format: Text | None = None
     """`firefox-ci`, `swf`, `csv`, …; absent: guessed from the name."""
+    origin: Text | None = None
+    """Where to get the file: said when it is not there."""
 
 
 class Poisson(Section):
@@ -140,6 +142,8 @@ class Matrices(Releases):
 
     size: WholeChoice
     """Jobs in a matrix: one number, a list, or weights."""
+    jobs_apart: Duration = 0.0
+    """A matrix's jobs arrive one by one, so far apart; 0: together."""
 
     @field_validator("size")
     @classmethod

@@ -21,6 +21,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, Self
 
@@ -172,17 +173,14 @@ class Evaluator:
     def _outcomes(self, sizes: Sizes) -> list[Outcome]:
         seeds = range(self._scenario.seed, self._scenario.seed + self._options.replications)
         if self._pool is None and self._spent > WORTH_SHARING and (os.cpu_count() or 1) > 1:
-            self._pool = ProcessPoolExecutor(
-                min(os.cpu_count() or 1, len(seeds)),
-                get_context("spawn"),
-                _begin,
-                (self._scenario, self._terms, self._options.algorithms),
-            )
-        if self._pool is not None:
-            return list(self._pool.map(_play, [(sizes, seed) for seed in seeds]))
-        began = time.perf_counter()
+            processes = min(os.cpu_count() or 1, len(seeds))
+            self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
         algorithms = self._options.algorithms
-        found = [play(self._scenario, sizes, self._terms, seed, algorithms) for seed in seeds]
+        one = partial(play, self._scenario, sizes, self._terms, algorithms=algorithms)
+        if self._pool is not None:
+            return list(self._pool.map(one, seeds))
+        began = time.perf_counter()
+        found = list(map(one, seeds))
         self._spent = time.perf_counter() - began
         return found
 
@@ -316,18 +314,3 @@ class _Search:
 
 def _same_waits(one: Point, other: Point) -> bool:
     return one.means == other.means and one.mean_wait == other.mean_wait
-
-
-_given: tuple[Scenario, tuple[Term, ...], Mapping[str, Algorithm[Any]]] | None = None
-
-
-def _begin(*given: Any) -> None:
-    global _given  # noqa: PLW0603 - one scenario a process, set by its initialiser
-    _given = given
-
-
-def _play(what: tuple[Sizes, int]) -> Outcome:
-    if _given is None:
-        raise RuntimeError("the process was not given a scenario")
-    scenario, terms, algorithms = _given
-    return play(scenario, what[0], terms, what[1], algorithms)

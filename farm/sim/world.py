@@ -36,6 +36,7 @@ from farm.core.state import JobStatus
 from farm.emulation.agenda import ALARM, ARRIVAL, FINISH
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
+from farm.plugins.own_behaviours import OwnBehaviours
 from farm.sim.agenda import Agenda
 from farm.sim.bounds import LivesAtOneInstant
 from farm.sim.provisioning import SimulatedProvisioner
@@ -71,6 +72,12 @@ class SimulatedWorld:
         #: the run lasts at least so long: builders live on when there is nothing left to do
         self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
+        #: by pool, the behaviours of the user's own
+        self.behaviours = {
+            pool.name: OwnBehaviours(pool.behaviour, f"pools.{pool.name}.behaviour")
+            for pool in pools
+            if pool.behaviour
+        }
         self._arrivals = arrivals
         self._agenda = Agenda()
         self._agenda.now = at
@@ -220,7 +227,10 @@ class SimulatedWorld:
         """Let a builder be there from now on."""
         pool = self._pools.get(builder.pool) or PoolSpec(name=builder.pool)
         spec = spec_of(pool, builder)
-        played = self._played[builder.id] = EmulatedBuilder(spec, self._agenda, self._reported)
+        own = self.behaviours.get(pool.name)
+        behaviour = None if own is None else own.of(spec)
+        played = EmulatedBuilder(spec, self._agenda, self._reported, behaviour)
+        self._played[builder.id] = played
         return played
 
     def _reported(self, event: Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 
@@ -30,4 +31,5 @@ def _print(text: str) -> None:
     from farm.terminal.console import FarmConsole, message  # noqa: PLC0415
 
     words = Text.assemble(("error: ", "bold red"), message(text))
-    FarmConsole(stderr=True).print(words, soft_wrap=True)
+    with contextlib.suppress(OSError):  # what it goes to may be on the disk that is full
+        FarmConsole(stderr=True).print(words, soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from farm.core.errors import InputError
+from farm.units import format_duration, parse_duration
 
 DEFAULT_DIR = Path(".farm")
 
@@ -55,6 +56,13 @@ Dir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+Log = Annotated[
+    bool, typer.Option("--log", help="Print each event as it happens, a line on standard error.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", "-o", help="Draw it in this file (.svg or .html)."),
+]
 Relevant = Annotated[
     str,
     typer.Option(metavar="SHARE", help="The least difference that counts: 1% of the baseline."),
@@ -98,6 +106,17 @@ MetricsTargets = Annotated[
 def learning(source: Path | None) -> list[str]:
     """Return the override that ``--learn-from`` stands for."""
     return [] if source is None else [f"estimates.learn_from={json.dumps(str(source.absolute()))}"]
+
+
+def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
+    """Return the seconds that ``250ms`` or ``5m`` says; raises InputError."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+    if seconds < least:
+        raise InputError(f"{option}: found {text}; allowed: {format_duration(least)} or more")
+    return seconds
 
 
 def share_of(text: str, option: str = "--relevant") -> float:

@@ -40,7 +40,7 @@ class VirtualFarm:
     """A farm of the scenario's pools and rules; its workload is left to ``submit``.
 
     ``operator`` is the same as that of a live farm: what it reads lies in fakeredis (``redis``),
-    what it tells is taken in at the present instant by ``advance``.
+    what it sends is taken in at the present instant by ``advance``.
 
     >>> built = farm.testing.VirtualFarm("mm1")  # one builder
     >>> built.submit(*(farm.Job(id=name, service_time=60.0) for name in ("a", "b")))
@@ -82,7 +82,7 @@ class VirtualFarm:
         self.advance(0.0)
 
     def advance(self, time: float | str) -> None:
-        """Take in what operators told, and let farm time pass: seconds, or as ``"5m"``."""
+        """Take in what operators sent, and let farm time pass: seconds, or as ``"5m"``."""
         while entries := self._inbox.read(0.0):
             for entry in entries:
                 for report in entry.envelope.reports:
@@ -127,7 +127,7 @@ class VirtualFarm:
 
     def _take(self, report: Any) -> None:
         if not hasattr(report, "at") or not isinstance(report, Event):
-            return  # provisioners and questions: there is nobody behind the inbox to answer
+            return  # provisioners and questions: no service behind the inbox answers
         event: Any = msgspec.structs.replace(report, at=self.at)
         if isinstance(event, JobsSubmitted):
             self._submitted += len(event.jobs)

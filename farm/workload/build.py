@@ -28,12 +28,13 @@ def build_jobs(scenario: Scenario) -> Iterator[Job]:
     """Return the scenario's jobs by (arrival, source's position, serial within the source).
 
     Generated jobs are made one by one, so a million of them take no memory; traces are read
-    before this returns. With phases nothing arrives after the last one. Ids are unique: they
+    before this returns. With phases nothing arrives after the last one (``quiesce``: none in
+    the ramp-down). Ids are unique: they
     begin with the source's prefix; the jobs of a csv trace that is the only source keep their own.
 
     Raises ScenarioError (an empty workload, a job that no pool could run) and TraceError.
     """
-    horizon = scenario.phases.ends_at if scenario.phases else math.inf
+    horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
     prefixes = source_prefixes(scenario)
     sources = [
         _source_jobs(scenario, index, prefixes[index], horizon)
@@ -109,6 +110,11 @@ def _recorded(
     scenario: Scenario, options: Trace, prefix: str, where: str, streams: Streams
 ) -> Iterator[Job]:
     path = Path(options.path)
+    if options.origin is not None and not path.exists():
+        raise TraceError(
+            f"{path}: no such file; get it from {options.origin}, put it there, or say where it "
+            "is: --set workload.0.path=FILE"
+        )
     records = read_records(path, options.format, options)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window that {where} asks for")

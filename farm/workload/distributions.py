@@ -6,13 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
-from farm.scenario.distributions import Distribution, Empirical, Lognormal, Pareto, Uniform
+from farm.scenario.distributions import (
+    Distribution,
+    Empirical,
+    Lognormal,
+    Normal,
+    Pareto,
+    Uniform,
+)
 
 Quantile = Callable[[float], float]
 """Inverse of a cumulative distribution function: u in [0, 1) -> value (mostly seconds)."""
 
 SMALLEST = 2.0**-54
 """Stands for u = 0 where the quantile would be minus infinity (u has 53 bits)."""
+LARGEST = 1.0 - 2.0**-53
 
 
 def quantile_function(distribution: Distribution) -> Quantile:
@@ -24,6 +32,8 @@ def quantile_function(distribution: Distribution) -> Quantile:
         plain = _constant(distribution.constant)
     elif distribution.exponential is not None:
         plain = _exponential(distribution.exponential.mean)
+    elif distribution.normal is not None:
+        plain = _normal(distribution.normal)
     elif distribution.lognormal is not None:
         plain = _lognormal(distribution.lognormal)
     elif distribution.pareto is not None:
@@ -56,6 +66,15 @@ def _constant(value: float) -> Quantile:
 
 def _exponential(mean: float) -> Quantile:
     return lambda u: -mean * math.log1p(-u)
+
+
+def _normal(given: Normal) -> Quantile:
+    """Mean - std z, z by the chance of more: of what is above 0 alone, so no draw is repeated."""
+    mean, std, standard = given.mean, given.std, NormalDist()
+    if not std:
+        return _constant(mean)
+    above = standard.cdf(mean / std)
+    return lambda u: max(0.0, mean - std * standard.inv_cdf(min((1.0 - u) * above, LARGEST)))
 
 
 def _lognormal(given: Lognormal) -> Quantile:

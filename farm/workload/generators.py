@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from heapq import heappop, heappush
+from itertools import count, groupby
 
 from farm.core.model import Job, Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
@@ -26,17 +27,25 @@ def arrivals(
 def matrices(
     source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterator[Job]:
-    """Yield the jobs of matrices, matrix by matrix; matrix 2's third job is ``name-0002-003``."""
-    make = _drawn(source, platform, streams)
+    """Yield the jobs of matrices in order of arrival; matrix 2's third job is ``name-0002-003``."""
+    make, apart = _drawn(source, platform, streams), source.jobs_apart
     size = chooser(source.size, streams("size"))
     released = enumerate(instants(source, streams("arrivals"), horizon), start=1)
+    made = count()
+    later: list[tuple[float, int, Job]] = []  # of matrices that are not complete yet
     for at, together in groupby(released, key=lambda pair: pair[1]):
+        while later and later[0][0] <= at:
+            yield heappop(later)[2]
         batch: list[Job] = []
         for number, _ in together:
             name = f"{prefix}-{number:04d}"
-            jobs = [make(f"{name}-{place:03d}", at, name) for place in range(1, size() + 1)]
+            jobs = [
+                make(f"{name}-{place + 1:03d}", at + place * apart, name) for place in range(size())
+            ]
             batch.extend(mark_longest(jobs, source, "matrix"))
-        yield from mark_longest(batch, source, "batch")
+        for job in mark_longest(batch, source, "batch"):
+            heappush(later, (job.arrived_at or 0.0, next(made), job))
+    yield from (job for _, _, job in sorted(later))
 
 
 def _drawn(

@@ -42,7 +42,7 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     the last ``stabilization_window``.
 
     The length is that of the waiting list: running jobs are invisible, as in KEDA, so a pool may be
-    told to shrink while all its builders work. ``length: waiting+running`` counts them too.
+    asked to shrink while all its builders work. ``length: waiting+running`` counts them too.
     """
 
     remembers = KedaMemory

@@ -83,7 +83,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
             return snapshot.at
         if memory.since is None:
             return FOREVER
-        if memory.peak >= snapshot.present:  # the next plan begins to hold anew
+        if memory.peak >= snapshot.present:  # the next plan starts to hold again
             return snapshot.at
         return memory.since + self.hold - EARLY
 

@@ -2,8 +2,9 @@
 
 Containers carry labels, so that a provisioner that starts again finds its own: they outlive the one
 that started them. They are limited in processors, memory and processes, have no privileges, and are
-removed after use. Where docker compose started the provisioner they are labelled as its service
-``builder``, so that ``docker compose --profile '*' down`` removes them with everything else.
+removed after use. Where docker compose started the provisioner they are labelled as what it was
+asked to run once (``docker compose run provisioner``): ``up``, ``stop`` and ``restart`` leave such
+containers alone, and ``down --remove-orphans`` removes them with everything else.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ log = logging.getLogger("farm.provisioner")
 
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
 COMPOSE = "com.docker.compose"
-#: the service of docker-compose.yml whose containers builders are for `down`
-SERVICE = "builder"
+#: the service of docker-compose.yml with which `down` removes them
+SERVICE = "provisioner"
 #: the name of every builder on its network, so that one query finds them all (Prometheus)
 ALIAS = "builder"
 #: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds in which a builder that somebody stops may finish what it runs; the Engine gives it
-#: ten, in which it must say good-bye, too
+#: real seconds in which a builder that an operator stops may finish what it runs; the Engine
+#: gives it ten, in which it must also sign off
 DRAIN_TIME = 7.0
 
 
@@ -105,7 +106,7 @@ class DockerBackend(Backend):
         settings = msgspec.structs.replace(
             self._settings, host=name, play=encode_play(play), drain_time=DRAIN_TIME
         )
-        # not run(), which would pull a missing image, whoever published it
+        # not run(), which would pull a missing image from anywhere
         container = self._calling(
             lambda: self._client.containers.create(
                 options.image,
@@ -184,7 +185,7 @@ class DockerBackend(Backend):
             f"{COMPOSE}.project": self._project,
             f"{COMPOSE}.service": SERVICE,
             f"{COMPOSE}.container-number": str(builder.index),
-            f"{COMPOSE}.oneoff": "False",
+            f"{COMPOSE}.oneoff": "True",
             f"{COMPOSE}.config-hash": "",
         }
 

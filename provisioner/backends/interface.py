@@ -53,7 +53,7 @@ class Backend:
 
 
 class DryRun(Backend):
-    """Does nothing: the service's log says what would be done. The scheduler is told nothing."""
+    """Does nothing: the service's log says what would be done. Nothing is sent to the scheduler."""
 
     acts = False
 

@@ -109,7 +109,7 @@ class KubernetesBackend(Backend):
     def tend(
         self,
         reports: Mapping[str, PoolReport],
-        hosts: Mapping[str, HostRecord],  # noqa: ARG002 - readiness tells the cluster who is busy
+        hosts: Mapping[str, HostRecord],  # noqa: ARG002 - readiness shows the cluster which are busy
     ) -> Mapping[str, str]:
         """Scale each pool's Deployment; return what hindered that, by pool."""
         now = self._clock()

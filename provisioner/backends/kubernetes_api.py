@@ -1,7 +1,7 @@
 """The one right that the kubernetes backend needs: get and patch the scale of some Deployments.
 
 Two calls of the API server, for which the standard library does: the official client would bring
-120 MB along. The token is read anew for each call, since the cluster changes it every hour or so.
+120 MB along. The token is read again for each call, since the cluster changes it every hour or so.
 """
 
 from __future__ import annotations

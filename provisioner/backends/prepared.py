@@ -2,7 +2,7 @@
 
 The provisioner needs no right but to list, start and stop (``docker compose up --no-start
 --scale`` makes them), so it can be given a proxy instead of the Engine's socket. What it does
-follows from the list and from what the hosts announced; it remembers only which it told to
+follows from the list and from what the hosts announced; it remembers only which it asked to
 stop, and which failed. A provisioner that starts again continues from the list.
 """
 
@@ -22,7 +22,7 @@ log = logging.getLogger("farm.provisioner")
 
 #: an idle container that is not needed is stopped after it (real seconds)
 SPARE_TIME = 10.0
-#: one that ran this long has recovered; one told to stop that still runs is told again
+#: one that ran this long has recovered; one asked to stop that still runs is asked again
 STEADY_TIME = 60.0
 #: containers that are stopped at a time (each call lasts until its container has ended)
 STOPS_AT_ONCE = 16
@@ -40,7 +40,7 @@ class Known:
         self.heard_at = 0.0
         #: since when it has been idle
         self.idle_since: float | None = None
-        #: when we told it to stop
+        #: when we asked it to stop
         self.told_at: float | None = None
         #: what was wrong with it
         self.trouble = ""
@@ -50,7 +50,7 @@ class Known:
         self.ran, self.ran_since, self.heard_at, self.told_at = True, now, now, None
 
     def is_stopping(self, now: float) -> bool:
-        """Whether it was told to recently."""
+        """Whether it was asked to recently."""
         return self.told_at is not None and now - self.told_at < STEADY_TIME
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.app.chaos.plan import FaultKind, plan
+from farm.app.chaos.machine import Machine, can_be_faked, kinds_here
+from farm.app.chaos.plan import FAKED, FaultKind, plan
 from farm.app.chaos.verdict import begun_twice, ended_twice, without_builder
 from farm.core.commands import EndJob
+from farm.core.errors import InputError
 from farm.core.model import Cause, Job
 from farm.live.redis.append_only import commands_of
 from farm.live.redis.connection import connect
@@ -36,6 +40,55 @@ def test_another_seed_is_another_plan():
     """And a longer plan begins as a shorter one of its seed."""
     assert plan(60, 1) != plan(60, 2)
     assert plan(60, 1)[:20] == plan(20, 1)
+
+
+SEES = """
+import errno, os, sys, time
+disk, elsewhere = sys.argv[1:]
+def written(path):
+    try:
+        with open(path, "wb", buffering=0) as file:
+            return file.write(b"x")
+    except OSError as error:
+        return errno.errorcode[error.errno]
+began = time.monotonic()
+with open(elsewhere) as file:
+    os.fsync(file.fileno())
+synced = time.monotonic() - began
+print(written(disk + "/a"), written(elsewhere), round(time.time()), round(synced, 1))
+"""
+
+
+@pytest.mark.skipif(not can_be_faked(), reason="needs Linux and a C compiler")
+def test_a_process_sees_the_machine_that_it_is_shown(tmp_path: Path):
+    """A slow sync, a disk without room (only that one), another time of day; and their end."""
+    disk, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    disk.mkdir()
+    elsewhere.touch()
+    machine = Machine(tmp_path, disk)
+    environment = os.environ | machine.environment()
+
+    def sees() -> tuple[str, str, float, float]:
+        words = [sys.executable, "-c", SEES, str(disk), str(elsewhere)]
+        said = subprocess.check_output(words, env=environment, text=True, timeout=30).split()
+        return said[0], said[1], float(said[2]) - time.time(), float(said[3])
+
+    assert sees() == ("1", "1", pytest.approx(0, abs=60), pytest.approx(0, abs=0.2))
+    machine.set(sync_time=0.3, disk_is_full=1, clock_ahead=-86_400)
+    where, other, ahead, synced = sees()
+    assert (where, other) == ("ENOSPC", "1")
+    assert ahead == pytest.approx(-86_400, abs=60)
+    assert synced >= 0.3
+    machine.set(sync_time=0, disk_is_full=0, clock_ahead=3_600)
+    assert sees()[:3] == ("1", "1", pytest.approx(3_600, abs=60))
+
+
+def test_faults_that_this_machine_cannot_show_are_left_out(monkeypatch):
+    """Unless they were asked for, and nothing else was."""
+    monkeypatch.setattr("farm.app.chaos.machine.can_be_faked", lambda: False)
+    assert set(kinds_here(())) == set(FaultKind) - set(FAKED)
+    with pytest.raises(InputError, match="--only clock-step: needs"):
+        kinds_here([FaultKind.CLOCK_STEP])
 
 
 @pytest.mark.live

@@ -63,6 +63,33 @@ def test_each_rung_is_named_with_its_samples(run: Path):
     assert (nothing["rung"], nothing["estimate_s"]) == ("default: nothing is known", 300.0)
 
 
+def test_what_a_client_makes_of_it(run: Path):
+    """Ended by the bound on its size, back by a deadline; an idle builder is sent one anyhow."""
+    asked = ("--kind", "unit", "--declared", "1m", "--size", "10", "--platform", "amd64/virtual")
+    waiting, slow = rows(run, *asked, "--size-bound", "100", "--deadline", "15s")
+    assert waiting["limit_s"] is None
+    assert (slow["limit_s"], slow["back_in_s"]) == (pytest.approx(200.0), pytest.approx(20.0))
+    assert (slow["late_s"], slow["sent"]) == (pytest.approx(5.0), True)
+    (short,) = rows(run, *asked, "--size-bound", "20", "--builder", "slow-1")
+    assert short["limit_s"] == 43200.0  # less than two minutes are taken for a mistake
+
+
+def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
+    """On as many builders as there are, each of which is named."""
+    asked = ["runtime-estimate", str(run), "--kind", "unit", "--declared", "1m"]
+    done = CliRunner().invoke(app, [*asked, "--replicas", "1"])
+    assert "1 replicas are done in 20s, on slow-1" in done.stdout
+    with pytest.raises(FarmError, match="--replicas: found 2; allowed: up to 1 builders here"):
+        CliRunner().invoke(app, [*asked, "--replicas", "2"], catch_exceptions=False)
+
+
+def test_rungs_are_scored(run: Path):
+    """Eleven of twelve jobs were declared thrice too long; then the builder's history was right."""
+    done = CliRunner().invoke(app, ["score", str(run), "--run-times", "boinc", "--json"])
+    found = [(one["rung"], one["jobs"], one["bias_time_s"]) for one in json.loads(done.stdout)]
+    assert found == [("declared time", 11, 40.0), ("the kind on this builder", 1, 0.0)]
+
+
 @pytest.mark.parametrize(
     ("name", "rung", "samples"),
     [

@@ -32,6 +32,8 @@ workload:
 scheduling: {fair_share: [team], stickiness: [10s], retries: 3}
 live: {speed: 10}
 """
+#: how far the demo's dispatch estimates are off at most in the mean, farm seconds
+STATED_ERROR = 15 * 60
 #: words that no log has while all is well
 TROUBLE = re.compile(r"\b(error|critical|fatal|traceback|exception|warning)\b", re.IGNORECASE)
 #: Redis would like the machine to be set up otherwise; Debian's Prometheus says how it was built
@@ -123,7 +125,7 @@ def assert_goes_quietly(farm: Composed) -> None:
         state = farm.state(farm.service(service))
         assert (state["ExitCode"], state["OOMKilled"]) == (0, False), farm.log(service)
     assert farm.builders() != [], "builders outlive their provisioner"
-    farm.compose("--profile", "*", "down", "--volumes")
+    farm.compose("down", "--remove-orphans", "--volumes")
     assert farm.left() == []
 
 
@@ -132,8 +134,9 @@ def test_up_and_nothing_else_shows_a_farm_at_work(
 ):
     """From a checkout with umask 077 and CRLF, an image that is not there yet, and no settings.
 
-    Jobs of both teams are done, pools grow and shrink, dashboards have what they ask for, no alert
-    fires, no log complains; a killed provisioner costs nothing and `down` leaves nothing.
+    Jobs of both teams are done, pools grow and shrink, estimates come as true as the page on
+    deployment says, dashboards have what they ask for, no alert fires, no log complains; a killed
+    provisioner costs nothing and `down` leaves nothing.
     """
     clone = spoiled(source, tmp_path / "clone")
     image = f"build-farm:first-{os.getpid()}"
@@ -149,13 +152,16 @@ def test_up_and_nothing_else_shows_a_farm_at_work(
     assert len(farm.ask(grown)) == 2
     shrunk = 'sum by (pool) (farm_builders_ended_total{end="retired"}) > 0'
     farm.until(lambda: farm.ask(shrunk), "shrinking", 240)
+    error = "farm_dispatch_estimate_error_seconds"
+    (found,) = farm.ask(f"sum({error}_sum) / sum({error}_count)")
+    assert 0 < float(found["value"][1]) < STATED_ERROR
     assert farm.ask('ALERTS{alertstate="firing"}') == []
     for name in (*services(farm), *farm.builders()):
         lines = farm.engine.log(name).splitlines()
         found = [line for line in lines if TROUBLE.search(line) and not NO_TROUBLE.search(line)]
         assert found == [], name
     farm.die("provisioner")
-    farm.compose("--profile", "*", "down", "--volumes")
+    farm.compose("down", "--remove-orphans", "--volumes")
     assert farm.left() == []
 
 

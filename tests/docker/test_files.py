@@ -124,6 +124,23 @@ def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(com
         assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
 
 
+def test_a_swarms_services_are_users_of_their_own_and_hold_no_socket():
+    """Each has the secret of its role alone; hosts have room for one builder."""
+    swarm = yaml.safe_load((ROOT / "deploy/swarm.yaml").read_text())
+    for name, service in swarm["services"].items():
+        assert "docker.sock" not in str(service), name
+        environment = service.get("environment", {})
+        if user := environment.get("FARM_REDIS_USER"):
+            assert service["secrets"] == [user]
+            assert environment["FARM_REDIS_PASSWORD_FILE"] == f"/run/secrets/{user}"
+            assert swarm["secrets"][user]["file"] == f"../farm-passwords/{user}"
+            assert (service["cap_drop"], service["read_only"]) == (["ALL"], True)
+    assert swarm["services"]["provisioner"]["command"][-2:] == ["--backend", "joined"]
+    hosts = swarm["services"]["builder"]
+    assert hosts["environment"]["FARM_HOST_ROOM"] == 1
+    assert int(hosts["stop_grace_period"][:-1]) > hosts["environment"]["FARM_DRAIN_TIME"]
+
+
 def test_passwords_are_made_once(tmp_path):
     """At the first start, and kept at the next; the admin's is what somebody gives."""
     text = (ROOT / "deploy/bin/farm-setup").read_text()
@@ -202,8 +219,8 @@ def test_the_image_is_plain_multi_stage_and_not_root():
     assert not any("/" in image for image in images)
 
 
-def test_the_entrypoint_writes_any_password_into_the_url(tmp_path):
-    """Characters that mean something in a URL, a password from a file, a URL that is given."""
+def test_the_entrypoint_says_where_the_server_is_and_whose_user_it_is():
+    """Host, port and user, or a URL that is given; no password comes into the environment."""
 
     def told(**environment: str) -> str:
         run = subprocess.run(
@@ -214,18 +231,9 @@ def test_the_entrypoint_writes_any_password_into_the_url(tmp_path):
         )
         return run.stdout.strip()
 
-    assert told(FARM_REDIS_HOST="redis", FARM_REDIS_PASSWORD="a/b:c@d") == (
-        "redis://:a%2Fb%3Ac%40d@redis:6379/0"
-    )
-    secret = tmp_path / "secret"
-    secret.write_text("from file\n")
-    assert told(FARM_REDIS_HOST="r", FARM_REDIS_PORT="1", FARM_REDIS_PASSWORD_FILE=str(secret)) == (
-        "redis://:from%20file@r:1/0"
-    )
-    assert told(FARM_REDIS_HOST="r") == "redis://r:6379/0"
-    assert told(FARM_REDIS_HOST="r", FARM_REDIS_USER="me", FARM_REDIS_PASSWORD="x y") == (
-        "redis://me:x%20y@r:6379/0"
-    )
+    assert told(FARM_REDIS_HOST="r", FARM_REDIS_PASSWORD="secret") == "redis://r:6379/0"
+    me = {"FARM_REDIS_HOST": "r", "FARM_REDIS_PORT": "1", "FARM_REDIS_USER": "me"}
+    assert told(**me) == "redis://me@r:1/0"
     assert told(FARM_REDIS_URL="redis://other/1", FARM_REDIS_HOST="r") == "redis://other/1"
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import json
+import runpy
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from farm.live.wire.messages import decode_play
 from farm.metrics.catalogue import CATALOGUE
 from farm.scenario import load_scenario
 from provisioner.backends.kubernetes import SETTLE_TIME, deployments_of
+from tests.grafana.conftest import FOLDER as DASHBOARDS
 from tests.grafana.conftest import metrics_in
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -163,6 +168,31 @@ def test_keda_scales_builders_by_a_metric_that_there_is():
     assert limits == (pool["provisioner"]["min"], pool["provisioner"]["max"])
 
 
+def test_no_change_of_the_plan_is_too_small_for_the_autoscaler(
+    tool: Callable[[str], str], tmp_path: Path
+):
+    """From any number of pods to that of any plan: the HPA does nothing within 10 %."""
+    things = {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["keda"])}
+    most = things["ScaledObject", "builders-linux"]["spec"]["maxReplicaCount"]
+    (trigger,) = things["ScaledObject", "builders-linux"]["spec"]["triggers"]
+    wanted = {plan: plan if plan <= 9 else -(-plan // 3) * 3 for plan in range(1, most + 1)}
+    assert wanted[most] == most
+    for there, to in itertools.product(wanted.values(), wanted.values()):
+        assert there == to or abs(1 - to / there) > 0.1, (there, to)
+    series = "farm_provisioner_desired_builders{pool='linux'}"
+    expected = [
+        {"expr": trigger["metadata"]["query"], "eval_time": f"{plan}m",
+         "exp_samples": [{"labels": "{}", "value": pods}]}
+        for plan, pods in wanted.items()
+    ]  # fmt: skip
+    values = [{"series": series, "values": f"0+1x{most}"}]
+    file = tmp_path / "test.yaml"
+    tests = [{"interval": "1m", "input_series": values, "promql_expr_test": expected}]
+    file.write_text(json.dumps({"tests": tests}))
+    run = subprocess.run([tool("promtool"), "test", "rules", file], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 def pool_of(things) -> dict[str, Any]:
     """Return the one pool of the scenario."""
     (pool,) = yaml.safe_load(things["ConfigMap", "scenario"]["data"]["farm.yaml"])["pools"]
@@ -203,6 +233,37 @@ def test_a_pod_is_ready_while_it_plays_a_builder(scaled):
     assert (settings.room, settings.pool) == (1, pool_of(scaled)["name"])
     # waiting for ready pods would never end
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+
+
+def test_an_operators_prometheus_and_grafana_find_all_of_the_farm(things):
+    """Each kind of pod, under the job that dashboards and alerts know; every alert, every board."""
+    printed = runpy.run_path(str(FOLDER / "monitoring.py"))["manifests"]()
+    by_kind = {
+        kind: [o for o in printed if o["kind"] == kind] for kind in {o["kind"] for o in printed}
+    }
+    scraped: dict[str, str] = {}
+    for monitor in by_kind["PodMonitor"]:
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        (relabelling,) = endpoint["relabelings"]
+        for _, pod in pods(things):
+            if (
+                monitor["spec"]["selector"]["matchLabels"].items()
+                <= pod["metadata"]["labels"].items()
+            ):
+                (container,) = pod["spec"]["containers"]
+                ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+                assert str(ports[endpoint["port"]]) == environment(container)["FARM_METRICS_PORT"]
+                scraped[relabelling["replacement"]] = pod["metadata"]["labels"]["app"]
+    serving = {pod["metadata"]["labels"]["app"] for name, pod in pods(things) if name != "redis"}
+    assert set(scraped.values()) == serving
+    prometheus = yaml.safe_load((FOLDER.parent / "prometheus/prometheus.yml").read_text())
+    jobs = {one["job_name"] for one in prometheus["scrape_configs"]}
+    assert set(scraped) == jobs - {"prometheus"}
+    (rules,), (boards,) = by_kind["PrometheusRule"], by_kind["ConfigMap"]
+    alerts = yaml.safe_load((FOLDER.parent / "prometheus/alerts.yml").read_text())
+    assert rules["spec"] == alerts
+    assert set(boards["data"]) == {path.name for path in DASHBOARDS.glob("*.json")}
+    assert sum(map(len, boards["data"].values())) < 1_000_000, "a ConfigMap holds a MiB"
 
 
 def test_the_scenario_loads(things, tmp_path):

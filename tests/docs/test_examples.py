@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
 
 from farm.cli.main import app
+from farm.core.errors import TraceError
+from farm.scenario import load_scenario
+from farm.workload import build_jobs
 
 from .documents import ROOT
 
@@ -18,13 +22,28 @@ PORTIONS = {"demo": ["--set", "phases.run=6h"]}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_simulates(path: Path, capsys: pytest.CaptureFixture[str]):
+def test_example_simulates(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """It loads, every job ends, and none is lost."""
     words = ["simulate", str(path), "--json", *PORTIONS.get(path.stem, ())]
+    if "firefox" in path.stem:
+        words += ["--set", f"workload.0.path={recording(tmp_path)}"]
     assert app(words, standalone_mode=False) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["jobs"]["submitted"] > 0
     assert summary["jobs"]["lost"] == 0
+
+
+def recording(folder: Path) -> Path:
+    """Write forty tasks, one an hour, in the format of Firefox CI's recordings."""
+    trace = folder / "pool.dat"
+    trace.write_bytes(b"".join(struct.pack(">II", n * 3_600_000, 90_000) for n in range(40)))
+    return trace
+
+
+def test_a_recording_that_is_not_there():
+    """The message says where to get it, and how to name one."""
+    with pytest.raises(TraceError, match=r"get it from https://github\.com/taskcluster.*--set"):
+        build_jobs(load_scenario("taskcluster-firefox"))
 
 
 def test_every_example_is_listed():

@@ -13,6 +13,7 @@ import pytest
 from farm.core.commands import CancelJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Builder, Job
+from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import BuilderSpec
 from farm.live.wire.messages import Play
@@ -30,12 +31,13 @@ class Stage:
     now: Any
     clock: Any
 
-    def __init__(self, **spec: Any) -> None:
+    def __init__(self, own: type[BuilderBehaviour] = BuilderBehaviour, **spec: Any) -> None:
+        self.own = own
         self.told: list[tuple[float, Event]] = []
         more = {
             name: spec.pop(name) for name in ("speed", "takes_jobs", "lifetime") if name in spec
         }
-        cleans = spec.get("inter_job_time", 0.0) > 0
+        cleans = spec.get("inter_job_time", 0.0) > 0 or own is not BuilderBehaviour
         builder = Builder(id="b", pool="p", index=1, slots=4, cleans=cleans, **more)
         self.spec = BuilderSpec(builder=builder, **spec)
         self.builder = self.make()
@@ -68,7 +70,8 @@ class VirtualStage(Stage):
 
     def make(self) -> EmulatedBuilder:
         self.agenda = VirtualAgenda()
-        builder = EmulatedBuilder(self.spec, self.agenda, self.report)
+        own = self.own(self.spec)
+        builder = EmulatedBuilder(self.spec, self.agenda, self.report, own)
         builder.boot()
         return builder
 
@@ -100,7 +103,8 @@ class RealStage(Stage):
         self.agenda = RealAgenda(threading.RLock())
         spec = msgspec.structs.asdict(self.spec)
         with self.agenda.turn():
-            return PlayedBuilder(Play(speed=self.SPEED, **spec), self.agenda, self.told_at)
+            play = Play(speed=self.SPEED, **spec)
+            return PlayedBuilder(play, self.agenda, self.told_at, behaviour=self.own(play))
 
     def told_at(self, event: Event) -> None:
         self.report(msgspec.structs.replace(event, at=event.at - 1000.0 * self.SPEED))

@@ -59,6 +59,7 @@ REPORTS: list[wire.Report] = [
     wire.LoadDone(),
     events.CancelRequested(UNSTAMPED, ("j",), "m", ("u",), "r"),
     events.PriorityChanged(UNSTAMPED, "j", 1, 2.0, 3),
+    events.SchedulingChanged(UNSTAMPED, "sjf", 2.0, {"web": 2.0}),
     events.DrainRequested(UNSTAMPED, "linux-*", retire=True),
     events.UndrainRequested(UNSTAMPED, "*"),
     wire.Watch("linux", "token"),

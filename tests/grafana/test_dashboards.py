@@ -113,7 +113,13 @@ def test_every_dashboard_leads_to_the_others_with_what_was_chosen(board):
 def test_alerts_and_new_schedulers_are_marked(board):
     """What was told, and when a scheduler began, stands in every panel."""
     marks = {mark["name"]: mark for mark in board["annotations"]["list"]}
-    assert set(marks) == {"Alerts", "Scheduler starts", "Pools sized", "Builders lost"}
+    assert set(marks) == {
+        "Alerts",
+        "Scheduler starts",
+        "Rules changed",
+        "Pools sized",
+        "Builders lost",
+    }
     for mark in marks.values():
         assert mark["datasource"]["uid"] == "${datasource}"
         assert mark["titleFormat"]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from farm.core.commands import StartJob
-from farm.core.errors import InputError
 from farm.core.events import BuilderRetired, JobFinished
 from farm.core.model import Builder, Job
 from farm.live.hosts.processes import HostProcess
@@ -211,21 +210,3 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
 def _named(settings: LiveSettings, number: int) -> LiveSettings:
     environment = host_environment(settings) | {"FARM_HOST": f"host-{number}"}
     return from_environment(environment)
-
-
-def test_room_and_pool_come_from_the_environment():
-    """And go on to a host's own environment."""
-    settings = from_environment(
-        {"FARM_HOST": "box-{hostname}", "FARM_HOST_ROOM": "2", "FARM_HOST_POOL": "mac"}
-    )
-    assert (settings.room, settings.pool) == (2, "mac")
-    assert "{" not in settings.host
-    assert from_environment(host_environment(settings)) == settings
-    assert from_environment({}).room == 0
-
-
-@pytest.mark.parametrize("text", ["one", "-1", "1.5", "²"])
-def test_a_room_that_is_no_number_is_an_error(text: str):
-    """A host that takes anybody is not what was meant."""
-    with pytest.raises(InputError, match=r"FARM_HOST_ROOM: found '.*'; allowed: a number"):
-        from_environment({"FARM_HOST_ROOM": text})

@@ -27,8 +27,12 @@ class History:
 
     def __init__(self, seed: int, estimator) -> None:
         self.dice = random.Random(seed)
-        policy = POLICIES["score"](PolicyOptions())
-        self.scheduler = Scheduler(SchedulingRules(policy=policy, retries=1), estimator)
+        rules = SchedulingRules(
+            policy=POLICIES["score"](PolicyOptions()),
+            policy_of=lambda choices: POLICIES[choices.policy](PolicyOptions()),
+            retries=1,
+        )
+        self.scheduler = Scheduler(rules, estimator)
         self.mirror = Mirror(self.scheduler)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self.store = ReadableStore(self.redis, Keys())
@@ -64,6 +68,9 @@ class History:
             if state.started_at is None:
                 return events.JobStarted(self.at, *told)
             return events.JobFinished(self.at, *told, dice.choice(["succeeded", "failed"]))
+        if roll < 0.42:
+            policy = dice.choice(["score", "fifo", "random"])
+            return events.SchedulingChanged(self.at, policy=policy)
         if jobs and roll < 0.5:
             job_id = dice.choice(jobs).job.id
             return events.PriorityChanged(self.at, job_id, level=dice.randint(0, 2))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import redis
 
 from farm.core import events
 from farm.core.commands import Command
@@ -18,9 +19,11 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.restore import restore
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.answers import MAX_QUESTIONS
+from farm.live.operating.control_plane import MAX_IMAGES, Desk
 from farm.live.redis.keys import STREAMS, Keys
 from farm.live.run import LiveOptions, Stays, Watchers, run_live
+from farm.live.store.store import Store
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
@@ -244,3 +247,38 @@ def test_only_so_many_jobs_are_taken_in(farm: StayingFarm):
     farm.run(over, lambda: farm.submit(*(f"j{n}" for n in range(30))), max_waiting=5)
     assert max(seen) <= 6
     assert farm.ended() == {f"j{n}" for n in range(30)}
+
+
+def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, client, keys: Keys):
+    """They take memory and time: those beyond a bound are told so, all others get an answer."""
+    tokens = [f"t{number}" for number in range(MAX_QUESTIONS + 150)]
+    asked = tuple(wire.Ask("job", "", token) for token in tokens)
+    everything = tuple(wire.Ask("farm", "", f"all-{number}") for number in range(MAX_IMAGES + 7))
+    text = msgspec.json.encode(Envelope(VERSION, "s", "l", 1, (*asked, *everything)))
+
+    def replies() -> list[bytes]:
+        return [client.lindex(key, 0) for key in client.keys(keys.reply("*"))]
+
+    farm.run(
+        first=lambda: farm.add("questions", text),
+        over=lambda _: len(replies()) == len(asked) + len(everything),
+    )
+    refused = [text for text in replies() if b"too many questions" in text]
+    assert len(refused) == 150 + 7
+    assert len(replies()) == len(asked) + len(everything)
+
+
+def test_trouble_in_the_middle_of_taking_over_is_waited_out(farm: StayingFarm, monkeypatch):
+    """The farm is ours by then, and its last scheduler may have ended because of that."""
+    take_over, tries = Store.take_over, []
+
+    def fails_twice(store: Store, rules: str) -> None:
+        tries.append(rules)
+        if len(tries) < 3:
+            raise redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
+        take_over(store, rules)
+
+    monkeypatch.setattr(Store, "take_over", fails_twice)
+    farm.run(first=lambda: farm.submit("good"), over=lambda _: farm.ended())
+    assert farm.ended() == {"good"}
+    assert len(tries) == 3

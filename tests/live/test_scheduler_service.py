@@ -17,6 +17,7 @@ from farm.app.recorded.run_audit import audit_run
 from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses
+from farm.live.operating.control_plane import MAX_STARTS
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
@@ -28,6 +29,9 @@ from tests.fixtures.ports import own_port
 from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
 
 pytestmark = pytest.mark.live
+
+#: runs a command where its processes are not seen from here, nor ours from there
+ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child")
 
 
 @pytest.fixture
@@ -255,9 +259,36 @@ def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys
         service.client.close()
 
 
-def test_a_second_scheduler_stands_by(service: Service):
-    """It takes over as soon as the first one is killed."""
+def test_a_plan_for_very_many_builders_is_carried_out_in_parts(service: Service):
+    """The scheduler requests some of them at a time, and its provisioner sees what lacks."""
+    yaml = service.folder / "service.yaml"
+    sized = "provisioner: {algorithm: simple, max: 90000}"
+    yaml.write_text(yaml.read_text().replace("builders: 3", sized))
     service.start()
+    service.until(lambda: service.client.exists(service.keys.pools) == 1, "taking charge")
+    reporter = Reporter(service.url, service.keys, "test", "plans")
+    reporter.start()
+    reporter.put(Watch("linux", "mine", outside=True))
+
+    def requested() -> int:
+        return service.client.hlen(service.keys.requested)
+
+    reporter.put(Plan("linux", 1, 90_000, start=90_000, token="mine"))
+    service.until(lambda: requested() > 0, "the first requests")
+    assert requested() == MAX_STARTS
+    reporter.put(Plan("linux", 2, 90_000, start=89_000, token="mine"))
+    service.until(lambda: requested() > MAX_STARTS, "the next requests")
+    assert requested() == 2 * MAX_STARTS
+    assert reporter.close(60)
+    assert service.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("within", [(), ELSEWHERE], ids=["here", "elsewhere"])
+def test_a_second_scheduler_stands_by(service: Service, within: tuple[str, ...]):
+    """It takes over when the first one is killed, also one whose death it cannot see."""
+    if within and subprocess.run([*within, "true"], capture_output=True).returncode:
+        pytest.skip("needs the right to make a process space")
+    service.start(within=within)
     service.until(lambda: service.metric("farm_scheduler_leader") == 1.0, "taking charge")
     first, first_port = service.process, service.port
     service.port = own_port()

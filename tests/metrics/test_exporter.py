@@ -34,7 +34,7 @@ def busy(play, job):
     farm.metrics.commit(0.001)
     farm.metrics.lag(0.0)
     farm.metrics.lead(in_charge=True)
-    farm.metrics.publish_now(2.0)
+    farm.metrics.publish(2.0, at_once=True)
     return farm.metrics
 
 

@@ -36,7 +36,7 @@ def test_jobs_are_counted_by_what_became_of_them(play, job):
     run_job(farm, job("one", arrived_at=3.0), 5.0, "b1", ends_at=15.0)
     run_job(farm, job("two"), 20.0, "b1", ends_at=26.0, outcome="failed")
     farm.tell(JobsSubmitted(30.0, (job("three"), job("four"))))
-    farm.metrics.publish_now(31.0)
+    farm.metrics.publish(31.0, at_once=True)
     assert farm.value("farm_jobs_submitted_total", "amd64/virtual") == 4
     assert farm.value("farm_jobs_dispatched_total", "amd64/virtual") == 3
     assert farm.value("farm_jobs_total", "succeeded") == 1
@@ -58,7 +58,7 @@ def test_lost_attempts_and_builders_are_told_from_failed_jobs(play, job):
     farm.tell(BuilderLost(2.0, "b1", "gone"))
     farm.join(3.0, "b2")
     farm.tell(BuilderLost(4.0, "b2", "gone"))
-    farm.metrics.publish_now(5.0)
+    farm.metrics.publish(5.0, at_once=True)
     assert farm.value("farm_attempts_total", "lost") == 2
     assert farm.value("farm_attempts_total", "failed") == 0
     assert farm.value("farm_jobs_total", "failed") == 1
@@ -72,10 +72,10 @@ def test_who_was_stopped_is_told_from_who_was_lost(play):
     farm = play()
     farm.join(0.0, "b1")
     farm.tell(BuilderLost(2.0, "b1", "its host left", excused=True))
-    farm.metrics.publish_now(3.0)
+    farm.metrics.publish(3.0, at_once=True)
     assert farm.value("farm_builders_ended_total", "linux", "left") == 1
     assert farm.value("farm_builders_ended_total", "linux", "lost") == 0
-    farm.metrics.publish_now(3.0, unplaced={"linux": 2})
+    farm.metrics.publish(3.0, unplaced={"linux": 2}, at_once=True)
     assert farm.value("farm_builders_unplaced", "linux") == 2
 
 
@@ -85,14 +85,14 @@ def test_builders_and_slots_are_counted_by_state(play, job):
     farm.join(0.0, "b1", slots=2)
     farm.request(1.0, "b2")
     farm.tell(JobsSubmitted(2.0, (job("one"),)))
-    farm.metrics.publish_now(3.0)
+    farm.metrics.publish(3.0, at_once=True)
     assert farm.value("farm_builders", "linux", "building") == 1
     assert farm.value("farm_builders", "linux", "booting") == 1
     assert farm.value("farm_builders", "linux", "idle") == 0
     assert farm.value("farm_slots", "linux", "busy") == 1
     assert farm.value("farm_slots", "linux", "idle") == 1
     farm.tell(BuilderLost(4.0, "b2"), BuilderRetired(5.0, "b1"))
-    farm.metrics.publish_now(6.0)
+    farm.metrics.publish(6.0, at_once=True)
     assert farm.value("farm_builders", "linux", "building") == 0
     assert farm.value("farm_slots", "linux", "busy") == 0
     assert farm.value("farm_builder_seconds_total", "linux") == 5.0
@@ -101,7 +101,7 @@ def test_builders_and_slots_are_counted_by_state(play, job):
 def test_counters_of_a_pool_stand_at_zero_from_the_start(play):
     """A counter that first appears at 40 looks, to a rate, as if nothing had happened."""
     farm = play(pools=[PoolSpec(name="linux", processors=("amd64", "i386"))])
-    farm.metrics.publish_now(0.0)
+    farm.metrics.publish(0.0, at_once=True)
     assert farm.value("farm_builders_requested_total", "linux") == 0.0
     assert farm.value("farm_builders_joined_total", "linux") == 0.0
     assert farm.value("farm_builders_ended_total", "linux", "lost") == 0.0
@@ -117,7 +117,7 @@ def test_booting_and_plans_are_measured(play):
     farm.request(1.0, "b1")
     farm.join(31.0, "b1")
     farm.tell(PoolPlanned(32.0, "linux", 7, 6, 1, 20))
-    farm.metrics.publish_now(33.0)
+    farm.metrics.publish(33.0, at_once=True)
     assert farm.value("farm_provisioner_desired_builders", "linux") == 7
     assert farm.value("farm_builders_requested_total", "linux") >= 1
 
@@ -130,7 +130,7 @@ def test_an_estimate_is_held_against_what_came_true(play, job):
     farm.tell(JobsSubmitted(1.0, (job("blocker"),)))
     farm.tell(JobsSubmitted(2.0, (job("late"),)), EstimateMade(2.0, "late", "farm", 5.0))
     farm.tell(JobFinished(11.0, "blocker", 1, "b1", "succeeded"))
-    farm.metrics.publish_now(12.0)
+    farm.metrics.publish(12.0, at_once=True)
     assert total(farm.value("farm_dispatch_estimate_error_seconds", "later")) == (1, 6.0)
     assert total(farm.value("farm_dispatch_estimate_error_seconds", "earlier")) == (0, 0.0)
 
@@ -150,7 +150,7 @@ def test_estimates_are_shown_for_the_head_and_for_a_new_job(play, job):
     farm = play()
     farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"), job("two"))))
-    farm.metrics.publish_now(0.0)
+    farm.metrics.publish(0.0, at_once=True)
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 10.0
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "new") == 20.0
 
@@ -160,13 +160,13 @@ def test_estimates_may_be_worked_out_in_steps(play, job):
     farm = play(in_steps=True)
     farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"), job("two"), job("three"))))
-    farm.metrics.publish_now(4.0)
+    farm.metrics.publish(4.0, at_once=True)
     assert "farm_dispatch_estimate_seconds" not in farm.metrics.readings()
     farm.tell(JobFinished(5.0, "one", 1, "b1", "succeeded"))
-    farm.metrics.publish_now(5.0)
+    farm.metrics.publish(5.0, at_once=True)
     while farm.metrics.step():
         pass
-    farm.metrics.publish_now(5.5)
+    farm.metrics.publish(5.5, at_once=True)
     assert farm.value("farm_queue_depth", "amd64/virtual") == 1
     assert farm.value("farm_queue_oldest_wait_seconds", "amd64/virtual") == 4.0
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 6.0
@@ -180,11 +180,11 @@ def test_a_queue_too_long_to_look_at_shows_no_old_estimates(play, job, monkeypat
     farm = play(monotonic=lambda: clock[0])
     farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"), job("two"))))
-    farm.metrics.publish_now(0.0)
+    farm.metrics.publish(0.0, at_once=True)
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "head") == 10.0
     monkeypatch.setattr("farm.metrics.farm_metrics.MAX_WAITING", 0)
     clock[0] = 60.0
-    farm.metrics.publish_now(60.0)
+    farm.metrics.publish(60.0, at_once=True)
     assert not farm.metrics.readings()["farm_dispatch_estimate_seconds"]
     assert farm.value("farm_queue_depth", "amd64/virtual") == 1
 
@@ -196,10 +196,10 @@ def test_a_matrix_is_answered_when_its_last_job_ends(play, job):
     pair = (job("m-1", matrix="m"), job("m-2", matrix="m"))
     farm.tell(JobsSubmitted(1.0, pair))
     farm.tell(JobFinished(5.0, "m-1", 1, "b1", "succeeded"))
-    farm.metrics.publish_now(5.0)
+    farm.metrics.publish(5.0, at_once=True)
     assert total(farm.value("farm_matrix_response_seconds")) == (0, 0.0)
     farm.tell(JobFinished(9.0, "m-2", 1, "b1", "succeeded"))
-    farm.metrics.publish_now(9.0)
+    farm.metrics.publish(9.0, at_once=True)
     assert total(farm.value("farm_matrix_response_seconds")) == (1, 8.0)
 
 
@@ -214,9 +214,9 @@ def test_shares_and_stickiness(play, job):
     run_job(farm, of("1", "red", "a"), 0.0, "b1", ends_at=4.0)
     run_job(farm, of("2", "red", "b"), 5.0, "b1", ends_at=6.0)
     farm.tell(JobsSubmitted(7.0, (of("3", "blue", "c"),)))
-    farm.metrics.publish_now(8.0)
+    farm.metrics.publish(8.0, at_once=True)
     farm.tell(JobsSubmitted(8.0, (of("4", "red", "d"), of("5", "red", "e"))))
-    farm.metrics.publish_now(8.0)
+    farm.metrics.publish(8.0, at_once=True)
     assert farm.value("farm_share_queue_depth", "red") == 2
     assert farm.value("farm_share_queue_depth", "blue") == 0
     assert farm.value("farm_share_slots", "blue") == 1
@@ -233,7 +233,7 @@ def test_slowdown_is_measured_against_the_service_time_alone(play, job):
     farm = play()
     farm.join(0.0, "b1")
     run_job(farm, job("one"), 0.0, "b1", ends_at=14.0)
-    farm.metrics.publish_now(15.0)
+    farm.metrics.publish(15.0, at_once=True)
     assert farm.value("farm_contention_slowdown_ratio", "linux") == 1.4
 
 
@@ -243,7 +243,7 @@ def test_late_reports_count_as_ignored(play, job):
     farm.join(0.0, "b1")
     run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)
     farm.tell(JobFinished(2.0, "one", 1, "b1", "failed"))
-    farm.metrics.publish_now(3.0)
+    farm.metrics.publish(3.0, at_once=True)
     assert farm.value("farm_scheduler_ignored_events_total") == 1
     assert farm.value("farm_jobs_total", "failed") == 0
 
@@ -252,11 +252,11 @@ def test_readings_do_not_change_when_the_farm_does(play, job):
     """A scrape sees one instant, whatever happens meanwhile."""
     farm = play()
     farm.join(0.0, "b1")
-    farm.metrics.publish_now(0.0)
+    farm.metrics.publish(0.0, at_once=True)
     before = farm.metrics.readings()
     copy = {name: dict(values) for name, values in before.items()}
     run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)
-    farm.metrics.publish_now(1.0)
+    farm.metrics.publish(1.0, at_once=True)
     assert before == copy
     assert farm.metrics.readings() != copy
 
@@ -272,5 +272,5 @@ def test_adopted_builders_count_from_their_joining(play):
     farm = play()
     farm.scheduler.add_builder(Builder(id="old", pool="linux", index=1), 2.0)
     metrics = type(farm.metrics)(farm.scheduler)
-    metrics.publish_now(10.0)
+    metrics.publish(10.0, at_once=True)
     assert metrics.readings()["farm_builder_seconds_total"][("linux",)] == 8.0

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,14 @@ from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, GivenServer
 from farm.processes import log_files
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import MAX_RESTARTS, Service, Supervisor
+from farm.processes.supervisor import (
+    FIRST_PAUSE,
+    MAX_RESTARTS,
+    SOON,
+    Restarts,
+    Service,
+    Supervisor,
+)
 
 pytestmark = pytest.mark.live
 #: longer than a test may take: a wait that ends by time fails
@@ -83,7 +91,7 @@ def test_a_wait_ends_with_a_signal_also_one_that_came_before_it(wakeups, request
 def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
     keep, wakeups, monkeypatch
 ):
-    """And given up when that has happened too often of late, with what it said."""
+    """And given up when that has happened too often in a row, with what it said."""
     monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.01)
     supervisor = keep(ends_with(1))
     pauses = []
@@ -95,8 +103,17 @@ def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
             wakeups.wait(supervisor.check())
     assert all(after > 1.5 * before for before, after in itertools.pairwise(pauses))
     until_gone(supervisor, wakeups)
-    with pytest.raises(RunError, match=r"exit code 1 .6 times lately.*what it said"):
+    with pytest.raises(RunError, match=r"exit code 1 .6 times in a row.*what it said"):
         supervisor.check()
+
+
+def test_what_worked_for_a_while_is_started_again_at_once():
+    """However often that happens; only what ends soon after its start is given longer pauses."""
+    restarts = Restarts()
+    begin = time.monotonic()
+    pauses = [restarts.pause(begin + SOON * 1.5 * number) for number in range(1, 9)]
+    assert pauses == [FIRST_PAUSE] * 8
+    assert restarts.pause(begin + SOON * 12.1) == 2 * FIRST_PAUSE
 
 
 def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wakeups):
@@ -111,6 +128,18 @@ def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wak
         else:
             with pytest.raises(RunError, match="exit code 2"):
                 supervisor.check()
+
+
+def test_a_service_is_not_given_up_while_the_disk_is_full(keep, wakeups, monkeypatch):
+    """It cannot work; with room on the disk the next try succeeds."""
+    monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("farm.processes.supervisor._takes_writes", lambda _: False)
+    supervisor = keep(ends_with(1))
+    supervisor.settled = True
+    supervisor.start()
+    for _ in range(MAX_RESTARTS + 1):
+        until_gone(supervisor, wakeups)
+        supervisor.check()
 
 
 def test_nothing_is_due_while_all_is_well(keep, wakeups):

@@ -20,6 +20,7 @@ from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.builder_time import Window, builder_times
 from farm.results.summary.percentiles import quantile, spread_of
+from farm.results.summary.quiescence import Quiescence
 from farm.results.summary.records import Recorder, records_of
 from farm.results.summary.summary import (
     RunInfo,
@@ -115,6 +116,16 @@ def test_only_the_run_phase_counts(history: Any, tell: Any) -> None:
     assert (summary.builders.joined, summary.builders.max_running) == (1, 2)
     assert summary.builders.over_provisioned_time == 27.0
     assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary).window == info.window
+
+
+def test_how_the_farm_stood_at_the_end_of_its_phases(history: Any, tell: Any) -> None:
+    """At 15 s b runs on b1, c and d wait and b3 idles; the last job ends 25 s later."""
+    records = tell(Recorder(), history).records()
+    found = summarise(records, msgspec.structs.replace(INFO, ends_at=15.0), 0.0).quiescence
+    assert found == Quiescence(open_jobs=3, builders=2, busy_builders=1, beyond_time=25.0)
+    later = summarise(records, msgspec.structs.replace(INFO, ends_at=40.0), 0.0).quiescence
+    assert later is not None
+    assert (later.open_jobs, later.busy_builders, later.beyond_time) == (0, 0, 0.0)
 
 
 def test_counting_as_taskcluster_keeps_whatever_was_there(history: Any, tell: Any) -> None:

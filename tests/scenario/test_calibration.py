@@ -97,6 +97,24 @@ def test_mistakes_are_one_message(tmp_path: Path, text: str | None, message: str
     assert message in told
 
 
+@pytest.mark.parametrize(
+    ("reference", "slowdown", "cores"),
+    [
+        ("burn", "1, 2.12, 4.4, 6.25, 8.4", 1.9),  # medians of 4k threads
+        ("pi", "1, 2.5, 4.5, 6.5, 8.5", 2.0),  # of 4k, and one
+        ("pi", "1", None),
+    ],
+)
+def test_the_cores_that_heavy_jobs_had_follow_from_the_table(
+    tmp_path: Path, reference: str, slowdown: str, cores: float | None
+):
+    """Two that give a little less than two between them, as a law of their own."""
+    machine = "machine: {usable_cores: 2}\nthreads: 4\n"
+    path = tmp_path / "here.yaml"
+    path.write_text(f"slowdown: [{slowdown}]\nreference: {reference}\n{machine}")
+    assert read_calibration(path).measured_cores == cores
+
+
 def test_one_law_for_the_processor(tmp_path: Path):
     """A measured table and a written one together are refused."""
     path = write(tmp_path)

@@ -54,10 +54,15 @@ def test_extends_merges_mappings_and_pools_and_replaces_lists(write: Write) -> N
     assert scenario.name == "small"
 
 
-def test_trace_paths_are_relative_to_the_file_that_names_them(write: Write, tmp_path: Path) -> None:
-    """A base scenario in another folder still finds its trace."""
-    write("pools: [{name: a, builders: 1}]\nworkload: [{trace: {path: t.dat}}]\n", "base/farm.yaml")
+def test_paths_are_relative_to_the_file_that_names_them(write: Write, tmp_path: Path) -> None:
+    """A base scenario in another folder still finds its trace, and the run that it learns from."""
+    write(
+        "pools: [{name: a, builders: 1}]\nworkload: [{trace: {path: t.dat}}]\n"
+        "estimates: {learn_from: run}\n",
+        "base/farm.yaml",
+    )
     scenario = load_scenario(write("extends: base/farm.yaml\n"))
+    assert scenario.estimates.learn_from == str((tmp_path / "base" / "run").resolve())
     assert scenario.workload[0].trace is not None
     assert scenario.workload[0].trace.path == str((tmp_path / "base" / "t.dat").resolve())
 

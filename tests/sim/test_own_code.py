@@ -1,4 +1,4 @@
-"""docs/how-to/taskcluster.md, run: analysis, a load generator and a provisioner of the user's."""
+"""docs/how-to/taskcluster.md, run: analysis, and load, provisioners and builders of one's own."""
 
 from __future__ import annotations
 
@@ -25,20 +25,77 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(code, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    for name in ("mine", "load", "provisioners", "builders"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 
 def test_the_pages_load_and_provisioner(page: Path) -> None:
     """Bursts of twenty, on a pool with two to spare; the same seed gives the same jobs."""
-    runs = farm.simulate(page / "mine.yaml"), farm.simulate(page / "mine.yaml")
+    plain = {"pools__linux__behaviour": None}
+    runs = farm.simulate(page / "mine.yaml", **plain), farm.simulate(page / "mine.yaml", **plain)
     first, again = (run.jobs for run in runs)
     assert {"0-0", "0-19", "1-0"} <= set(first["job_id"].tolist())
     assert first["service_time_s"].tolist() == again["service_time_s"].tolist()
     assert runs[0].summary["builders"]["max_running"] == 22
-    by_hour = {"algorithm": "mine:by_hour", "max": 50}
+    by_hour = {"algorithm": "provisioners:by_hour", "max": 50}
     night = farm.simulate(page / "mine.yaml", pools__linux__provisioner=by_hour)
     assert night.summary["builders"]["max_running"] == 2
+    steady = farm.simulate(page / "mine.yaml", workload__0__function="load:Steady")
+    assert steady.summary["jobs"]["submitted"] == 600
+
+
+def test_the_pages_builders(page: Path) -> None:
+    """A class warms its builders up and lets them go; a function makes big jobs longer."""
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
+    load = {"arrivals": {"every": "1m", "count": 6, "service_time": 4, "kind": "big"}}
+    document = {"pools": [pool | {"behaviour": "builders:Warming"}], "workload": [load]}
+    warming = farm.simulate(document)
+    assert warming.jobs["service_time_s"].tolist() == [34.0, 4.0, 4.0, 4.0, 4.0, 34.0]
+    assert warming.jobs["builder"].tolist() == ["p-1"] * 5 + ["p-2"]
+    document["pools"] = [pool | {"behaviour": "builders:small_cache"}]
+    assert farm.simulate(document).jobs["service_time_s"].tolist() == [8.0] * 6
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_the_page_on_a_live_farm(page: Path) -> None:
+    """Load, provisioner and builders are the user's own there as well."""
+    options = {"phases": {"run": "30s"}, "pools__linux__boot_time": "2s", "live__speed": 10}
+    result = farm.run(page / "mine.yaml", **options)
+    assert len(result.jobs) == 20
+    assert result.jobs["service_time_s"].min() >= 60.0  # 30 s at least, and 30 s of warming up
+    assert result.summary["builders"]["max_running"] >= 20
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def own(job, builder):\n    return 3\n", "returned 3; allowed: the job"),
+        ("def own(job, builder):\n    raise KeyError('x')\n", "mine:own failed 2 times"),
+        ("def own(job):\n    return job\n", "mine:own(job, builder) cannot be called so"),
+        ("class own:\n    pass\n", "found the class mine:own; allowed: a function"),
+        (
+            (
+                "from farm.emulation.behaviour import BuilderBehaviour\n\n"
+                "class own(BuilderBehaviour):\n    def rest_time(self, job):\n        return -1\n"
+            ),
+            "rest_time: returned -1; allowed: seconds",
+        ),
+    ],
+)
+def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> None:
+    """An error before the run, or a warning at its end."""
+    (page / "mine.py").write_text(code)
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "behaviour": "mine:own"}
+    load = {"arrivals": {"every": "1m", "count": 2, "service_time": "4s"}}
+    try:
+        warnings = farm.simulate({"pools": [pool], "workload": [load]}).summary["warnings"]
+    except FarmError as refused:
+        warnings = [str(refused)]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("pools.p.behaviour: ")
+    assert said in warnings[0]
 
 
 def test_the_pages_analysis(page: Path) -> None:
@@ -84,7 +141,7 @@ def test_several_sources_keep_apart(page: Path) -> None:
         "phases": {"run": "1m"},
         "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 30}],
         "workload": [
-            {"generator": {"function": "mine:bursts", "name": "burst"}},
+            {"generator": {"function": "load:bursts", "name": "burst"}},
             {"arrivals": {"every": "20s", "count": 2, "service_time": "5s"}},
         ],
     }

@@ -138,6 +138,16 @@ def test_an_empty_workload_is_refused(scenario_of: ScenarioOf) -> None:
                                              "service_time": 1}}))  # fmt: skip
 
 
+def test_jobs_of_a_matrix_arrive_apart(scenario_of: ScenarioOf) -> None:
+    """In order of arrival, also where the next matrix begins before one is complete."""
+    source = {
+        "matrices": {"every": 3, "count": 2, "size": 3, "service_time": 1, "jobs_apart": "2s"}
+    }
+    jobs = list(build_jobs(scenario_of(source)))
+    arrivals = [(job.arrived_at, (job.matrix or "")[-1]) for job in jobs]
+    assert arrivals == [(0, "1"), (2, "1"), (3, "2"), (4, "1"), (5, "2"), (7, "2")]
+
+
 @pytest.mark.parametrize(
     ("among", "per_matrix"), [("matrix", [2, 2, 2, 2]), ("batch", [0, 0, 0, 8])]
 )

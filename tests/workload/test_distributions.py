@@ -28,6 +28,9 @@ def drawn(given: Any) -> list[float]:
         ({"constant": "5s"}, 5.0, 0.0),
         (7, 7.0, 0.0),
         ({"exponential": {"mean": 3}}, 3.0, 3.0),
+        ({"normal": {"mean": 10, "std": 2}}, 10.0, 2.0),
+        ({"normal": {"mean": 1, "std": 1}}, 1.2876, 0.7935),  # what is below 0 is cut off
+        ({"normal": {"mean": 3, "std": 0}}, 3.0, 0.0),
         ({"lognormal": {"mean": 10, "std": 5}}, 10.0, 5.0),
         ({"lognormal": {"median": 2, "sigma": 0.5}}, 2 * math.exp(0.125), 1.2086),
         ({"pareto": {"alpha": 4, "scale": 3}}, 4.0, math.sqrt(2.0)),
@@ -73,6 +76,8 @@ def test_one_distribution_for_each_kind() -> None:
 FORMS = st.sampled_from(
     [
         {"exponential": {"mean": 3}},
+        {"normal": {"mean": 1, "std": 1000}},
+        {"normal": {"mean": 1000, "std": 1}},
         {"lognormal": {"mean": 10, "std": 5}},
         {"pareto": {"alpha": 1.161, "scale": 3}},
         {"uniform": {"min": 2, "max": 4}},

@@ -18,16 +18,27 @@ import msgspec
 from farm.core.errors import InputError, RunError
 from workers.burn import stress_ng
 from workers.burn.client import BurnerProgram
+from workers.burn.kernels import KERNELS
 from workers.burn.rates import CAREFUL
 
 MODES = frozenset({"stress", "memory", "mixed"})
-KERNELS = ("cpu", "memory", "stress_ng")
 #: no machine does less or more units in a second; beyond that nobody would look up in between
 MIN_RATE, MAX_RATE = 1e-3, 1e9
 NICE = 10
 
-Ended = Callable[[str | None, float], None]
-"""Told once, from a thread of the burner: what went wrong (None: nothing), processor seconds."""
+
+class Burnt(NamedTuple):
+    """How a job ended: what went wrong (None: nothing), and its seconds."""
+
+    error: str | None
+    #: processor seconds, of all its processes
+    cpu: float = 0.0
+    #: real seconds from its first process to the end of its last
+    real: float = 0.0
+
+
+Ended = Callable[[Burnt], None]
+"""Called once, from a thread of the burner."""
 
 
 class BurnSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,19 +95,15 @@ def rates_text(rates: Mapping[str, float]) -> str:
     return ",".join(f"{name}={rate!r}" for name, rate in rates.items())
 
 
-class _Job(NamedTuple):
+class _Job:
     """A job that burns, and the program that has it."""
 
-    program: BurnerProgram
-    ended: Ended
-    burning: threading.Event
-
-
-class _Question(NamedTuple):
-    """A caller that waits for rates, to be told what hindered the measurement (None: nothing)."""
-
-    program: BurnerProgram
-    answer: queue.SimpleQueue[str | None]
+    def __init__(self, program: BurnerProgram, ended: Ended, processes: int) -> None:
+        self.program = program
+        self.ended = ended
+        #: those not yet at work
+        self.starting = processes
+        self.at_work = threading.Event()
 
 
 class Burners:
@@ -111,7 +118,6 @@ class Burners:
         self._program: BurnerProgram | None = None
         self._serial = 0
         self._jobs: dict[int, _Job] = {}
-        self._questions: list[_Question] = []
 
     def start(
         self,
@@ -125,29 +131,22 @@ class Burners:
         """Begin to burn and return the number to kill it by.
 
         ``seconds`` of work of one idle core for each thread; None: until killed. ``ended`` is
-        told once, unless it is killed first. ``cores``: the processors that it may use.
+        called once, unless it is killed first. ``cores``: the processors that it may use.
         """
-        with self._lock:
-            self._serial += 1
-            number = self._serial
-            program = self._send(
-                {"start": number, "mode": mode, "seconds": seconds, "threads": threads}
-                | ({"cores": cores} if cores else {})
-            )
-            self._jobs[number] = _Job(program, ended, threading.Event())
-            return number
+        request = {"mode": mode, "seconds": seconds, "threads": threads, "cores": cores}
+        return self._request(request, ended, threads)
 
     def await_burning(self, number: int, timeout: float) -> bool:
         """Wait until all processes of a job are at work (or it has ended)."""
         job = self._jobs.get(number)
-        return job is None or job.burning.wait(timeout)
+        return job is None or job.at_work.wait(timeout)
 
     def kill(self, number: int) -> None:
-        """End it at once; nobody is told."""
+        """End it at once; ``ended`` is not called."""
         with self._lock:
             job = self._jobs.pop(number, None)
             if job is not None:
-                job.burning.set()
+                job.at_work.set()
                 job.program.send({"kill": number})
 
     def rates(
@@ -157,15 +156,11 @@ class Burners:
 
         What the settings do not say is measured. Raises RunError when that cannot be done.
         """
-        answer: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        with self._lock:
-            program = self._send({"measure": list(modes), "turns": turns})
-            self._questions.append(_Question(program, answer))
-        error = answer.get()
-        if error is not None:
+        answer: queue.SimpleQueue[Burnt] = queue.SimpleQueue()
+        self._request({"measure": list(modes), "turns": turns}, answer.put)
+        if (error := answer.get().error) is not None:
             raise RunError(f"what a core does in a second cannot be measured: {error}")
-        rates: dict[str, float] = self._arguments["rates"]
-        return dict(rates)
+        return dict(self._arguments["rates"])
 
     @property
     def pid(self) -> int | None:
@@ -173,63 +168,52 @@ class Burners:
         return None if self._program is None else self._program.pid
 
     def close(self) -> None:
-        """End everything that burns, and the program."""
+        """End everything that burns, and the program; no ``ended`` is called any more."""
         with self._lock:
-            program, self._program = self._program, None
-            self._forget(program, "the burner program is closed")
+            program = self._program
+            self._jobs.clear()
         if program is not None:
             program.close()
 
-    def _send(self, request: dict[str, Any]) -> BurnerProgram:
-        """Tell the program, a new one where there is none or it is gone. Under the lock."""
-        if self._program is None or not self._program.send(request):
-            self._program = BurnerProgram(self._arguments, self._hear, self._program_ended)
-            self._program.send(request)
-        return self._program
-
-    def _hear(self, answer: dict[str, Any]) -> None:
-        if "ended" in answer:
-            self._tell(answer["ended"], answer["error"], answer["cpu"])
-        elif "burning" in answer:
-            with self._lock:
-                job = self._jobs.get(answer["burning"])
-            if job is not None:
-                job.burning.set()
-        elif "rates" in answer:
-            self._learn(answer)
-
-    def _learn(self, answer: dict[str, Any]) -> None:
-        """Keep what the program found out, also for the one that may have to take its place."""
+    def _request(self, request: dict[str, Any], ended: Ended, processes: int = 0) -> int:
+        """Send it to the program, a new one where there is none or it is gone."""
         with self._lock:
+            self._serial += 1
+            request["job"] = self._serial
+            if self._program is None or not self._program.send(request):
+                self._program = BurnerProgram(self._arguments, self._receive, self._program_ended)
+                self._program.send(request)
+            self._jobs[self._serial] = _Job(self._program, ended, processes)
+            return self._serial
+
+    def _receive(self, answer: dict[str, Any]) -> None:
+        """A process of a job is at work, or all of them have ended."""
+        with self._lock:
+            job = self._jobs.get(answer["job"])
+            if "burning" in answer:
+                if job is not None:
+                    job.starting -= 1
+                    if job.starting == 0:
+                        job.at_work.set()
+                return
+            self._jobs.pop(answer["job"], None)
+            # known also to the program that may have to take the place of this one
             self._arguments["rates"] = answer["rates"]
             if answer["own"]:
                 self._arguments["stress_ng"] = None
-            if "measured" in answer and self._questions:
-                self._questions.pop(0).answer.put(answer["measured"])
-
-    def _tell(self, number: int, error: str | None, cpu: float) -> None:
-        with self._lock:
-            job = self._jobs.pop(number, None)
-        if job is not None:
-            job.burning.set()
-            job.ended(error, cpu)
+        self._ended(job, Burnt(answer["error"], answer["cpu"], answer["real"]))
 
     def _program_ended(self, program: BurnerProgram, how: str) -> None:
-        """It ended unasked: what burned has failed, and the next job starts a new program."""
+        """What burned has failed, and the next job starts a new program."""
         with self._lock:
             if self._program is program:
                 self._program = None
-            forgotten = self._forget(program, how)
-        for job in forgotten:
-            job.ended(how, 0.0)
+            lost = [number for number, job in self._jobs.items() if job.program is program]
+            jobs = [self._jobs.pop(number) for number in lost]
+        for job in jobs:
+            self._ended(job, Burnt(how))
 
-    def _forget(self, program: BurnerProgram | None, how: str) -> list[_Job]:
-        """Expect no answer of this program any more; return the jobs that it had."""
-        for question in [one for one in self._questions if one.program is program]:
-            self._questions.remove(question)
-            question.answer.put(how)
-        lost = {number: job for number, job in self._jobs.items() if job.program is program}
-        for number, job in lost.items():
-            del self._jobs[number]
-            job.burning.set()
-        return list(lost.values())
+    def _ended(self, job: _Job | None, burnt: Burnt) -> None:
+        if job is not None:
+            job.at_work.set()
+            job.ended(burnt)

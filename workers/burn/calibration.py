@@ -9,31 +9,27 @@ rounds that others did not disturb is taken.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import queue
-import select
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
+import psutil
 
 from farm.core.errors import RunError
-from workers.burn.burners import MODES, Burners, BurnSettings
-from workers.burn.client import launch
+from workers.burn.burners import Burners, BurnSettings, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 from workers.burn.rates import HASTY
 
 Reference = Literal["pi", "burn"]
-PROGRAM = Path(__file__).with_name("reference.py")
-DIGITS = 5000
 #: real seconds for burners to fall silent, or to get going
 SETTLE = 0.05
 #: processors that others may keep busy without a measurement being disturbed
 QUIET = 0.25
+#: what a processor does when it does not wait
+BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +61,7 @@ class Timing(msgspec.Struct, frozen=True):
     round: int
     heavy: int
     seconds: float
-    #: processors that others kept busy at that time (0 where the system does not say)
+    #: processors that others kept busy at that time
     others: float = 0.0
 
 
@@ -74,44 +70,22 @@ def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> li
 
     Raises RunError when there was no time for that, InputError for a burner that is not there.
     """
-    deadline = time.monotonic() + plan.limit + plan.patience
-    patience = plan.patience
     timings: list[Timing] = []
     settings = BurnSettings(burner=plan.burner, nice=plan.nice, rates=plan.rates)
     with contextlib.closing(Burners(settings)) as burners:
-        bench = _Bench(plan, burners, deadline)
-        with bench:
-            for number, heavy in _turns(plan):
-                timing, wasted = _quiet_turn(bench, number, heavy, patience)
-                patience -= wasted
-                if timing is None:
-                    break
-                timings.append(timing)
-                report(timing)
+        bench = _Bench(plan, burners)
+        for number, heavy in _turns(plan):
+            found = bench.quiet_turn(heavy)
+            if found is None:
+                break
+            timings.append(Timing(number, heavy, *found))
+            report(timings[-1])
     if len({timing.heavy for timing in timings}) <= plan.jobs:
         raise RunError(
             f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g} s: "
             "ask for fewer heavy jobs or threads, or allow more time"
         )
     return timings
-
-
-def _quiet_turn(
-    bench: _Bench, number: int, heavy: int, patience: float
-) -> tuple[Timing | None, float]:
-    """Return a timing that others did not disturb, as far as patience goes, and what it cost."""
-    wasted = 0.0
-    while True:
-        began = time.monotonic()
-        before = busy_with_others()
-        if before <= QUIET or wasted >= patience:
-            seconds = bench.time(heavy)
-            if seconds is None:
-                return None, wasted
-            others = bench.others
-            if others <= QUIET or wasted >= patience:
-                return Timing(number, heavy, seconds, others), wasted
-        wasted += time.monotonic() - began
 
 
 def quiet_times(timings: list[Timing]) -> dict[int, list[float]]:
@@ -152,44 +126,17 @@ def busy_with_others(watch: float = 2 * SETTLE) -> float:
 
 def _busy_seconds() -> float:
     """Return the processor seconds that the machine has spent on anything but waiting."""
-    try:
-        fields = [
-            int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-        ]
-    except (OSError, ValueError):
-        return 0.0
-    user, nice, system, _idle, _iowait, irq, softirq, steal = (fields + [0] * 8)[:8]
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    times = psutil.cpu_times()
+    return float(sum(getattr(times, name, 0.0) for name in BUSY))
 
 
-def _seconds_under(pids: list[int], root: int | None) -> float:
-    """Return the processor seconds of these processes, of ``root``, and of its children.
-
-    Children that have ended are counted with the parent that reaped them.
-    """
-    total = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parent, times = int(fields[1]), [int(word) for word in fields[11:15]]
-        pid = int(path.parent.name)
-        if pid == root:
-            total += sum(times)
-        elif pid in pids or (root is not None and parent == root):
-            total += sum(times[:2])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def work_rates(settings: BurnSettings, modes: Iterable[str] = MODES) -> dict[str, float]:
-    """Return this machine's units of work in a second of an idle core, by kernel.
-
-    Those that jobs of these modes need; what the settings do not say is measured, with care.
-    Raises RunError when that cannot be done, InputError for settings that cannot be.
-    """
-    with contextlib.closing(Burners(settings)) as burners:
-        return burners.rates(modes)
+def _own_seconds() -> float:
+    """Return the processor seconds of this process and all below it, those that ended included."""
+    total, this = 0.0, psutil.Process()
+    for process in (this, *this.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            total += sum(process.cpu_times()[:4])
+    return total
 
 
 def _turns(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -202,119 +149,68 @@ def _turns(plan: Plan) -> Iterator[tuple[int, int]]:
 class _Bench:
     """The reference job of a plan, and the heavy jobs that stand beside it."""
 
-    def __init__(self, plan: Plan, burners: Burners, deadline: float) -> None:
+    def __init__(self, plan: Plan, burners: Burners) -> None:
         self._plan = plan
         self._burners = burners
-        self._deadline = deadline
-        #: processors that others kept busy during the last run
-        self.others = 0.0
+        self._patience = plan.patience
+        self._deadline = time.monotonic() + plan.limit + plan.patience
         self._cores: list[int] | None = None
         if plan.cores is not None:
             self._cores = cores_of(0, plan.cores, own_cores(), cpu_quota())
-        self._pi: _PiJob | None = None
-        if plan.reference == "pi":
-            self._pi = _PiJob(plan, self._cores)
+        self._mode = "pi" if plan.reference == "pi" else "stress"
+        burners.rates(["stress", self._mode], HASTY)
 
-    def __enter__(self) -> None:
-        """Find out how often the reference job fits into the time that it is to take."""
-        self._burners.rates(["stress"], HASTY)
-        if self._pi is not None:
-            self._pi.warm_up(self._left())
+    def quiet_turn(self, heavy: int) -> tuple[float, float] | None:
+        """Return a time that others did not disturb, as far as patience goes, and what they did.
 
-    def __exit__(self, *_: object) -> None:
-        if self._pi is not None:
-            self._pi.close()
-
-    def time(self, heavy: int) -> float | None:
-        """Return how long the reference takes beside ``heavy`` heavy jobs; None: no time left.
-
-        A burning reference is itself one of the heavy jobs; alone (0) it has a single thread.
+        None: no time is left.
         """
-        burning = heavy if self._pi is not None else max(0, heavy - 1)
-        numbers = [self._burn_until_killed() for _ in range(burning)]
+        while True:
+            began = time.monotonic()
+            if busy_with_others() <= QUIET or self._patience <= 0:
+                found = self._turn(heavy)
+                if found is None or found[1] <= QUIET or self._patience <= 0:
+                    return found
+            self._patience -= time.monotonic() - began
+
+    def _turn(self, heavy: int) -> tuple[float, float] | None:
+        """Return how long the reference takes beside ``heavy`` heavy jobs.
+
+        Also how many processors others kept busy in the meantime. A burning reference is itself
+        one of the heavy jobs; alone (0) it has a single thread.
+        """
+        pi, threads = self._mode == "pi", self._plan.threads
+        numbers = [
+            self._burners.start("stress", None, threads, lambda _: None, cores=self._cores)
+            for _ in range(heavy if pi else max(0, heavy - 1))
+        ]
         try:
             if not all(self._burners.await_burning(number, self._left()) for number in numbers):
                 return None
             time.sleep(SETTLE)
-            began, before = time.monotonic(), self._used_by_others()
-            seconds = self._run(heavy)
+            began, before = time.monotonic(), _busy_seconds() - _own_seconds()
+            seconds = self._reference(1 if pi or heavy == 0 else threads)
             spent = max(time.monotonic() - began, 1e-9)
-            self.others = max(0.0, (self._used_by_others() - before) / spent)
-            return seconds
+            others = max(0.0, _busy_seconds() - _own_seconds() - before) / spent
+            return None if seconds is None else (seconds, others)
         finally:
             for number in numbers:
                 self._burners.kill(number)
 
-    def _run(self, heavy: int) -> float | None:
-        if self._pi is not None:
-            return self._pi.time(self._left())
-        return self._burn(1 if heavy == 0 else self._plan.threads)
-
-    def _used_by_others(self) -> float:
-        """Return processor seconds of all processes but the burning ones, π's and ours."""
-        own = [os.getpid(), *([self._pi.pid] if self._pi is not None else [])]
-        return _busy_seconds() - _seconds_under(own, self._burners.pid)
-
-    def _left(self) -> float:
-        return max(0.0, self._deadline - time.monotonic())
-
-    def _burn_until_killed(self) -> int:
-        return self._burners.start(
-            "stress", None, self._plan.threads, lambda *_: None, cores=self._cores
-        )
-
-    def _burn(self, threads: int) -> float | None:
-        ended: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        began = time.perf_counter()
+    def _reference(self, threads: int) -> float | None:
+        """Return the real seconds of the reference job; None: it was given up."""
+        ended: queue.SimpleQueue[Burnt] = queue.SimpleQueue()
         number = self._burners.start(
-            "stress", self._plan.alone, threads, lambda e, _: ended.put(e), cores=self._cores
+            self._mode, self._plan.alone, threads, ended.put, cores=self._cores
         )
         try:
-            error = ended.get(timeout=self._left())
+            burnt = ended.get(timeout=self._left())
         except queue.Empty:
             self._burners.kill(number)
             return None
-        if error is not None:
-            raise RunError(f"the reference job failed: {error}")
-        return time.perf_counter() - began
+        if burnt.error is not None:
+            raise RunError(f"the reference job failed: {burnt.error}")
+        return burnt.real
 
-
-class _PiJob:
-    """The child process that computes π."""
-
-    def __init__(self, plan: Plan, cores: list[int] | None) -> None:
-        settings = {"digits": DIGITS, "nice": plan.nice, "cores": cores, "parent": os.getpid()}
-        self._alone = plan.alone
-        self._times = 1
-        self._process = launch(PROGRAM, json.dumps(settings))
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def warm_up(self, timeout: float) -> None:
-        """Choose the number of repetitions by processor time, which others hardly disturb."""
-        spent = min((self._ask(1, timeout) or (0.0, self._alone))[1] for _ in range(3))
-        self._times = max(1, round(self._alone / max(spent, 1e-6)))
-
-    def time(self, timeout: float) -> float | None:
-        """Return the real seconds of one run; None if it took longer than the time-out."""
-        answer = self._ask(self._times, timeout)
-        return None if answer is None else answer[0]
-
-    def close(self) -> None:
-        """End the process, whatever it is doing."""
-        self._process.kill()
-        self._process.communicate()
-
-    def _ask(self, times: int, timeout: float) -> tuple[float, float] | None:
-        assert self._process.stdin is not None  # noqa: S101 - made with pipes
-        assert self._process.stdout is not None  # noqa: S101
-        self._process.stdin.write(f"{times}\n".encode())
-        if not select.select([self._process.stdout], [], [], timeout)[0]:
-            return None
-        words = self._process.stdout.readline().split()
-        if len(words) != 2:
-            raise RunError("the reference job ended without an answer")
-        return float(words[0]), float(words[1])
+    def _left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())

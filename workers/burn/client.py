@@ -1,4 +1,4 @@
-"""The burner program as a child of this process: started, told, listened to, buried."""
+"""The burn server as a child of this process: started, sent requests, listened to, ended."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from typing import Any
 PROGRAM = Path(__file__).with_name("server.py")
 CLOSE_TIMEOUT = 2.0
 
-Answer = dict[str, Any]
-
 
 class BurnerProgram:
     """One life of ``workers/burn/server.py``.
 
     A thread starts it, listens to it, and lives as long: Linux kills the program when the thread
-    that started it ends, and the thread of whoever needs it first might end before its time.
+    that started it ends, and a thread that only needs it first might end before its time.
 
     Args:
         settings: of the program.
-        hear: told each answer, in that thread.
-        ended: told once, in that thread, that the program is gone, and how it ended.
+        receive: given each answer, in that thread.
+        ended: called once, in that thread: the program is gone, and how it ended.
     """
 
     def __init__(
         self,
         settings: Mapping[str, Any],
-        hear: Callable[[Answer], None],
+        receive: Callable[[dict[str, Any]], None],
         ended: Callable[[BurnerProgram, str], None],
     ) -> None:
-        self._hear = hear
+        self._receive = receive
         self._ended = ended
         self._process: subprocess.Popen[bytes] | None = None
         self._started = threading.Event()
@@ -50,7 +48,7 @@ class BurnerProgram:
         return None if self._process is None else self._process.pid
 
     def send(self, request: Mapping[str, Any]) -> bool:
-        """Tell it something; False: it is known to be gone. Its end answers what it never read."""
+        """Send a request; False: it is known to be gone. Its end answers what it never read."""
         if self._process is None or self._process.stdin is None:
             return False
         data = json.dumps(request).encode() + b"\n"
@@ -61,54 +59,40 @@ class BurnerProgram:
             return False
         return True
 
-    def close(self) -> None:
-        """Let it see that we are done with it, and wait for its end."""
-        if self._process is not None:
-            _bury(self._process)
+    def close(self) -> int:
+        """Close its standard input, wait for its end, return its exit code."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return 0
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            return process.wait(CLOSE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
 
     def _live(self, settings: str) -> None:
         try:
-            process = self._process = launch(PROGRAM, settings)
+            # isolated and without site: only the standard library, and half the time to start. A
+            # process group, not a session: where the kernel shares out processors by session,
+            # burners of a host must stay in one
+            process = self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+                [sys.executable, "-I", "-S", str(PROGRAM), settings],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                process_group=0,
+            )
         except OSError as error:
             self._started.set()
             self._ended(self, f"the burner program cannot be started: {error.strerror}")
             return
         self._started.set()
-        try:
-            self._listen(process)
-        finally:
-            code = _bury(process)
-            self._ended(self, f"the burner program ended with exit code {code}")
-
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None  # noqa: S101 - made with a pipe
-        with process.stdout as answers:
-            for line in answers:
-                self._hear(json.loads(line))
-
-
-def launch(program: Path, settings: str) -> subprocess.Popen[bytes]:
-    """Start a program of this folder, with pipes to talk to it."""
-    # isolated and without site: only the standard library, and half the time to start. A process
-    # group, not a session: where the kernel shares out processors by session, burners of a host
-    # must stay in one
-    return subprocess.Popen(  # noqa: S603 - our own interpreter and program, no shell
-        [sys.executable, "-I", "-S", str(program), settings],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        process_group=0,
-    )
-
-
-def _bury(process: subprocess.Popen[bytes]) -> int:
-    """Let the program see that we are done with it, wait for its end, return its exit code."""
-    with contextlib.suppress(OSError):
-        if process.stdin is not None:
-            process.stdin.close()
-    try:
-        process.wait(CLOSE_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    return process.returncode
+        try:
+            with process.stdout as answers:
+                for line in answers:
+                    self._receive(json.loads(line))
+        finally:
+            self._ended(self, f"the burner program ended with exit code {self.close()}")

@@ -6,6 +6,9 @@ some processors lack, and takes the same time for any data. Each of its steps wa
 before, so that half of a core is idle all the time: who shares the core with us, in another virtual
 machine perhaps, changes its speed by a twentieth. What fills a core (BLAKE2b) loses a third.
 
+``pi`` is the reference job of a calibration, 5000 digits of π a unit, by Machin's formula
+(π/4 = 4 arccot 5 - arccot 239) in whole numbers: no floating point, a few kilobytes of memory.
+
 ``memory`` copies one half of a buffer to the other. The buffer is twice the last-level cache, so
 every byte goes over the memory bus. A unit is 1 MiB copied.
 
@@ -27,8 +30,19 @@ BLOCKS_PER_UNIT = MIB // len(BLOCK)
 MIN_BUFFER, MAX_BUFFER = 32 * MIB, 256 * MIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
+#: what burns processors, with or without stress-ng, and memory: the kernels that a user may rate
+KERNELS = ("cpu", "memory", "stress_ng")
+DIGITS, GUARD = 5000, 10
+
 Kernel = Callable[[int], None]
 """Does this many units of work and returns."""
+
+
+def kernel_of(name: str, buffer: int) -> Kernel:
+    """Return a kernel by its name; ``buffer``: bytes for a walk through memory."""
+    if name == "memory":
+        return memory_kernel(buffer)
+    return pi_kernel if name == "pi" else cpu_kernel()
 
 
 def cpu_kernel() -> Kernel:
@@ -41,6 +55,29 @@ def cpu_kernel() -> Kernel:
             update(BLOCK)
 
     return work
+
+
+def pi_kernel(units: int) -> None:
+    """Compute π so often."""
+    for _ in range(units):
+        pi_digits(DIGITS)
+
+
+def pi_digits(digits: int) -> int:
+    """Return π times 10^digits, rounded down."""
+    guard: int = 10**GUARD
+    unit: int = 10**digits * guard
+    return 4 * (4 * _arccot(5, unit) - _arccot(239, unit)) // guard
+
+
+def _arccot(x: int, unit: int) -> int:
+    """Return arccot(x) times unit, by the series 1/x - 1/3x³ + 1/5x⁵ - and so on."""
+    total, power, divisor, sign = 0, unit // x, 1, 1
+    while power:
+        total += sign * (power // divisor)
+        power //= x * x
+        divisor, sign = divisor + 2, -sign
+    return total
 
 
 def memory_kernel(size: int) -> Kernel:

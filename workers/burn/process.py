@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 
 from farm.processes.child import ORPHANED, die_with, kill_before_host
 from workers.burn import stress_ng
-from workers.burn.kernels import Kernel, cpu_kernel, memory_kernel
+from workers.burn.kernels import Kernel, kernel_of
 
 #: seconds of work between two looks at the parent
 BIT = 0.01
@@ -41,6 +41,7 @@ class Part(NamedTuple):
 class Work(NamedTuple):
     """What a burning process does. Parts are done in turns."""
 
+    job: int
     parts: tuple[Part, ...]
     #: niceness: others go first
     nice: int = 0
@@ -51,8 +52,8 @@ class Work(NamedTuple):
     program: str = ""
 
 
-def burn(work: Work, leader: int, parent: int, at_work: int) -> NoReturn:
-    """Be a burning process; ``at_work`` is closed when it gets to work.
+def burn(work: Work, leader: int, parent: int) -> NoReturn:
+    """Be a burning process; says on standard output when it gets to work.
 
     What it takes to begin (the buffer is filled) counts as part of the work.
     """
@@ -63,21 +64,19 @@ def burn(work: Work, leader: int, parent: int, at_work: int) -> NoReturn:
         os.setpgid(0, leader)
         kill_before_host()
         os.nice(work.nice)
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 0)
-        os.dup2(null, 1)
         code = WRONG_CORES
         if work.cores and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, work.cores)
+        code = NO_MEMORY
+        kernels = [] if work.program else [kernel_of(p.kernel, work.buffer) for p in work.parts]
         code = 1
+        os.write(1, b'{"job": %d, "burning": 1}\n' % work.job)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
         if work.program:
-            os.close(at_work)
             words = stress_ng.command(work.program, work.parts[0].units)
             os.execv(words[0], words)  # noqa: S606
-        code = NO_MEMORY
-        kernels = [_kernel(part.kernel, work.buffer) for part in work.parts]
-        code = 1
-        os.close(at_work)
         parts = _less(work.parts, time.process_time())
         code = 0 if all(steps(kernels, parts, parent)) else ORPHANED
     finally:
@@ -97,10 +96,6 @@ def steps(kernels: list[Kernel], parts: tuple[Part, ...], parent: int) -> Iterat
                 kernel(min(bits[k], units))
                 left[k] = units - bits[k]
         yield os.getppid() == parent
-
-
-def _kernel(name: str, buffer: int) -> Kernel:
-    return cpu_kernel() if name == "cpu" else memory_kernel(buffer)
 
 
 def _less(parts: tuple[Part, ...], spent: float) -> tuple[Part, ...]:

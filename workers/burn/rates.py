@@ -13,21 +13,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from workers.burn.kernels import Kernel
+from workers.burn.kernels import Kernel, kernel_of
 
 Burst = Callable[[], list[float]]
 """Works for a while and returns the rates of its slices, in units per second."""
 
-#: units of a slice: two to five milliseconds
-SLICES = {"cpu": 2, "memory": 24}
-SLICES_PER_BURST = 40
+#: units of a slice, of two to five milliseconds (π: some more), and slices of a burst
+SLICES = {"cpu": (2, 40), "memory": (24, 40), "pi": (1, 4)}
 #: seconds between two turns
 PAUSE = 0.05
 #: turns when a job waits for the answer, and when none does
 HASTY, CAREFUL = 3, 10
 
 
-def slices_of(kernel: Kernel, units: int, count: int = SLICES_PER_BURST) -> list[float]:
+def bursts_of(name: str, buffer: int) -> Burst:
+    """Return the bursts of a kernel of our own; ``buffer``: bytes for a walk through memory."""
+    kernel, (units, count) = kernel_of(name, buffer), SLICES[name]
+    return lambda: slices_of(kernel, units, count)
+
+
+def slices_of(kernel: Kernel, units: int, count: int) -> list[float]:
     """Return the rates of ``count`` slices, one right after the other."""
     rates = []
     for _ in range(count):
@@ -45,7 +50,7 @@ def near_fastest(rates: list[float]) -> float:
 def measure(bursts: Mapping[str, Burst], turns: int, pause: float = PAUSE) -> dict[str, float]:
     """Return the rate of each kernel, from ``turns`` turns of all of them."""
     found: dict[str, list[float]] = {name: [] for name in bursts}
-    for turn in range(turns):
+    for turn in range(turns if bursts else 0):
         if turn:
             time.sleep(pause)
         for name, burst in bursts.items():

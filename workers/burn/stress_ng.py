@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
-import time
+import subprocess
 
-from farm.processes.child import die_with, kill_before_host
+from farm.processes.child import die_with_parent
 from workers.burn.kernels import MIB
 
 #: 64-bit integer arithmetic: 0.3 ms an operation, no floating point modes, no libraries
@@ -26,6 +27,8 @@ MIN_TRIAL = 0.005
 PATIENCE = 20.0
 #: more it refuses: some fifteen hours
 MAX_OPERATIONS = 100_000_000
+#: bytes that one burning process and its helper take
+OVERHEAD = 3 * MIB
 
 
 class UnusableError(Exception):
@@ -51,9 +54,6 @@ class StressNg:
     installation, a version that knows other options.
     """
 
-    #: bytes that one burning process and its helper take
-    OVERHEAD = 3 * MIB
-
     def __init__(self, program: str, patience: float = PATIENCE) -> None:
         self.program = program
         self._patience = patience
@@ -69,40 +69,26 @@ class StressNg:
         return [TRIAL / spent]
 
     def _cpu_time(self, operations: int) -> float:
-        parent, pid = os.getpid(), os.fork()
-        if pid == 0:
-            _become(command(self.program, operations), parent)
-        deadline = time.monotonic() + self._patience
-        while True:
-            ended, status, usage = os.wait4(pid, os.WNOHANG)
-            if ended:
-                break
-            if time.monotonic() > deadline:
-                _kill(pid)
-                raise UnusableError(f"{self.program} does not end")
-            time.sleep(0.002)
-        if status:
-            how = os.waitstatus_to_exitcode(status)
-            raise UnusableError(f"{self.program} ended with exit code {how}")
-        return usage.ru_utime + usage.ru_stime
+        before = _children_time()
+        with subprocess.Popen(  # noqa: S603 - an installed program, no shell
+            command(self.program, operations),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - this process has one thread
+        ) as process:
+            try:
+                code = process.wait(self._patience)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise UnusableError(f"{self.program} does not end") from None
+        if code:
+            raise UnusableError(f"{self.program} ended with exit code {code}")
+        return _children_time() - before
 
 
-def _become(words: list[str], parent: int) -> None:
-    """Be that program, in a group of its own, which ends with its parent."""
-    try:
-        os.setpgid(0, 0)
-        die_with(parent)
-        kill_before_host()
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        os.execv(words[0], words)  # noqa: S606
-    finally:
-        os._exit(127)
-
-
-def _kill(pid: int) -> None:
-    for kill in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+def _children_time() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

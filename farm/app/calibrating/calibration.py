@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.calibrating.work_rates import burn_settings
+from farm.app.calibrating.work_rates import burn_settings, work_rates
 from farm.scenario.calibration import Calibration, Machine, Measurement
 from workers.burn.burners import rates_text
 from workers.burn.calibration import (
@@ -22,7 +22,6 @@ from workers.burn.calibration import (
     never_falling,
     quiet_times,
     slowdowns,
-    work_rates,
 )
 from workers.burn.limits import usable_cores
 

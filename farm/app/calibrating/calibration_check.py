@@ -15,6 +15,7 @@ from farm.core.commands import EndJob
 from farm.core.driver import Observer
 from farm.core.errors import InputError, RunError
 from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.settings import from_environment
 from farm.results.summary.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
@@ -94,6 +95,7 @@ def check_table(
     scenario: Scenario,
     table: tuple[float, ...],
     *,
+    cores: float | None = None,
     runs: int = 1,
     rates: Mapping[str, float] | None = None,
     begins: Callable[[int], None] = lambda _: None,
@@ -101,11 +103,14 @@ def check_table(
     """Run the scenario's burning jobs live, simulate them under the table, compare.
 
     A job's live response time is its mean over the runs. Beside the table: the scenario's own law,
-    no contention at all, the thesis's table, and threads against this machine's cores.
+    no contention at all, the thesis's table, and threads against this machine's cores: as many as
+    there are, and as many as they had when it was calibrated. The live runs burn with our own
+    burner, as a calibration does, unless FARM_BURNER names another.
 
     Args:
         scenario: ``check_burning`` has nothing against it.
         table: slowdown by number of heavy jobs.
+        cores: measured ones; None: not known.
         runs: how many live runs.
         rates: units of work per second; what is not there is measured once, for all runs.
         begins: told the number of each live run, from 1, when it begins.
@@ -133,15 +138,19 @@ def check_table(
     )
     laws = tuple(
         _against(law, _under(scenario, keys), live, check.burnt)
-        for law, keys in _laws(scenario, table).items()
+        for law, keys in _laws(scenario, table, cores).items()
     )
     return msgspec.structs.replace(check, laws=laws)
 
 
-def _laws(scenario: Scenario, table: tuple[float, ...]) -> dict[str, Law]:
+def _laws(scenario: Scenario, table: tuple[float, ...], cores: float | None) -> dict[str, Law]:
     """Return the laws to try: the scenario's own one only where it is another."""
+    measured: dict[str, Law] = (
+        {} if cores is None else {"threads against measured cores": {"threads": {"cores": cores}}}
+    )
     laws: dict[str, Law] = {
         "measured table": {"slowdown": table},
+        **measured,
         "threads against cores": {"threads": {"cores": usable_cores()}},
         "the thesis's table": {"slowdown": "thesis"},
         "no contention": None,
@@ -183,6 +192,7 @@ def _live(scenario: Scenario, rates: str) -> _LiveRun:
             speed=scenario.live.speed,
             hosts=scenario.live.hosts,
             work_rates=rates,
+            burner=from_environment().burner or "own",
             metrics_targets=watch.targets,
         )
         load = batches(build_jobs(scenario))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from farm.live.settings import from_environment
 from farm.scenario import Scenario
-from workers.burn.burners import MODES, BurnSettings, rates_text
-from workers.burn.calibration import work_rates
+from workers.burn.burners import MODES, Burners, BurnSettings, rates_text
 
 
 def burn_settings(known: Mapping[str, float] | None = None) -> BurnSettings:
@@ -37,3 +37,13 @@ def rates_for(scenario: Scenario, known: Mapping[str, float] | None = None) -> s
     if not modes & MODES:
         return rates_text(settings.rates)
     return rates_text(work_rates(settings, sorted(modes & MODES)))
+
+
+def work_rates(settings: BurnSettings, modes: Iterable[str] = MODES) -> dict[str, float]:
+    """Return this machine's units of work in a second of an idle core, by kernel.
+
+    Those that jobs of these modes need; what the settings do not say is measured, with care.
+    Raises RunError when that cannot be done, InputError for settings that cannot be.
+    """
+    with contextlib.closing(Burners(settings)) as burners:
+        return burners.rates(modes)

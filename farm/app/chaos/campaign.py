@@ -155,9 +155,6 @@ class Link:
             operator.__enter__()
             saboteur = Saboteur(operator)
             self._url, self._operator, self._saboteur = place.redis_url, operator, saboteur
-        if self._saboteur is not None:
-            # a server that was started again has forgotten that
-            self._saboteur.keep_history()
         return self._operator
 
     def server(self) -> Saboteur:

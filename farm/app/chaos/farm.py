@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from farm.app.chaos.machine import Machine
 from farm.app.staying_up.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
+from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.live.settings import environment_of_another
 from farm.processes.child import die_with_parent
 from farm.processes.identity import began_at, is_alive
@@ -47,7 +50,14 @@ class ChaosFarm:
         self.folder = folder.resolve()
         self.state = self.folder / "farm"
         self.journals = self.folder / "journals"
+        self.machine = Machine(self.folder, disk=self.state)
         (self.folder / "scenario.yaml").write_text(scenario, encoding="utf-8")
+        self._environment = environment_of_another(
+            FARM_PREFIX=PREFIX,
+            FARM_JOURNAL=str(self.journals),
+            PATH=os.pathsep.join([str(self._server_that_keeps_all()), *os.get_exec_path()]),
+            **self.machine.environment(),
+        )
         self._keeper: subprocess.Popen[bytes] | None = None
         #: who ought to be gone by a moment
         self._doomed: list[tuple[float, Process]] = []
@@ -56,17 +66,30 @@ class ChaosFarm:
         #: processes that outlived their keeper
         self.orphans = 0
 
+    def _server_that_keeps_all(self) -> Path:
+        """Return a folder with a server that never rewrites its append-only file.
+
+        An audit wants all of it, and a server that starts on a large one may rewrite it at once.
+        """
+        server = choose_server(None)
+        program = self.folder / "bin/redis-server"
+        program.parent.mkdir()
+        if isinstance(server, EmbeddedServer):
+            words = f'exec {shlex.quote(str(server.binary))} "$@" --auto-aof-rewrite-percentage 0'
+            program.write_text(f"#!/bin/sh\n{words}\n")
+            program.chmod(0o700)
+        return program.parent
+
     # --- its life -----------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the keeper; it comes up by itself."""
         words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
-        environment = environment_of_another(FARM_PREFIX=PREFIX, FARM_JOURNAL=str(self.journals))
         with (self.folder / "keeper.log").open("ab") as sink:
             self._keeper = subprocess.Popen(  # noqa: S603 - ourselves, no shell
                 [sys.executable, "-m", *words],
                 cwd=self.folder,
-                env=environment,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,

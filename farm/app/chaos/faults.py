@@ -16,6 +16,9 @@ Lift = Callable[[Callable[[], Saboteur]], None]
 
 log = logging.getLogger("farm.chaos")
 
+#: seconds by which a wall clock is set wrong at most: a day
+LONGEST_STEP = 86_400
+
 
 def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
     """Hurt the farm; return what takes it back, if that is not up to the farm alone.
@@ -44,6 +47,14 @@ def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
             server.garbage_commands(rng)
         case FaultKind.FORGED_REPORTS:
             server.forged_reports(rng)
+        case FaultKind.SLOW_SYNC:
+            farm.machine.set(sync_time=rng.uniform(0.2, 3.0))
+            return lambda _: farm.machine.set(sync_time=0.0)
+        case FaultKind.FULL_DISK:
+            farm.machine.set(disk_is_full=1.0)
+            return lambda _: farm.machine.set(disk_is_full=0.0)
+        case FaultKind.CLOCK_STEP:
+            farm.machine.set(clock_ahead=round(rng.choice([-1, 1]) * LONGEST_STEP ** rng.random()))
         case _:
             return _signal(fault, farm, server, rng)
     return None

@@ -36,6 +36,9 @@ class FaultKind(Enum):
     GARBAGE_REPORTS = "garbage-reports"
     GARBAGE_COMMANDS = "garbage-commands"
     FORGED_REPORTS = "forged-reports"
+    SLOW_SYNC = "slow-sync"
+    FULL_DISK = "full-disk"
+    CLOCK_STEP = "clock-step"
 
     @property
     def verb(self) -> str:
@@ -48,6 +51,8 @@ class FaultKind(Enum):
         return self.value.partition("-")[2]
 
 
+#: troubles of the machine, which not every machine can be made to show
+FAKED = (FaultKind.SLOW_SYNC, FaultKind.FULL_DISK, FaultKind.CLOCK_STEP)
 #: real seconds that a fault holds: shorter and longer than every lease and patience
 _HOLDS = {
     FaultKind.STOP_SCHEDULER: (0.5, 6.0),
@@ -58,6 +63,8 @@ _HOLDS = {
     FaultKind.STOP_KEEPER: (0.5, 3.0),
     FaultKind.REFUSE_WRITES: (0.5, 3.0),
     FaultKind.OUT_OF_MEMORY: (0.5, 3.0),
+    FaultKind.SLOW_SYNC: (2.0, 8.0),
+    FaultKind.FULL_DISK: (1.0, 5.0),
 }
 
 

@@ -16,11 +16,11 @@ from farm.core.model import Job, Platform
 from farm.live.wire.bounds import flaw_of
 from farm.live.wire.pool_report import PoolReport
 from farm.scenario import TraceOptions
-from farm.units import parse_duration
+from farm.scenario.quantities import MODES
+from farm.terminal.options import seconds_of
 from farm.workload import read_trace
 from farm.workload.traces import FORMATS
 
-MODES = ("timed", "stress", "memory", "mixed")
 LINES = (".jsonl", ".ndjson")
 
 
@@ -33,10 +33,7 @@ def described(
     attributes: list[str] | None,
 ) -> Job:
     """Return the job that options describe; raises InputError."""
-    try:
-        seconds = parse_duration(service_time)
-    except ValueError as error:
-        raise InputError(f"--service-time: {error}") from None
+    seconds = seconds_of(service_time, "--service-time", least=0.0)
     if mode not in MODES:
         raise InputError(f"--mode: found {mode!r:.60}; allowed: {', '.join(MODES)}")
     given = dict(pair_of(text) for text in attributes or ())

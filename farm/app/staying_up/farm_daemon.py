@@ -31,13 +31,7 @@ from farm.processes.child import become_subreaper
 from farm.processes.identity import began_at, is_alive
 from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    Restarts,
-    Service,
-    Supervisor,
-)
+from farm.processes.supervisor import Restarts, Service, Supervisor
 from farm.scenario import Scenario
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
@@ -77,32 +71,30 @@ class _Revival:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._restarts = Restarts()
-        self._not_before = 0.0
         self._said = ""
 
     def check(self, now: float) -> float:
         """Start it if it ended; return after how many seconds the next try is due."""
-        if now < self._not_before:
-            return self._not_before - now
+        if now < self._restarts.not_before:
+            return self._restarts.not_before - now
         try:
             if not self._server.revive():
                 return float("inf")
         except ServerError as error:
-            pause = self._pause(now)
             if str(error) != self._said:
                 self._said = str(error)
                 log.error("%s; tried again until it comes up", error)  # noqa: TRY400 - its words
-            return pause
-        self._said = ""
-        log.warning("the server had ended unasked: started again")
-        return self._pause(now)
+        else:
+            self._said = ""
+            log.warning("the server had ended unasked: started again")
+        return self._restarts.pause(now)
 
-    def _pause(self, now: float) -> float:
-        """Wait longer, the more often it has ended recently."""
-        count = self._restarts.another(now)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1))
-        self._not_before = now + pause
-        return pause
+
+def _written_at(operator: Operator) -> float | None:
+    try:
+        return operator.status().written_at
+    except ServerError:
+        return None
 
 
 class FarmKeeper:
@@ -161,8 +153,9 @@ class FarmKeeper:
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._tell("starting", server.url)
+            before = _written_at(operator)
             supervisor.start()
-            if self._await(supervisor, server, operator):
+            if self._await(supervisor, server, operator, before):
                 self._tell("up", server.url)
                 log.info("up")
                 supervisor.settled = True
@@ -208,15 +201,20 @@ class FarmKeeper:
         """Return the second scheduler: it takes over at once when the first one dies or stalls."""
         return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
-    def _await(self, supervisor: Supervisor, server: Server, operator: Operator) -> bool:
-        """Wait until scheduler and hosts are at work; False: asked to end before that."""
+    def _await(
+        self, supervisor: Supervisor, server: Server, operator: Operator, before: float | None
+    ) -> bool:
+        """Wait until scheduler and hosts are at work; False: asked to end before that.
+
+        ``before``: when the status was written that an earlier farm left.
+        """
         deadline = time.monotonic() + UP_TIMEOUT
-        began = time.time()
         while not self._asked:
             self._look_after(supervisor, server)
             with contextlib.suppress(ServerError, RedisError):
                 status = operator.status()
-                if status.written_at > began and status.hosts:
+                # not by the time of day, which may be set back: what an earlier farm left is known
+                if status.written_at != before and status.hosts:
                     return True
             if time.monotonic() > deadline:
                 raise RunError(

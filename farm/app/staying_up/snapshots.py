@@ -202,34 +202,16 @@ def state_document(view: FarmView) -> dict[str, Any]:
         (job for job in view.jobs if job.status == "waiting"), key=lambda job: order.get(job.id, 0)
     )
     return {
-        "builders": [
-            {
-                "name": one.name,
-                "processors": list(one.processors),
-                "virtualized": one.virtualized,
-                "ok": one.ok,
-                "manual": one.manual,
-                "slots": one.slots,
-            }
-            for one in view.builders
-        ],
+        "builders": msgspec.to_builtins(view.builders),
         "jobs": [_state_job(job) for job in view.jobs],
         "order": [job.name for job in waiting],
     }
 
 
 def _state_job(job: JobView) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "id": job.id,
-        "name": job.name,
-        "processor": job.processor,
-        "virtualized": job.virtualized,
-        "score": job.score,
-        "duration_s": job.duration_s,
-        "status": job.status,
-    }
-    if job.builder is not None:
-        row |= {"builder": job.builder, "elapsed_s": job.elapsed_s}
+    row: dict[str, Any] = msgspec.to_builtins(job)
+    if job.builder is None:
+        del row["builder"], row["elapsed_s"]
     return row
 
 

@@ -1,49 +1,75 @@
-"""A study as one self-contained HTML page."""
+"""A study as one self-contained page: sections of paragraphs, charts and tables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from farm.app.studies.thesis import Cells, Study
-from farm.core.errors import InputError
-from farm.results.figures.lines import drawing
+import msgspec
 
-_STYLE = (
-    "body{max-width:60em;margin:2em auto;font-family:sans-serif}table{border-collapse:collapse}"
-    "td,th{padding:.2em .6em;border:1px solid #ccc;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}"
-)
+from farm.results.figures.chart import Axis, Chart, Line, chart
+from farm.results.report import page as report
+
+Points = Sequence[tuple[float, float]]
 
 
-def write_page(path: Path, found: Study) -> None:
-    """Write the page; raises InputError for a name that is not .html, or cannot be written."""
-    if path.suffix != ".html":
-        raise InputError(f"--out: found {path.name!r}; allowed: a name that ends in .html")
-    title = "The thesis's experiments, played again"
-    text = (
-        f"{title}: {found.runs} job sets, the same for every policy and size. Service times are "
-        "Pareto(1.161), whose variance is infinite: a mean, or a standard deviation, says more "
-        "about the longest job that was drawn than about a policy. So the figures are medians, and "
-        "policies are compared by the geometric mean of their ratios on the same jobs."
-    )
+class Table(msgspec.Struct, frozen=True):
+    """A table: its title, the names of its columns, and rows of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    #: its cells are sentences
+    words: bool = False
+    #: shown when it is asked for
+    folded: bool = False
+
+    def html(self) -> str:
+        """Return it with its title."""
+        table, title = report.table(self.columns, self.rows, words=self.words), escape(self.title)
+        if self.folded:
+            return f"<details><summary>{title}</summary>{table}</details>"
+        return f"<h3>{title}</h3>{table}"
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Paragraphs, charts and tables under a heading."""
+
+    title: str
+    words: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+
+
+def drawn(
+    title: str, across: str, up: str, lines: Mapping[str, Points], ticks: Sequence[str] = ()
+) -> Chart:
+    """Draw lines from zero up; ``ticks`` are the names of 0, 1, 2, … across."""
+    xs, ys = zip(*(point for points in lines.values() for point in points), strict=True)
+    x = Axis(across, min(xs), max(xs))
+    if ticks:
+        named = range(len(ticks))
+        x = Axis(across, -0.3, named[-1] + 0.3, lambda at: ticks[int(at)], round_values=(*named,))
+    made = [Line(name, *zip(*points, strict=True)) for name, points in lines.items()]
+    return chart(title, x, Axis(up, 0.0, max(ys) * 1.05), made, height=320)
+
+
+def write_page(path: Path, title: str, sections: Sequence[Section]) -> None:
+    """Write the page, its tables in it as JSON; raises InputError if that cannot be done."""
     parts = [
-        "<!doctype html>\n<html lang='en'><meta charset='utf-8'>",
-        f"<title>{title}</title><style>{_STYLE}</style>",
-        f"<h1>{title}</h1><p>{escape(text)}</p>",
-        *(f"<figure>{drawing(figure)}</figure>" for figure in found.figures),
-        *map(_table, found.tables),
-        "</html>\n",
+        report.Section(one.title, one.words, one.charts, [table.html() for table in one.tables])
+        for one in sections
     ]
-    try:
-        path.write_text("\n".join(parts), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--out: cannot write {path}: {error.strerror}") from None
+    report.write_page(path, report.page(title, parts, {"tables": tables(sections)}))
 
 
-def _table(table: Cells) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    return f"<h2>{escape(table.title)}</h2><table><tr>{head}</tr>\n{rows}</table>"
+def tables(sections: Sequence[Section]) -> dict[str, list[dict[str, str]]]:
+    """Return all tables by their titles, a dict for each row."""
+    return {
+        f"{section.title}: {one.title}": [
+            dict(zip(one.columns, row, strict=True)) for row in one.rows
+        ]
+        for section in sections
+        for one in section.tables
+    }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 from rich.table import Table
+from rich.text import Text
 
 from farm.app.calibrating.calibration import QUIET, rates_text
 from farm.app.calibrating.calibration_check import Check
 from farm.results.figures.calibration import text_plot
 from farm.scenario.calibration import Calibration
-from farm.terminal.console import FarmConsole
+from farm.terminal.output import note, table_of
 
 
 def as_data(found: Calibration, check: Check | None) -> dict[str, object]:
@@ -30,53 +31,60 @@ def title_of(found: Calibration) -> str:
 
 def show_calibration(found: Calibration, check: Check | None, *, quiet: bool) -> None:
     """Print the table, a plot, and how far simulations under it are from the machine."""
-    console = FarmConsole()
     if found.measurements:
-        console.print(_measurement_table(found))
+        note(_measurement_table(found))
     if not quiet and found.measurements:
-        console.print(text_plot(found.measurements), markup=False, soft_wrap=True)
-    console.print(f"slowdown: {list(found.slowdown)}", soft_wrap=True, markup=False)
+        note(text_plot(found.measurements))
+    note(f"slowdown: {list(found.slowdown)}")
+    if (cores := found.measured_cores) is not None:
+        note(f"threads: {{cores: {cores:g}}}")
     if found.rates:
-        console.print(f"FARM_WORK_RATES={rates_text(found.rates)}", soft_wrap=True)
-    _warn(console, found.machine.busy_with_others, "this table")
+        note(f"FARM_WORK_RATES={rates_text(found.rates)}")
+    _warn(found.machine.busy_with_others, "this table")
     if check is not None:
-        console.print(_check_table(check))
-        _warn(console, check.busy_with_others, "the live runs")
+        note(_check_table(check))
+        _warn(check.busy_with_others, "the live runs")
 
 
-def _warn(console: FarmConsole, others: float, what: str) -> None:
+def _warn(others: float, what: str) -> None:
     if others > QUIET:
         told = f"Others kept {others:g} processors busy during it: do not trust {what}."
-        console.print(told, style="yellow", soft_wrap=True)
+        note(Text(told, "yellow"))
 
 
 def _measurement_table(found: Calibration) -> Table:
-    table = Table(title=title_of(found))
-    for name in ("heavy jobs", "median s", "fastest s", "slowest s", "slowdown"):
-        table.add_column(name, justify="right")
-    for one in found.measurements:
-        low, high = one.spread_s
-        cells = (f"{one.median_s:.3f}", f"{low:.3f}", f"{high:.3f}", f"{one.slowdown:.2f}")
-        table.add_row(str(one.heavy), *cells)
-    return table
+    names = ("heavy jobs", "median s", "fastest s", "slowest s", "slowdown")
+    rows = (
+        (
+            str(one.heavy),
+            *(f"{s:.3f}" for s in (one.median_s, *one.spread_s)),
+            f"{one.slowdown:.2f}",
+        )
+        for one in found.measurements
+    )
+    return table_of(title_of(found), (), names, rows)
 
 
 def _check_table(check: Check) -> Table:
-    table = Table(
-        title=f"{check.scenario}: {check.jobs} burning jobs, mean response time",
-        caption=_caption(check),
-    )
-    table.add_column("", no_wrap=True)
-    for name in ("mean s", "off by", "median job off by", "off by, as burnt"):
-        table.add_column(name, justify="right")
-    table.add_row("live", f"{check.live_mean_response_time_s:.2f}", "", "", "")
+    rows = [("live", f"{check.live_mean_response_time_s:.2f}", "", "", "")]
     for law in check.laws:
-        cells = (f"{law.mean_response_time_s:.2f}", f"{law.mean_difference:+.1%}")
         burnt = law.mean_difference_as_burnt
-        as_burnt = "" if burnt is None else f"{burnt:+.1%}"
-        name = f"simulated, {law.law}"
-        table.add_row(name, *cells, f"{law.median_job_difference:.1%}", as_burnt)
-    return table
+        rows.append(
+            (
+                f"simulated, {law.law}",
+                f"{law.mean_response_time_s:.2f}",
+                f"{law.mean_difference:+.1%}",
+                f"{law.median_job_difference:.1%}",
+                "" if burnt is None else f"{burnt:+.1%}",
+            )
+        )
+    return table_of(
+        f"{check.scenario}: {check.jobs} burning jobs, mean response time",
+        ("",),
+        ("mean s", "off by", "median job off by", "off by, as burnt"),
+        rows,
+        _caption(check),
+    )
 
 
 def _caption(check: Check) -> str:

@@ -17,33 +17,38 @@ from farm.forecasts.dispatch import (
     QueueEstimates,
     Rules,
 )
-from farm.units import format_duration
+from farm.terminal.output import table_of
+from farm.units import format_roughly
 
 
 def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table:
     """Lay out the first ``limit`` waiting jobs, in dispatch order."""
-    table = Table(title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}")
-    table.add_column("job", overflow="fold")
-    table.add_column("platform", no_wrap=True)
-    for heading in ("ahead", "builders", "next free in", "lead time", "dispatch in"):
-        table.add_column(heading, justify="right")
-    for place, job in enumerate(jobs[:limit]):
-        written = queue.rules.shown(job.platform)
-        table.add_row(
+    rows = (
+        (
             Text(job.name),
             str(job.platform),
             str(queue.predecessors[place]),
-            str(queue.builder_pools.pool_for_job(written)),
-            _seconds(float(queue.tnb_s[place])),
-            _seconds(float(queue.plt_s[place])),
-            _seconds(float(queue.estimate_s[place])),
+            str(queue.builder_pools.pool_for_job(queue.rules.shown(job.platform))),
+            *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
+            _done(job, float(queue.estimate_s[place])),
         )
-    if len(jobs) > limit:
-        table.caption = f"… and {len(jobs) - limit} more (--limit 0 shows all)"
-    return table
+        for place, job in enumerate(jobs[:limit])
+    )
+    more = len(jobs) - limit
+    return table_of(
+        f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
+        ("job", "platform"),
+        ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in"),
+        rows,
+        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else None,
+    )
 
 
-def explanation(estimate: DispatchEstimate, rules: Rules) -> Group:
+def _done(job: JobView, dispatch: float) -> str:
+    return "-" if job.duration_s is None else _seconds(dispatch + job.duration_s)
+
+
+def explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
     """Spell out one estimate: groups, sums, divisors, the head job, the builder that frees up."""
     table = Table(show_footer=True)
     table.add_column("predecessors", "lead time")
@@ -54,6 +59,9 @@ def explanation(estimate: DispatchEstimate, rules: Rules) -> Group:
         table.add_row(*_group_row(group))
     title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
     lines = [Text(line) for line in _lines(estimate, rules)]
+    if estimate.estimate_s is not None and run_time is not None:
+        done = _seconds(estimate.estimate_s + run_time)
+        lines.append(Text(f"  with {_seconds(run_time)} of run time it is done in {done}"))
     return Group(title, *([table] if estimate.groups else []), *lines)
 
 
@@ -103,7 +111,4 @@ def _group_row(group: PredecessorGroup) -> tuple[str, ...]:
 
 
 def _seconds(value: float) -> str:
-    """Write seconds for a person: to a tenth below a minute, to the second above."""
-    if math.isnan(value):
-        return "never"
-    return format_duration(round(value, 1) if value < 60 else float(round(value)))
+    return "never" if math.isnan(value) else format_roughly(value)

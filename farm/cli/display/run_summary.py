@@ -6,21 +6,20 @@ import shutil
 import sys
 from pathlib import Path
 
-import msgspec
 import typer
 from rich.console import Console
 
 from farm.app.result import Result
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
+from farm.terminal.output import note, print_json
 
 
 def show(result: Result, *, as_json: bool) -> None:
     """Print the summary, for a person or for a machine; warnings on standard error."""
     summary = result.kept.summary
     if as_json:
-        text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
-        typer.echo(text.decode())
+        print_json(summary, pretty=True)
     else:
         Console().print(render_summary(summary))
     for warning in summary.warnings:
@@ -29,9 +28,8 @@ def show(result: Result, *, as_json: bool) -> None:
 
 def suggest(*lines: str) -> None:
     """Say what to try next: on standard error, so that a reader of the output is not disturbed."""
-    console = Console(stderr=True, highlight=False)
     for line in lines:
-        console.print(line, soft_wrap=True, markup=False)
+        note(line, err=True)
 
 
 def this_command() -> str:

@@ -51,7 +51,7 @@ class FreeBuilders:
         self._members[state.builder.index] = state
 
     def offer(self, state: BuilderState) -> None:
-        """The builder has room: rank it anew."""
+        """The builder has room: rank it again."""
         rank = self._ranking(state)
         if rank == state.rank:
             return  # it stands here with this rank already

@@ -32,7 +32,7 @@ def goes_before(state: JobState, other: JobState, lanes: Sequence[Lane]) -> bool
 
 
 def _score(path: tuple[str, ...], priority: int, lanes: Sequence[Lane]) -> tuple[int, float]:
-    executing = sum(
-        lane.queue.executing_in(path) for lane in lanes if isinstance(lane.queue, FairShareQueue)
-    )
-    return score(executing, priority)
+    queues = [lane.queue for lane in lanes if isinstance(lane.queue, FairShareQueue)]
+    executing = sum(queue.executing_in(path) for queue in queues)
+    offset = queues[0].offsets.get(path, 0) if queues else 0
+    return score(executing, priority + offset)

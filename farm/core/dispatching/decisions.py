@@ -43,7 +43,7 @@ class Decision(msgspec.Struct, frozen=True):
     free_builders: tuple[tuple[str, float], ...]
     #: the fair-share path that the job is charged to
     path: tuple[str, ...] = ()
-    #: why it was that invocation's turn, level by level; none for a job that nobody waited with
+    #: why it was that invocation's turn, level by level; none for a job that had no rival
     turns: tuple[Turn, ...] = ()
 
     @classmethod

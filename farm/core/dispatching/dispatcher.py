@@ -34,7 +34,7 @@ class Dispatcher:
         self.decisions = DecisionLog(rules.explain_last)
         #: fair-share queues want to hear about slots; plain ones do not
         self.watched = rules.path is not None
-        #: told of a builder that has nothing to do and no idle timer
+        #: called with a builder that has nothing to do and no idle timer
         self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
         #: asked for an alarm at an instant
         self.ask_alarm: Callable[[float, list[Command]], None] = _no_alarm
@@ -53,7 +53,7 @@ class Dispatcher:
         return lane
 
     def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
-        """Take in one job: straight to a free builder if nobody waits before it, else queue it."""
+        """Take in one job: straight to a free builder if no job waits before it, else queue it."""
         lane = state.lane
         if not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
@@ -250,7 +250,7 @@ def _no_timer(_: BuilderState, __: list[Command]) -> None:
 
 
 def _no_alarm(_: float, __: list[Command]) -> None:
-    """Nobody has alarms."""
+    """No alarms."""
 
 
 def free_slot(builder: BuilderState) -> Slot:

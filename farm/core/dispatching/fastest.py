@@ -7,7 +7,7 @@ there; on a busy one, that much after the builder's next slot is expected to be 
 ends sooner the job waits, and *reserves* that slot: the next job counts on it only after this one.
 So a slow builder is used as soon as the queue for the fast ones is longer than they are faster.
 
-Nobody waits for ever. A job's patience ends when the time that it hoped to save by waiting has
+No job waits for ever. A job's patience ends when the time that it hoped to save by waiting has
 passed since it first waited; from then on it takes the first free builder, though the fast ones
 were late or hang. So by its own choice no job waits longer than its run on the slow builder would
 have taken. And at most ``LOOK_AHEAD`` jobs wait by choice at once.
@@ -155,7 +155,7 @@ class FastestDispatcher(Dispatcher):
         super().slot_ready(slot, builder, at, commands)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
-        """The builder takes no more jobs: nobody counts on it any more."""
+        """The builder takes no more jobs: no job waits for it any more."""
         super().close(builder, at, gone=gone)
         if gone:
             for slot in builder.slots:
@@ -199,7 +199,7 @@ class FastestDispatcher(Dispatcher):
         self._decide(self.matching.lanes, at, commands)
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
-        """Somebody's patience may be at its end."""
+        """Some job may have waited as long as it would."""
         self._alarms.rang(at)
         self._decide(self.matching.lanes, at, commands)
         later = [until for until in self._patience.values() if until > at]

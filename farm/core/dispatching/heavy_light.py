@@ -21,7 +21,7 @@ from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
 from farm.core.model import Builder, Platform
-from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.queues.heap import UpdatableHeap
 from farm.core.queues.plain import PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
@@ -137,7 +137,7 @@ class HeavyLightDispatcher(Dispatcher):
     # --- load -------------------------------------------------------------------------------
 
     def _weigh(self, builder: BuilderState, at: float) -> None:
-        """Look at a builder's load anew, and let heavy jobs in or keep them out."""
+        """Look at a builder's load again, and let heavy jobs in or keep them out."""
         was = builder.overloaded
         builder.overloaded = self._is_overloaded(builder)
         if builder.overloaded != was:

@@ -1,6 +1,6 @@
-"""The book of live jobs: who is in flight, for which matrix, and whose execution serves whom.
+"""The book of live jobs: what is in flight, for which matrix, and which jobs share an execution.
 
-A job enters with its sort key and leaves with exactly one ``EndJob`` that tells its whole story.
+A job enters with its sort key and leaves with one ``EndJob``, which holds its whole history.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class JobBook:
         reason: str,
         served_by: JobState | None = None,
     ) -> EndJob:
-        """Tell the whole story of a job, once, and forget it."""
+        """End a job with the record of its life, once, and forget it."""
         job = state.job
         if job.matrix is None and job.action is None:
             del self.by_id[job.id]

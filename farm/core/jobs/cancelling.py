@@ -1,4 +1,4 @@
-"""Cancelling: ends waiting jobs at once and tells the builders of running ones to stop."""
+"""Cancelling: ends waiting jobs at once and has running ones stopped by their builders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Canceller:
         reason: str,
         commands: list[Command],
     ) -> None:
-        """End waiting jobs at once; tell the builders of running ones to stop."""
+        """End waiting jobs at once; have running ones stopped by their builders."""
         for state in states:
             if state.job.id not in self.jobs or state.status is _CANCELLING:
                 continue
@@ -69,7 +69,7 @@ class Canceller:
 
     @staticmethod
     def _stop(state: JobState, cause: Cause, reason: str, commands: list[Command]) -> None:
-        """Tell the builder of a running job to stop it."""
+        """Have a running job stopped by its builder."""
         if state.slot is not None:
             state.status = _CANCELLING
             state.cause, state.reason = cause, reason

@@ -1,7 +1,7 @@
 """Who is to blame for a failure, the builder or the job: Launchpad's judgement.
 
 Both carry a count of failures. A failure raises both, so the one that also failed with others
-is ahead: it is the culprit. While the counts are equal nobody can tell; the job is tried again
+is ahead: it is the culprit. While the counts are equal it is unclear; the job is tried again
 where it is, and at the third equal failure it is reset, so that it may land elsewhere.
 
 Source: ``judge_failure`` and ``recover_failure`` of buildmaster/manager.py (2025).

@@ -19,8 +19,8 @@ from farm.core.state import BuilderState, JobState, JobStatus
 class FailureRules(msgspec.Struct, frozen=True, kw_only=True):
     """How failed attempts are judged."""
 
-    #: a job is reset so often while nobody can tell who is to blame; then it fails. Launchpad has
-    #: no such bound: with one builder a broken job would be tried for ever.
+    #: most resets of a job while it is unclear which of the two is to blame; then it fails.
+    #: Launchpad has no such bound: with one builder a broken job would be tried for ever.
     max_resets: int = 3
 
 

@@ -58,7 +58,7 @@ class Requeuer:
 
     @staticmethod
     def note_loss(slot: Slot) -> None:
-        """The builder was lost, and nobody had told it to go: perhaps what it ran is to blame."""
+        """The builder was lost without having been asked to leave: what it ran may be to blame."""
         if (state := slot.running) is not None:
             state.builders_lost += (slot.builder.builder.id,)
 

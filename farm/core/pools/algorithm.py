@@ -20,7 +20,7 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """One pool at one instant, in builders, slots and jobs; times are farm seconds.
 
     Every builder is in exactly one of the five states counted here. A builder that booted and never
-    takes a job looks idle: the two cannot be told apart.
+    takes a job looks idle.
 
     >>> pool = farm.PoolSnapshot(pool="linux", at=0.0, idle=1, busy=3, waiting_jobs=5)
     >>> pool.joined
@@ -54,7 +54,7 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     #: estimated service time of all waiting jobs together, seconds on a builder of this pool
     waiting_work: float = 0.0
-    #: until a slot of the pool comes free; 0 when one is; None when nobody can say
+    #: until a slot of the pool comes free; 0 when one is; None when unknown
     next_slot_time: float | None = None
     #: farm time at which some day began: hours of the day count from there
     midnight_at: float = 0.0
@@ -115,7 +115,7 @@ class Algorithm(Protocol[M]):
 
     @property
     def max(self) -> int:
-        """Most builders that the pool may have, in whatever state."""
+        """Most builders that the pool may have, in any state."""
 
     @property
     def interval(self) -> float:
@@ -136,7 +136,7 @@ class Algorithm(Protocol[M]):
         """Return what to do now, and the memory for the next plan."""
 
     def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:
-        """Return the instant from which the plan may differ though nothing happens meanwhile.
+        """Return the instant from which the plan may differ though nothing happens before it.
 
         It is asked after a plan that changed nothing, with the memory of that plan. Plans before
         that instant may be left out: they would change nothing either, and those after them

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from farm.core.alarms import Alarms
-from farm.core.commands import Command, Ignored
-from farm.core.events import Event
+from farm.core.commands import Command
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause, Platform
 from farm.core.pools.keeper import PoolKeeper
@@ -15,8 +13,6 @@ from farm.core.state import BuilderState, JobState
 
 PATIENCE = 7 * 86_400.0
 """Farm seconds without a running job after which those that still wait are given up."""
-
-Handler = Callable[[Any], Sequence[Command]]
 
 
 class Hopeless:
@@ -43,18 +39,6 @@ class Hopeless:
         self._still_since: float | None = None
         #: whether no more arrivals come
         self.watches = False
-
-    def after(self, handler: Handler) -> Handler:
-        """Return a handler that looks, after another one, whether there is hope left."""
-
-        def handle(event: Event) -> Sequence[Command]:
-            commands = handler(event)
-            if type(commands) is Ignored:
-                return commands
-            more = self.give_up(event.at)
-            return [*commands, *more] if more else commands
-
-        return handle
 
     def give_up(self, at: float) -> list[Command]:
         """End the jobs that no builder will ever run; have an alarm set for the others."""

@@ -1,4 +1,4 @@
-"""What a provisioning algorithm is told of a pool, taken from the scheduler."""
+"""What a provisioning algorithm knows of a pool, taken from the scheduler."""
 
 from __future__ import annotations
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from farm.core import events
-from farm.core.alarms import Alarms
-from farm.core.commands import Command, Ignored
+from farm.core.alarms import Alarms, Handler, looking_after
+from farm.core.commands import Command
 from farm.core.dispatching.matching import Lane
-from farm.core.events import Event
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.state import JobState
-
-Handler = Callable[[Any], Sequence[Command]]
 
 WATCHED = (
     events.FarmOpened, events.JobsSubmitted, events.BuilderJoined, events.BuilderRetired,
@@ -29,7 +23,7 @@ class PlatformGrace:
     """Fails the jobs of a platform that has had no builder for longer than ``grace`` seconds.
 
     The time begins when the last builder goes, or with the first job that waits for a platform
-    without any; a builder that boots stops it. A scheduler that is restored begins anew.
+    without any; a builder that boots stops it. A restored scheduler starts the count again.
     """
 
     def __init__(
@@ -50,17 +44,7 @@ class PlatformGrace:
     def follow(self, handlers: dict[type, Handler]) -> None:
         """Look after each event that may leave jobs without builders."""
         for kind in WATCHED:
-            handlers[kind] = self._after(handlers[kind])
-
-    def _after(self, handler: Handler) -> Handler:
-        def handle(event: Event) -> Sequence[Command]:
-            commands = handler(event)
-            if type(commands) is Ignored:
-                return commands
-            more = self.look(event.at)
-            return [*commands, *more] if more else commands
-
-        return handle
+            handlers[kind] = looking_after(handlers[kind], self.look)
 
     def look(self, at: float) -> list[Command]:
         """Fail what has waited for too long; have an alarm set for the rest."""

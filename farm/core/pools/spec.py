@@ -18,12 +18,14 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot_time: float = 0.0
     #: a slot is cleaned for so long after each job
     inter_job_time: float = 0.0
-    #: told to go -> gone
+    #: asked to leave -> gone
     shutdown_time: float = 0.0
     #: how co-running jobs slow each other down; None: they do not
     law: ContentionLaw | None = None
     #: builders report when they are near overload (slowdown), by these limits; None: they do not
     load_limits: LoadLimits | None = None
+    #: ``module:name`` of a behaviour of the user's own; empty: they do what is said here
+    behaviour: str = ""
 
 
 class PoolSpec(Behaviour, frozen=True, kw_only=True):
@@ -70,6 +72,6 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             speed=self.speed,
             takes_jobs=not broken,
             lifetime=None if self.lifetime is None else self.lifetime(number),
-            cleans=self.inter_job_time > 0,
+            cleans=self.inter_job_time > 0 or bool(self.behaviour),
             labels=self.labels,
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Protocol
 
+from farm.core.queues.heap import walk
 from farm.core.state import JobState, JobStatus, Slot
 
 Key = tuple[Any, ...]
@@ -17,7 +18,7 @@ Entry = tuple[Key, JobState]
 SORTED_AT_ONCE = 1000
 #: … but no more portions than these, for putting them together costs their square
 PORTIONS = 100
-#: one entry in so many is looked at to find out where a portion begins
+#: every so many entries one is looked at, to find where a portion begins
 SAMPLED = 50
 
 
@@ -184,7 +185,7 @@ class PlainQueue:
     def order_kept(self) -> Iterator[list[Entry]]:
         """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
         order = self._order_kept(list(self._entries()))
-        next(order)  # from here on we are told what changes
+        next(order)  # from here on we are notified of changes
         return order
 
     def _order_kept(self, entries: list[Entry]) -> Iterator[list[Entry]]:
@@ -213,17 +214,8 @@ class PlainQueue:
 
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
-        heap = self._heap
-        found: list[JobState] = []
-        frontier = [(heap[0][0], 0)] if heap else []
-        while frontier and len(found) < count:
-            _, position = heapq.heappop(frontier)
-            if self._counts(heap[position]):
-                found.append(heap[position][1])
-            for child in (2 * position + 1, 2 * position + 2):
-                if child < len(heap):
-                    heapq.heappush(frontier, (heap[child][0], child))
-        return found
+        entries = filter(self._counts, walk(self._heap))
+        return [state for _, state in islice(entries, count)]
 
 
 def _counted(entries: list[Entry], changed: Mapping[JobState, Key | None]) -> list[Entry]:

@@ -15,7 +15,7 @@ OVERDUE_GUESS_S = 120.0
 """A job that overruns its estimate is taken to end in two minutes, however late it is."""
 
 
-#: what decides whom a builder can run: its processors, and whether it is virtual
+#: what decides which jobs a builder can run: its processors, and whether it is virtual
 Kind = tuple[tuple[str, ...], bool]
 
 
@@ -73,7 +73,7 @@ class BuilderPools:
         return 0 if lost and platform.processor is not None else self.group_pool(platform)
 
     def free(self, platform: Platform) -> int:
-        """Count the usable slots of this platform that no job, of whatever status, holds."""
+        """Count the usable slots of this platform that no job of any status holds."""
         return self.next_builder(platform).free
 
     def next_builder(self, platform: Platform) -> NextBuilder:

@@ -15,7 +15,7 @@ from farm.forecasts.runtime import RuntimeEstimator
 class FormulaGiver:
     """Launchpad's formula under one rule set.
 
-    The queue is swept anew for each submission while it is short (``swept_at_most`` jobs) and at
+    The queue is swept again for each submission while it is short (``swept_at_most`` jobs) and at
     most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is
     that of a new job behind all that waited at the last sweep, which costs a few microseconds (and
     is too late for a job that the policy puts further ahead).
@@ -53,10 +53,10 @@ class FormulaGiver:
         depth = sum(lane.waiting for lane in lanes)
         if depth > self._swept_at_most and at < self.swept_at + self._refresh:
             return iter(())
-        builders = scheduler.builders.values()
-        return self._sweeping(
-            QueueSweep(lanes, builders, at, self._rules, self._run_times_of(scheduler))
-        )
+        builders, run_times = scheduler.builders.values(), self._run_times_of(scheduler)
+        # each job is asked for once, soon after its submission
+        since = 0 if self._sweep is None else self._sweep.newest
+        return self._sweeping(QueueSweep(lanes, builders, at, self._rules, run_times, since=since))
 
     def _sweeping(self, sweep: QueueSweep) -> Iterator[None]:
         while sweep.step():

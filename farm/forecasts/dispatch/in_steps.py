@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
 
 import msgspec
 import numpy as np
@@ -52,7 +51,9 @@ class QueueSweep:
         at: now, farm time.
         rules: how to read the formula.
         run_times: see there.
-        look: told of each waiting job, in dispatch order.
+        look: called with each waiting job, in dispatch order.
+        since: the places of jobs with greater serials are kept (and of those that execute others
+            too); the others are not asked for, and a million places take much memory.
     """
 
     def __init__(
@@ -64,12 +65,16 @@ class QueueSweep:
         run_times: RunTimes | None = None,
         *,
         look: Callable[[JobState], None] | None = None,
+        since: float = 0,
     ) -> None:
         self.at = at
+        self._since = since
+        #: the greatest serial of the jobs gone through
+        self.newest = since
         self._rules = rules
         self._run_times = run_times or RunTimes()
         self._look = look
-        #: places in dispatch order by serial, of the jobs gone through so far
+        #: places in dispatch order by serial, of those jobs gone through so far that are asked for
         self.places: dict[int, int] = {}
         self._orders = [lane.queue.order_kept() for lane in lanes if lane.waiting]
         builders = list(builders)
@@ -111,11 +116,11 @@ class QueueSweep:
     def _steps(self) -> Iterator[None]:
         platforms: dict[Platform, int] = {}
         codes, durations, look = array("i"), array("d"), self._look
-        run_time, places = self._run_times.waiting, self.places
+        run_time = self._run_times.waiting
         for states in _merged(self._orders):
+            self._keep_places(states, first=len(codes))
             codes.extend([platforms.setdefault(s.job.platform, len(platforms)) for s in states])
             durations.extend(map(run_time, states))
-            places.update(zip([s.serial for s in states], count(len(places))))
             if look is not None:
                 for state in states:
                     look(state)
@@ -131,6 +136,13 @@ class QueueSweep:
         )
         builder_pools = BuilderPools(self._builders, held, self._rules)
         self._estimates = QueueEstimates(columns, builder_pools, self._rules)
+
+    def _keep_places(self, states: Sequence[JobState], first: int) -> None:
+        since = self._since
+        for place, state in enumerate(states, first):
+            if state.serial > since or state.followers:
+                self.places[state.serial] = place
+        self.newest = max([self.newest, *(state.serial for state in states)])
 
     def _with_duration(self, view: JobView, job: Job, builder: Builder) -> JobView:
         expected = self._run_times.held

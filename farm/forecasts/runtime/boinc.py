@@ -136,7 +136,7 @@ class Boinc:
     def anonymous(self, job: Job, builder: Builder) -> AnonymousSpeed:
         """Return the speed of a builder that keeps its own figure, and how to scale sizes for it.
 
-        What is told to it is ``size_scale`` x the job's size: then it foresees what we do.
+        It is sent ``size_scale`` x the job's size, so that its estimate equals ours.
         """
         record = self.history.host_record(self.host(builder), generalised(job))
         et = None if record is None else record.et

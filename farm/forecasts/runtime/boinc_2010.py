@@ -1,4 +1,4 @@
-"""BOINC's rule of 2010, as its page on runtime estimation still tells it."""
+"""BOINC's rule of 2010, as its page on runtime estimation still describes it."""
 
 from __future__ import annotations
 

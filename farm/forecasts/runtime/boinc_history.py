@@ -137,7 +137,7 @@ class History:
         held[kind] = reliability.after_failure(record, DAILY_QUOTA)
 
     def _normalise(self, app: str) -> None:
-        """Scale the app's versions anew: when one gets to be known, then every hundredth result."""
+        """Scale the app's versions again: when one becomes known, then every hundredth result."""
         kinds = self._kinds[app]
         base, found = scales([self._versions[kind] for kind in kinds])
         if base is None:

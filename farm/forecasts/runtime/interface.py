@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from farm.core.errors import InputError, StateError
+from farm.core.errors import StateError
 from farm.core.model import Builder, Job, Outcome
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ JsonValues = dict[str, Any]
 
 
 class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scenario may say about its runtime estimator (all times in seconds)."""
+    """What a scenario may say about its runtime estimator (all times in seconds; checked there)."""
 
     #: the answer when nothing at all is known
     default_time: float = 300.0
@@ -38,15 +38,6 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
     kind_samples: int = 100
     #: ``boinc``: a scale is given only to builders with a streak of ten successes
     host_scale_check: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("default_time", "overdue_time"):
-            if not is_time(getattr(self, name)):
-                raise InputError(f"{name}: found {getattr(self, name)}, seconds from 0 up allowed")
-        if self.size_rate is not None and not 0.0 < self.size_rate < math.inf:
-            raise InputError(f"size_rate: found {self.size_rate}, a number above 0 is allowed")
-        if self.host not in ("builder", "pool"):
-            raise InputError(f"host: found {self.host!r}, allowed are builder and pool")
 
 
 class Basis(msgspec.Struct, frozen=True):
@@ -132,7 +123,7 @@ def said_basis(job: Job) -> Basis:
 def remaining_after(
     total: float, elapsed: float, fraction_done: float | None, overdue: float
 ) -> float:
-    """Return the rest of a running job: by its own progress if it tells, else by the estimate.
+    """Return the rest of a running job: by the progress it reports, if any, else by the estimate.
 
     Once it has outrun the estimate it is given ``overdue`` seconds more, whatever it has taken.
     """

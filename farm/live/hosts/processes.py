@@ -167,10 +167,10 @@ class HostProcesses:
         self.alive.append(HostProcess(settings, self._folder / f"{name}.log"))
 
 
-def host_command(name: str) -> list[str]:
-    """Return the command line of a builder host, wherever it runs."""
+def host_command(name: str | None) -> list[str]:
+    """Return the command line of a builder host, wherever it runs (None: of any name)."""
     worker = ["celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING"]
-    return [*worker, "--hostname", f"{name}@farm"]
+    return [*worker, *(["--hostname", f"{name}@farm"] if name else [])]
 
 
 def _obituary(process: HostProcess) -> str:

@@ -16,6 +16,9 @@ from farm.core.state import JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.live.wire.messages import Ask
 
+#: questions that wait for an answer; with a million waiting jobs one takes about two seconds
+MAX_QUESTIONS = 100
+
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A live job as its scheduler sees it; times are farm seconds."""
@@ -50,6 +53,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """Sent in the place of an answer."""
+
+    refused: str
+
+
+BUSY = Refusal("too many questions wait for the scheduler: ask again later")
+
+
 class Questions:
     """Questions about jobs, answered one after the other in small steps.
 
@@ -70,9 +82,12 @@ class Questions:
         self._waiting: deque[Ask] = deque()
         self._work: Generator[None, None, Answer] | None = None
 
-    def ask(self, question: Ask) -> None:
-        """Let a question wait for its turn."""
-        self._waiting.append(question)
+    def ask(self, question: Ask) -> bool:
+        """Let a question wait for its turn; False: too many wait already."""
+        if len(self._waiting) < MAX_QUESTIONS:
+            self._waiting.append(question)
+            return True
+        return False
 
     def step(self) -> bool:
         """Work for a millisecond or two; return whether there is more to do."""

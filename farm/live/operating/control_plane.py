@@ -21,7 +21,7 @@ from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of, snapshot_of, trees_of
-from farm.live.operating.answers import Questions
+from farm.live.operating.answers import BUSY, Questions
 from farm.live.operating.farm_image import FarmImage
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
@@ -41,6 +41,10 @@ SHARE = 20
 LOST_SHOWN = 100
 LOST_TIME = 600.0
 MINUTE = 60.0
+#: copies of the whole farm that are sent at one turn
+MAX_IMAGES = 5
+#: builders that a plan may start at once; its provisioner sees what is missing, and asks for more
+MAX_STARTS = 1000
 SAVING_INTERVAL = 2.0
 
 
@@ -113,6 +117,7 @@ class Desk:
             cost = time.monotonic() - now
             self._next_report = now + max(REPORT_INTERVAL, SHARE * cost)
         others, world.intake.others = world.intake.others, []
+        self._answer([report for report in others if isinstance(report, wire.Ask)], world)
         for report in others:
             self._take(report, world)
             if isinstance(report, wire.Watch | wire.Plan):
@@ -132,10 +137,6 @@ class Desk:
             world.tell(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
             world.intake.give_up(report.builder, world.clock.now(), report.reason)
-        elif isinstance(report, wire.Ask) and report.about == "farm":
-            world.notices.reply(report.reply_to, self._whole_farm(world.clock.now()))
-        elif isinstance(report, wire.Ask):
-            self._answer_in_steps(report, world)
 
     def _is_current(self, plan: wire.Plan) -> bool:
         """Whether no other provisioner has taken the pool over since the plan was made."""
@@ -143,12 +144,12 @@ class Desk:
         return watch is not None and watch.token == plan.token
 
     def _bounded(self, plan: wire.Plan) -> wire.Plan:
-        """Return the plan, which starts no more builders than its pool may have."""
+        """Return the plan, which starts no more builders than its pool may have, or at one go."""
         spec = self._pools[plan.pool]
         most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
         requested = self._scheduler.pool(plan.pool).requested
         there = len(requested) + self._scheduler.pool(plan.pool).builders
-        start = min(plan.start, max(0, most - there))
+        start = min(plan.start, max(0, most - there), MAX_STARTS)
         return plan if start == plan.start else msgspec.structs.replace(plan, start=start)
 
     def _planned(self, plan: wire.Plan, at: float) -> Event:
@@ -165,24 +166,39 @@ class Desk:
             outside=watch is not None and watch.outside,
         )
 
-    def _answer_in_steps(self, question: wire.Ask, world: LiveWorld) -> None:
+    def _answer(self, asked: Sequence[wire.Ask], world: LiveWorld) -> None:
+        """Send the whole farm to those who ask for it; answer all others in steps."""
+        for_farm = [question.reply_to for question in asked if question.about == "farm"]
+        if for_farm:
+            image = self._whole_farm(world.clock.now())
+            world.notices.reply(image, *for_farm[:MAX_IMAGES])
+        refused = for_farm[MAX_IMAGES:]
+        for question in asked:
+            if question.about != "farm" and not self._ask(question, world):
+                refused.append(question.reply_to)
+        if refused:
+            world.notices.reply(BUSY, *refused)
+
+    def _ask(self, question: wire.Ask, world: LiveWorld) -> bool:
         if self._questions is None:
             self._questions = Questions(
                 self._scheduler,
                 self._pools,
                 world.clock.now,
-                lambda asked, found: world.notices.reply(asked.reply_to, found),
+                lambda asked, found: world.notices.reply(found, asked.reply_to),
             )
             world.background.add(self._questions.step)
-        self._questions.ask(question)
+        return self._questions.ask(question)
 
     def _whole_farm(self, at: float) -> msgspec.Raw:
         """Return the farm's image, encoded; one that cost much serves for a while (a 20th)."""
         began = time.monotonic()
         if began >= self._image_until:
+            chosen = msgspec.to_builtins(self._scheduler.rules.choices)
+            scheduling = {**self._scenario.get("scheduling", {}), **chosen}
             image = FarmImage(
                 snapshot=snapshot_of(self._scheduler, at),
-                scenario=self._scenario,
+                scenario={**self._scenario, "scheduling": scheduling},
                 statistics=self._statistics(),
                 lost=self._lost_lately(began),
             )
@@ -302,6 +318,7 @@ class Desk:
             speed=world.clock.speed,
             queues=queues,
             ended_last_minute=len(self._ended_at),
+            choices=self._scheduler.rules.choices,
             lost=lost,
             **self._bounds,
         )

@@ -18,7 +18,7 @@ from farm.core.errors import ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.snapshot import BuilderRecord
-from farm.live.operating.answers import Answer
+from farm.live.operating.answers import Answer, Refusal
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
@@ -269,6 +269,8 @@ class Operator(JobReader):
             found = self._client.blpop([self.keys.reply(token)], timeout=min(left, LONGEST_BLOCK))
             if found is not None:
                 answer: bytes = found[1]
+                if answer.startswith(b'{"refused":'):
+                    raise ServerError(self._decoded(answer, Refusal).refused)
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "

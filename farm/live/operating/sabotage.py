@@ -51,10 +51,6 @@ class Saboteur:
         """Let go of the server."""
         self._client.close()
 
-    def keep_history(self) -> None:
-        """Let the server never rewrite its append-only file: an audit wants all of it."""
-        self._client.config_set("auto-aof-rewrite-percentage", 0)
-
     def server_pid(self) -> int:
         """Return the server's process id."""
         return int(self._client.info("server")["process_id"])

@@ -47,13 +47,14 @@ class Notices:
 
         self._write(fill)
 
-    def reply(self, reply_to: str, answer: object) -> None:
-        """Push the answer to a question where the asker waits for it."""
-        key = self._keys.reply(reply_to)
+    def reply(self, answer: object, *reply_to: str) -> None:
+        """Push the answer to one question, or to several, where the askers wait for it."""
+        text = self._json(answer)
 
         def fill(pipe: Connection) -> None:
-            pipe.rpush(key, self._json(answer))
-            pipe.expire(key, REPLY_TIME)
+            for key in map(self._keys.reply, reply_to):
+                pipe.rpush(key, text)
+                pipe.expire(key, REPLY_TIME)
 
         self._write(fill)
 

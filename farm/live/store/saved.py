@@ -14,6 +14,7 @@ import msgspec
 
 from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
+from farm.core.rules import Choices
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderRequest, PoolCounts
 from farm.live.redis.keys import Cursor
@@ -45,7 +46,7 @@ host_life = attrgetter(*HostLife.__struct_fields__)
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the counting stood."""
+    """Where the counting stood, and what operators chose."""
 
     #: builders ever made, in all and by pool: the next one's number follows
     made: int = 0
@@ -54,6 +55,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     serial: int = 0
     #: jobs ended so far, by outcome
     ended: dict[str, int] = {}
+    choices: Choices | None = None
 
 
 class Try(msgspec.Struct, frozen=True):
@@ -121,6 +123,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         builders=_by_joining(saved),
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
+        choices=saved.counts.choices,
         made=saved.counts.made,
         trees=saved.learned.trees,
         trees_are_older=True,

@@ -94,6 +94,8 @@ def _check_report(report: wire.Report) -> None:
             _check_cancellation(report)
         case events.PriorityChanged():
             _check_priority(report)
+        case events.SchedulingChanged():
+            _check_scheduling(report)
         case events.DrainRequested() | events.UndrainRequested():
             _check_id("pattern", report.pattern)
         case events.BuilderJoined():
@@ -195,6 +197,15 @@ def _check_cancellation(report: events.CancelRequested) -> None:
     _check_text("matrix", report.matrix)
     _check_text("reason", report.reason)
     _check_texts("invocation", report.invocation or ())
+
+
+def _check_scheduling(report: events.SchedulingChanged) -> None:
+    weights = report.weights or {}
+    _check_text("policy", report.policy)
+    _check_texts("weight", tuple(weights))
+    for name, value in {"aging_factor": report.aging_factor, **weights}.items():
+        if value is not None and not (0 < value < MAX_LEVEL or value == report.aging_factor == 0):
+            raise _FlawError(f"{name} {value}: above 0, up to {MAX_LEVEL} is allowed")
 
 
 def _check_priority(report: events.PriorityChanged) -> None:

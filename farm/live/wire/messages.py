@@ -19,6 +19,7 @@ from farm.core.events import (
     DrainRequested,
     JobsSubmitted,
     PriorityChanged,
+    SchedulingChanged,
     UndrainRequested,
 )
 from farm.emulation.builder import BuilderEvent
@@ -139,7 +140,7 @@ class Ask(_Report, frozen=True, tag="ask"):
 
 HostReport = HostUp | Beat | HostLeft | BuilderEvent
 Submission = JobsSubmitted | LoadDone
-Request = CancelRequested | PriorityChanged | DrainRequested | UndrainRequested
+Request = CancelRequested | PriorityChanged | SchedulingChanged | DrainRequested | UndrainRequested
 PlannerReport = Watch | Plan | GiveUpBuilder
 Report = HostReport | Submission | Request | PlannerReport | Ask
 

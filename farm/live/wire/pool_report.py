@@ -6,6 +6,7 @@ import msgspec
 
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
+from farm.core.rules import Choices
 
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,5 +99,7 @@ class FarmStatus(LiveStatus, frozen=True, kw_only=True):
     #: jobs that may wait, and bytes of submissions that may lie in Redis: more are refused
     max_waiting: int = 2_000_000
     max_backlog: int = 1_000_000_000
+    #: policy, ageing factor and fair-share weights at present
+    choices: Choices = Choices()
     #: the last builders that were lost, the newest last
     lost: tuple[LostBuilder, ...] = ()

@@ -30,6 +30,8 @@ class Figure(NamedTuple):
     axes: tuple[str, str]
     #: error bars: across, from, to
     bars: Sequence[tuple[float, float, float]] = ()
+    #: names of 0, 1, 2, … across, in the place of numbers
+    ticks: Sequence[str] = ()
 
 
 def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
@@ -73,8 +75,8 @@ def drawing(figure: Figure) -> str:
     parts = [
         f'<svg xmlns="{SVG}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _text(LEFT, 24, figure.title, size=16),
-        *frame.axes(figure.axes),
+        _text(LEFT, 18, figure.title, size=16),
+        *frame.axes(figure.axes, figure.ticks),
         *(frame.bar(*bar) for bar in figure.bars),
     ]
     for number, (name, points) in enumerate(figure.lines.items()):
@@ -101,16 +103,20 @@ class _Frame:
         share = (value - self.low) / (self.high - self.low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    def axes(self, names: tuple[str, str]) -> list[str]:
+    def axes(self, names: tuple[str, str], ticks: Sequence[str]) -> list[str]:
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-        parts = []
+        parts = [
+            _text(self.x(place), bottom + 20, name, anchor="middle", size=12)
+            for place, name in enumerate(ticks)
+        ]
         for step in range(6):
             value = self.low + (self.high - self.low) * step / 5
             y = self.y(value)
             parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#ddd"/>')
             parts.append(_text(LEFT - 8, y + 4, f"{value:.4g}", anchor="end"))
-            at = self.left + (self.right - self.left) * step / 5
-            parts.append(_text(self.x(at), bottom + 20, f"{at:.4g}", anchor="middle"))
+            if not ticks:
+                at = self.left + (self.right - self.left) * step / 5
+                parts.append(_text(self.x(at), bottom + 20, f"{at:.4g}", anchor="middle"))
         parts.append(f'<path d="M{LEFT} {TOP}V{bottom}H{right}" stroke="black" fill="none"/>')
         parts.append(_text((LEFT + right) / 2, HEIGHT - 12, names[0], anchor="middle"))
         parts.append(_text(LEFT, TOP - 8, names[1], size=12))

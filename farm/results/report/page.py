@@ -29,7 +29,8 @@ h1{font-size:1.5rem} h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0
 figcaption{font-weight:600} .wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
 text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
-th:first-child,td:first-child{text-align:left}
+th:first-child,td:first-child,.words td,.words th{text-align:left}
+.words td{white-space:normal;vertical-align:top;overflow-wrap:normal} h3{font-size:1rem}
 """
 #: nothing may be loaded, whatever a name in the run says
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -87,11 +88,12 @@ def parts_table(name: str, parts: Mapping[str, Part]) -> str:
     return table(head, rows)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False) -> str:
+    """Return a table of texts; ``words``: they are sentences."""
     lines = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
     lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
-    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+    kind = "wide words" if words else "wide"
+    return f'<div class="{kind}"><table>{"".join(lines)}</table></div>'
 
 
 def _section(section: Section) -> str:

@@ -27,6 +27,7 @@ from farm.results.summary.costs import Bill, Costs, Part, Parts
 from farm.results.summary.ends import Ends
 from farm.results.summary.failing_fast import speeds_of, time_saved
 from farm.results.summary.percentiles import Spread, spread_of
+from farm.results.summary.quiescence import Quiescence, quiescence
 from farm.results.summary.records import RunRecords
 from farm.results.summary.taskcluster import touching
 
@@ -47,6 +48,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     policy: str
     window: Window = Window()
+    #: when the last phase ends; None: there are no phases
+    ends_at: float | None = None
     fair_share: tuple[str, ...] = ()
     as_taskcluster: bool = False
     #: by pool, what its builders cost
@@ -110,6 +113,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     wall_time: float
     #: start and end of the phase that counts, farm time; None: the whole run
     run_phase: tuple[float, float] | None = None
+    #: how the farm stood when the last phase ended
+    quiescence: Quiescence | None = None
     #: what went wrong in functions of the user's own
     warnings: tuple[str, ...] = ()
 
@@ -123,7 +128,8 @@ def summarise(
     records: RunRecords, info: RunInfo, wall_time: float, warnings: Iterable[str] = ()
 ) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
-    window = info.window
+    window, ends_at = info.window, info.ends_at
+    rest = None if ends_at is None else quiescence(records, ends_at)
     if info.as_taskcluster:
         records, window = touching(records, info.window), Window()
     ends, lost = counted(records, window)
@@ -164,6 +170,7 @@ def summarise(
         events=records.events,
         wall_time=wall_time,
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),
+        quiescence=rest,
         warnings=tuple(warnings),
     )
 

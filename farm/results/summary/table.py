@@ -16,7 +16,9 @@ from farm.results.formatting import (
 )
 from farm.results.summary.costs import Part
 from farm.results.summary.percentiles import Spread
+from farm.results.summary.quiescence import Quiescence
 from farm.results.summary.summary import Summary
+from farm.terminal.console import many
 
 
 def render_summary(summary: Summary) -> RenderableType:
@@ -61,12 +63,24 @@ def _events(summary: Summary) -> Table:
             f"{readable_ratio(summary.cost)}, {readable_percent(summary.idle_share)} of it idle",
         ),
         *saved,
+        *_at_the_end(summary.quiescence),
         ("utilization", readable_percent(summary.utilization)),
         ("fairness", f"{summary.fairness_index:.3f}"),
         ("took", _speed(summary)),
     ):
         table.add_row(name, value)
     return table
+
+
+def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    there = f"{many(found.builders, 'builder')} there, {found.busy_builders:,} busy"
+    if not found.open_jobs:
+        return [("phases' end", f"at rest: no job open, {there}")]
+    beyond = readable_span(found.beyond_time)
+    jobs = many(found.open_jobs, "job")
+    return [("phases' end", f"{jobs} open, {there}; the last job ended {beyond} later")]
 
 
 def _jobs(summary: Summary) -> str:

@@ -65,6 +65,8 @@ def _of_pool(pool: PoolSpec) -> str:
         return "a provisioner"
     if pool.loses:
         return "builders that retire or are lost"
+    if pool.behaviour:
+        return "builders of the user's own"
     if pool.load_limits is not None:
         return "builders that report their load"
     if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):

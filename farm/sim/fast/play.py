@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,11 +12,13 @@ import numpy as np
 from farm.core.contention.laws import ContentionLaw
 from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS, Ranking
+from farm.core.errors import InputError
 from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.sim.fast import kernel, layout
 from farm.sim.fast.heaps import Array, keyed
 from farm.sim.fast.load import Load
+from farm.sim.fast.many import play_each
 
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
@@ -44,10 +47,44 @@ def play(
 
     ``coverage`` has found nothing against it. ``noted``: the story will be asked for.
     """
-    jobs, builders = len(load.jobs), list(_builders(pools))
-    notes = 3 + NOTES_OF_A_JOB * jobs + NOTES_OF_A_BUILDER * len(builders) if noted else 0
-    slots, kinds = _slots(builders), _kinds(builders)
-    farm = layout.Farm(
+    builders = list(_builders(pools))
+    notes = 3 + NOTES_OF_A_JOB * len(load.jobs) + NOTES_OF_A_BUILDER * len(builders) if noted else 0
+    farm = _farm(load, pools, builders, notes)
+    if kernel.play(farm, _number(ranking), ends_at) == layout.HOPELESS:
+        return None
+    return Played(farm, load, builders)
+
+
+def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], ranking: Ranking) -> Array:
+    """Play loads of one size, in batches of the same instants, each on a farm of its own.
+
+    Returns the instant at which each job ends (s), by load and job; without the interpreter lock.
+    Raises InputError where jobs are to be given up.
+    """
+    farm = _copy(_farm(loads[0], pools, list(_builders(pools)), 0))
+    fresh = _copy(farm)
+    columns = np.array([load.columns for load in loads])
+    orders = np.array([load.in_order for load in loads])
+    ends = np.empty(columns.shape)
+    if play_each(farm, fresh, columns, orders, _number(ranking), ends) == layout.HOPELESS:
+        raise InputError("found jobs that no builder can run; allowed: none")
+    return ends
+
+
+def _copy(part: Any) -> Any:
+    return part.copy() if isinstance(part, np.ndarray) else type(part)(*map(_copy, part))
+
+
+def _number(ranking: Ranking) -> int:
+    return layout.LONGEST_IDLE if ranking is RANKINGS["longest-idle"] else layout.JENKINS
+
+
+def _farm(
+    load: Load, pools: Sequence[PoolSpec], builders: Sequence[Builder], notes: int
+) -> layout.Farm:
+    """Return the farm as it is before anything happened, with room for so many notes."""
+    jobs, slots, kinds = len(load.jobs), _slots(builders), _kinds(builders)
+    return layout.Farm(
         jobs=load.columns.copy(),
         in_order=load.in_order,
         batches=load.batch_columns,
@@ -65,10 +102,6 @@ def play(
         ended=np.empty(jobs, np.int64),
         notes=np.zeros(notes, layout.NOTE),
     )
-    number = layout.LONGEST_IDLE if ranking is RANKINGS["longest-idle"] else layout.JENKINS
-    if kernel.play(farm, number, ends_at) == layout.HOPELESS:
-        return None
-    return Played(farm, load, builders)
 
 
 def _builders(pools: Sequence[PoolSpec]) -> Iterator[Builder]:

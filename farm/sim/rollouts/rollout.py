@@ -127,6 +127,10 @@ class _Plan:
     """What all rollouts of a fork share."""
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
+        # run times are drawn: what builders of the user's own make of them is in them already
+        plain = tuple(pool.model_copy(update={"behaviour": None}) for pool in fork.scenario.pools)
+        scenario = fork.scenario.model_copy(update={"pools": plain})
+        fork = msgspec.structs.replace(fork, scenario=scenario)
         self.fork, self.count, self.seed = fork, count, seed
         self.rules = make_rules(fork.scenario)
         self.specs = pool_specs(fork.scenario)

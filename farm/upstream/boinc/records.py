@@ -92,7 +92,7 @@ def commit_pending(
 
     ``write(before, after)`` stores ``after`` if the record is still ``before`` and says whether it
     did. On a conflict the record is read again and the samples are applied again, ten times at
-    most; None when all were in vain.
+    most; None when none succeeded.
     """
     for _ in range(UPDATE_TRIES):
         before = read()

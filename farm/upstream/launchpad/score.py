@@ -86,7 +86,7 @@ def score_package_build_2010(
 
 
 def age_bonus_2010(waited_s: float) -> int:
-    """Return the points for seconds spent in the queue; they start anew every day, as they did."""
+    """Return the points for seconds spent in the queue; they start again every day, as upstream."""
     of_the_day = int(waited_s) % 86_400
     return next((points for limit, points in AGE_BONUS_2010 if of_the_day > limit), 0)
 

@@ -16,7 +16,7 @@ MAX_UNPACKED = 1_000_000_000
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, unpacked if it is gzip (told by its first two bytes)."""
+    """Return the content of a file, unpacked if it is gzip (known by its first two bytes)."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

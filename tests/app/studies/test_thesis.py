@@ -3,82 +3,171 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from farm.app.studies.thesis import Study, study
-from farm.app.studies.thesis_model import POLICY_OF, Plan, job_sets, play, plays
+from farm.app.studies.page import Section
+from farm.app.studies.thesis import model
+from farm.app.studies.thesis.claims import claims_table
+from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
+from farm.app.studies.thesis.future_work import future_work
+from farm.app.studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
+from farm.app.studies.thesis.live_slice import live_slice
+from farm.app.studies.thesis.model import MAKESPAN, POLICY_OF, ends_of, nodes, play_cases
 from farm.cli.main import app
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
 from farm.core.errors import InputError
+
+DOCS = Path(__file__).parents[3] / "docs"
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
 
 
 @pytest.fixture(scope="module")
-def small() -> Study:
-    """The study on three job sets."""
-    return study(3)
+def small() -> Evaluation:
+    """Chapter 5 on a job set, by the scheduler itself; of section 5.1 but one run."""
+    with pytest.MonkeyPatch.context() as patch:
+        evaluation = "farm.app.studies.thesis.evaluation"
+        patch.setattr(
+            f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]]
+        )
+        patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
+        patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda _: False)
+        return evaluate(1)
 
 
-def test_every_figure_and_table_is_there(small: Study):
-    """4.1, 5.1 to 5.12 in their order, and tables 5.1, 5.2 and 5.4."""
-    titles = [figure.title for figure in small.figures]
-    numbers = [re.match(r"Figure ([0-9.]+)", title) for title in titles]
+def test_every_figure_and_table_is_there(small: Evaluation):
+    """4.1, 5.1 to 5.12 in their order, tables 5.1 and 5.2 and the result table, each once."""
+    shown = sections(small)
+    charts = [chart for section in shown for chart in section.charts]
+    numbers = [re.match(r"Figure ([0-9.]+)", one.title) for one in charts]
     assert [found[1] for found in numbers if found] == [
         "4.1", "5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8", "5.9", "5.10", "5.11",
         "5.12",
     ]  # fmt: skip
-    heads = [table.title for table in small.tables]
-    for wanted in ("Table 5.1", "Table 5.2", "Section 5.4"):
+    heads = [table.title for section in shown for table in section.tables]
+    for wanted in ("Table 5.1", "Table 5.2", "Result table"):
         assert sum(head.startswith(wanted) for head in heads) == 1
 
 
-def test_the_lines_are_the_policies(small: Study):
-    """Each figure of plays has six; the first of section 5.3 is what a play says."""
-    makespans = next(f for f in small.figures if f.title.startswith("Figure 5.7"))
-    assert list(makespans.lines) == list(POLICY_OF)
-    values = sorted(play(jobs, "LJF", Plan(2, 6)).makespan for jobs in job_sets(3))
-    assert dict(makespans.lines["LJF"])[6] == values[1]
+def test_numbers_are_those_of_the_scheduler(small: Evaluation):
+    """Each policy at each size: median, mean and ratio of the very plays."""
+    (section,) = [one for one in sections(small) if one.title.endswith("without slowdown")]
+    table = section.tables[0]
+    assert table.columns == ("slots", *POLICY_OF)
+    (jobs,) = model_sets(1)
+    ljf, random = (max(ends_of(jobs, policy, nodes(6))) for policy in ("LJF", "Random"))
+    row = dict(zip(table.columns, table.rows[5], strict=True))
+    assert (row["slots"], row["LJF"]) == ("6", f"{ljf:.4g}; {ljf:.4g}; {ljf / random:.3f}")
 
 
-def test_claims_hold_on_the_same_jobs(small: Study):
-    """LJF has the best makespan and SJF the best response time, of six, on our jobs too."""
-    (result,) = [table for table in small.tables if table.title.startswith("Section 5.4")]
-    rows = {row[0]: row[1:] for row in result.rows}
-    assert rows["LJF"][1].startswith("Best; 1. of 6")
-    assert rows["SJF"][0].startswith("Best; 1. of 6")
+def test_runs_are_averaged_but_for_the_first(small: Evaluation):
+    """Section 5.1: four runs of a test, of which the first is discarded."""
+    runs = [max(ends_of(jobs, "Random", nodes(1))) for jobs in jenkins_sets(1)[:2]]
+    assert runs[0] != runs[1]  # another order, other weights
+    found = small.single.of("LJF", 100.0, MAKESPAN)
+    assert found.shape == (1,)
+    assert found[0] == max(job.service_time for job in jenkins_sets(1)[0])
+
+
+def test_claims_are_judged_by_the_plays(small: Evaluation):
+    """What must hold on any job sets does: LJF's makespan, SJF's response time, the proof."""
+    verdicts = {row[1]: row[3] for row in claims_table(small).rows}
+    for said, verdict in verdicts.items():
+        if said.startswith(("SJF has the best mean response time (5.8", "proof", "beside ten")):
+            assert verdict == "reproduced", said
+    worse = msgspec.structs.replace(small, overload=(1.0,) * 11)
+    verdicts = {row[1]: row[3] for row in claims_table(worse).rows}
+    assert verdicts["beside ten heavy jobs a job takes five times as long (5.6)"] == (
+        "not reproduced"
+    )
 
 
 def test_job_sets_do_not_depend_on_their_number():
     """The same jobs for everybody: what is compared is compared on common jobs."""
-    assert job_sets(2) == job_sets(5)[:2]
-    (one,) = job_sets(1, 5, 100, 30.0)
-    assert len(one) == 500
-    assert sum(job.heavy for job in one) == 100
-    assert {job.arrived_at for job in one} == {0.0, 30.0, 60.0, 90.0, 120.0}
+    assert model_sets(2) == model_sets(5)[:2]
+    test = jenkins_sets(5)
+    assert len(test) == 40
+    assert {job.arrived_at for job in test[0]} == {0.0, 30.0, 60.0, 90.0, 120.0}
+    times = [sorted(job.service_time for job in jobs) for jobs in test[:5]]
+    assert times[0] == times[3] != times[4]  # four runs of a test, then the next test
+    assert sum(job.heavy for job in model_sets(1)[0]) == 20
 
 
-@pytest.mark.parametrize("law", [None, ContentionLaw(THESIS_TABLE)], ids=["none", "slowdown"])
-def test_the_compiled_loop_says_the_same(law: ContentionLaw | None):
+@needs_numba
+@pytest.mark.parametrize("law", [None, PAGE_16], ids=["none", "slowdown"])
+def test_the_compiled_loop_says_the_same(law, monkeypatch: pytest.MonkeyPatch):
     """Numbers are the scheduler's own, at whatever speed they are played."""
-    pytest.importorskip("numba")
-    plans = [Plan(2, slots, law) for slots in (1, 6)]
-    (late,) = job_sets(1, 5, 20, 30.0)
-    for jobs in (*job_sets(2), late):
-        for name in POLICY_OF:
-            assert plays(jobs, name, plans, fast=True) == plays(jobs, name, plans)
+    late, many = jenkins_sets(5)[:2], model_sets(3, jobs_apart=0.5, apart=3.0)
+    for sets in (many, [jobs[::5] for jobs in late]):
+        cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
+        found = []
+        for fast in (True, False):
+            monkeypatch.setattr(model, "is_worth_it", lambda _, fast=fast: fast)
+            found.append(play_cases(cases).numbers)
+        for cell, numbers in found[0].items():
+            np.testing.assert_array_equal(numbers, found[1][cell])
 
 
-def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Study):
-    """Self-contained, with a drawing for each figure; another suffix is refused."""
-    monkeypatch.setattr("farm.cli.study.thesis", lambda *_: small)
+def test_each_question_has_a_figure_and_a_paragraph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The future work: all its questions, each answered by plays; recorded jobs if given."""
+    monkeypatch.setattr("farm.app.studies.thesis.job_sets.MAX_SETS", 1)
+    trace = tmp_path / "jobs.csv"
+    rows = "".join(f"{n},{1 + n % 7}\n" for n in range(40))
+    trace.write_text("submitted_at_s,service_time_s\n" + rows, "utf-8")
+    found = future_work(1, trace)
+    assert [re.match(r"\S+", one.title)[0] for one in found] == [  # type: ignore[index]
+        "6.4.1", "6.4.2", "6.4.3", "6.4.4", "6.1.1", "6.4.4", "4.2.1", "6.4.5",
+    ]  # fmt: skip
+    for section in found:
+        assert len(section.words) == len(section.charts) == 1
+        assert "Best in" in section.words[0]
+    assert "40 recorded jobs" in found[-1].words[0]
+
+
+def test_the_command_writes_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Evaluation
+):
+    """Self-contained, with a drawing for each figure; what cannot be is refused beforehand."""
+    shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
+    monkeypatch.setattr("farm.cli.study.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output
     text = page.read_text("utf-8")
-    assert text.count("<svg ") == len(small.figures)
-    assert "variance is infinite" in text
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
-    done = CliRunner().invoke(app, ["study", "thesis", "-o", str(tmp_path / "page.pdf")])
-    assert isinstance(done.exception, InputError)
+    assert text.count("<svg ") == sum(len(one.charts) for one in shown)
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
+    for wrong in (["-o", "page.pdf"], ["--part", "evaluation", "--trace", str(page)]):
+        done = CliRunner().invoke(app, ["study", "thesis", *wrong])
+        assert isinstance(done.exception, InputError)
+
+
+@pytest.mark.slow
+@needs_numba
+def test_the_documented_claims_are_those_of_a_thousand_sets():
+    """The page of the docs says of each claim what the study finds on a thousand sets."""
+    page = (DOCS / "explanation" / "thesis.md").read_text("utf-8")
+    for row in claims_table(evaluate(MAX_SETS)).rows:
+        assert f"| {' | '.join(row)} |" in page
+
+
+@pytest.mark.live
+def test_the_live_slice_is_beside_the_same_jobs(monkeypatch: pytest.MonkeyPatch):
+    """Four runs on one farm, the first discarded; no job is faster than in virtual time."""
+    monkeypatch.setattr(
+        "farm.app.studies.thesis.live_slice.jenkins_sets",
+        lambda n: [jobs[: 6 * n] for jobs in jenkins_sets(n)[:4]],
+    )
+    monkeypatch.setattr("farm.app.studies.thesis.live_slice.ALL", ("SJF",))
+    monkeypatch.setattr("farm.app.studies.thesis.live_slice.UNAGED", ("LJF",))
+    several = live_slice().tables
+    assert [[row[0] for row in table.rows] for table in several] == [["LJF"], ["SJF"]]
+    for table in several:
+        for cell in table.rows[0][1:]:
+            live, virtual, _ = map(float, cell.split(";"))
+            assert live >= virtual > 0

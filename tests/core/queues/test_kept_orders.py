@@ -14,6 +14,7 @@ from farm.core.queues.fair_share import replay
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import RULES, estimate_queue, in_steps
+from farm.forecasts.dispatch.at_submission import executing
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
@@ -83,3 +84,23 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     assert np.array_equal(found.estimate_s, expected.estimate_s, equal_nan=True)
     one_by_one = [found.estimate_at(place) for place in range(len(jobs))]
     assert one_by_one == [None if np.isnan(each) else each for each in expected.estimate_s]
+
+
+@settings(max_examples=50, deadline=None, phases=PHASES)
+@given(before=histories, rules=rules_of_a_farm, stickiness=trees, since=st.integers(0, 40))
+def test_a_sweep_for_new_jobs_estimates_them_as_a_whole_one(
+    ledger, before, rules, stickiness, since
+):
+    """Also those that an older job's execution serves."""
+    player = Player(ledger("b0", **made(rules, stickiness)))
+    for kind, number in [*before, *(("submit", seed) for seed in range(10))]:
+        player.play(kind, number)
+    scheduler, at = player.farm.scheduler, player.farm.at
+    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    whole, partial = (QueueSweep(lanes, builders, at, since=least) for least in (0, since))
+    whole.finish()
+    partial.finish()
+    new = [executing(state) for state in scheduler.jobs.values() if state.serial > since]
+    for state in new:
+        if state.slot is None:
+            assert partial.estimate_of(state) == whole.estimate_of(state)

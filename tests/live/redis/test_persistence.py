@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from farm.app.chaos.machine import Machine, can_be_faked
 from farm.core.errors import ServerError
 from farm.core.model import Job, Platform
 from farm.live.operating.operator import Operator
@@ -23,17 +22,6 @@ from farm.live.wire.messages import decode_envelope
 
 pytestmark = pytest.mark.live
 
-SLOW_SYNC = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <unistd.h>
-static int slow(const char *name, int fd) {
-    usleep(700000);
-    return ((int (*)(int))dlsym(RTLD_NEXT, name))(fd);
-}
-int fsync(int fd) { return slow("fsync", fd); }
-int fdatasync(int fd) { return slow("fdatasync", fd); }
-"""
 #: real seconds for which jobs are handed in: long enough for syncs that overlap
 WRITING = 2.5
 
@@ -41,20 +29,16 @@ WRITING = 2.5
 @pytest.fixture
 def slow(tmp_path: Path) -> Callable[[Path, str], Path]:
     """Return a server program whose every sync takes 0.7 s, with this ``appendfsync``."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    (tmp_path / "slow.c").write_text(SLOW_SYNC)
-    library = tmp_path / "slow.so"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-o", str(library), tmp_path / "slow.c", "-ldl"], check=True
-    )
+    if not can_be_faked():
+        pytest.skip("needs Linux and a C compiler")
+    machine = Machine(tmp_path, disk=tmp_path)
+    machine.set(sync_time=0.7)
+    exports = "\n".join(f"export {name}={value}" for name, value in machine.environment().items())
 
     def make(binary: Path, appendfsync: str) -> Path:
         program = tmp_path / "slow-server"
         program.write_text(
-            f'#!/bin/sh\nexport LD_PRELOAD={library}\nexec {binary} "$@" '
-            f"--appendfsync {appendfsync}\n"
+            f'#!/bin/sh\n{exports}\nexec {binary} "$@" --appendfsync {appendfsync}\n'
         )
         program.chmod(0o755)
         return program

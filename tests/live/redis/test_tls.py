@@ -18,6 +18,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, choose_server
 from tests.fixtures.farm_up import Up
 from tests.fixtures.ports import own_port
+from tests.fixtures.tls import TLS_ONLY, certificates
 from workers.celery_app import celery_app
 
 pytestmark = pytest.mark.live
@@ -27,15 +28,7 @@ pytestmark = pytest.mark.live
 def folder(tmp_path_factory, tool: Callable[[str], str]) -> Path:
     """A folder with an authority of our own (ca.crt) and a server's key that it signed."""
     made = tmp_path_factory.mktemp("tls")
-    (made / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    new = ["req", "-newkey", "rsa:2048", "-nodes"]
-    for words in (
-        [*new, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=ours"],
-        [*new, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost"],
-        ["x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key",
-         "-CAcreateserial", "-out", "server.crt", "-days", "2", "-extfile", "names"],
-    ):  # fmt: skip
-        subprocess.run([tool("openssl"), *words], cwd=made, check=True, capture_output=True)
+    certificates(made, tool("openssl"), "DNS:localhost", "IP:127.0.0.1")
     return made
 
 
@@ -46,9 +39,7 @@ def place(folder: Path) -> Iterator[str]:
     assert isinstance(server, EmbeddedServer)
     port = own_port()
     process = subprocess.Popen(
-        [str(server.binary), "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1",
-         "--tls-cert-file", "server.crt", "--tls-key-file", "server.key",
-         "--tls-ca-cert-file", "ca.crt", "--tls-auth-clients", "no",
+        [str(server.binary), *TLS_ONLY, "--tls-port", str(port), "--bind", "127.0.0.1",
          "--save", "", "--requirepass", "secret"],
         cwd=folder,
         stdout=subprocess.DEVNULL,

@@ -25,6 +25,7 @@ from farm.core.events import (
     LoadReported,
     PoolPlanned,
     PriorityChanged,
+    SchedulingChanged,
     SlotCleaned,
     UndrainRequested,
 )
@@ -40,6 +41,7 @@ REPORTS = (
     wire.LoadDone(),
     CancelRequested(0.0, jobs=("a",), invocation=("u", "b")),
     PriorityChanged(0.0, "a", level=2),
+    SchedulingChanged(0.0, "sjf", 2.0, {"web": 2.0}),
     DrainRequested(0.0, "linux-*", retire=True),
     UndrainRequested(0.0, "*"),
     wire.HostUp(4711, own=True),

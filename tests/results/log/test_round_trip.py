@@ -89,6 +89,9 @@ def of_type(annotation: Any, name: str) -> st.SearchStrategy[Any]:
     if type(None) in getattr(annotation, "__args__", ()):
         inner = [arg for arg in annotation.__args__ if arg is not type(None)]
         return optional(of_type(inner[0], name))
+    if getattr(annotation, "__origin__", None) is dict:
+        keys, values = (of_type(part, name) for part in annotation.__args__)
+        return st.dictionaries(keys, values, max_size=4)
     element = annotation.__args__[0]
     return st.lists(of_type(element, name), max_size=4).map(tuple)
 

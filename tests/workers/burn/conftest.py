@@ -5,11 +5,11 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import psutil
 import pytest
 
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burners import Burners, BurnSettings, Burnt
 
 #: far below any real core: a "second" of work is a few milliseconds, whatever the machine does
 TINY = {"cpu": 4.0, "memory": 40.0, "stress_ng": 20.0}
@@ -18,16 +18,15 @@ PATIENCE = 60.0
 
 
 class Fire:
-    """Burners and what they told: ``told`` holds (error, processor seconds) for each end."""
+    """Burners and how their jobs ended."""
 
     def __init__(self, burner: str = "own", rates: dict[str, float] | None = None) -> None:
         settings = BurnSettings(burner=burner, rates=TINY if rates is None else rates)
         self.burners = Burners(settings)
-        self.told: queue.Queue[tuple[str | None, float]] = queue.Queue()
+        self.told: queue.Queue[Burnt] = queue.Queue()
 
     def start(self, mode: str, seconds: float | None, threads: int = 1, **more) -> int:
-        tell = lambda error, cpu: self.told.put((error, cpu))  # noqa: E731
-        return self.burners.start(mode, seconds, threads, tell, **more)
+        return self.burners.start(mode, seconds, threads, self.told.put, **more)
 
     def burn_for_ever(self, threads: int = 1, mode: str = "stress", **more) -> list[int]:
         """Start a job without an end and return its process ids once all of them work."""
@@ -37,7 +36,7 @@ class Fire:
         assert len(pids) >= threads
         return pids
 
-    def end(self) -> tuple[str | None, float]:
+    def end(self) -> Burnt:
         return self.told.get(timeout=PATIENCE)
 
 
@@ -55,31 +54,21 @@ def fire() -> Iterator[Callable[..., Fire]]:
         one.burners.close()
 
 
-def state_and_parent(pid: int) -> tuple[str, int]:
-    """Return a process's state and its parent; Z and 0 when there is none."""
-    try:
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-    except OSError:
-        return "Z", 0
-    return state, int(parent)
-
-
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not merely unburied."""
-    return state_and_parent(pid)[0] != "Z"
+    """Whether the process exists and is not merely unreaped."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def processes_under(root: int) -> list[int]:
     """Return the live processes that descend from this one."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        state, parent = state_and_parent(int(folder.name))
-        if state != "Z":
-            parents[int(folder.name)] = parent
-    found, front = [], {root}
-    while front := {pid for pid, parent in parents.items() if parent in front}:
-        found += sorted(front)
-    return found
+    try:
+        family = psutil.Process(root).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process.pid for process in family if is_alive(process.pid)]
 
 
 def await_gone(pids: list[int]) -> None:

@@ -13,6 +13,7 @@ from farm.core.model import Builder, Job
 from farm.live.wire.messages import Play
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
+from workers.burn.burners import Burnt
 
 
 class FakeBurner:
@@ -75,7 +76,7 @@ def test_it_ends_when_its_burner_says_so(error, fails, end):
     """Finished, failed by the workload's will, failed by the machine."""
     stage = Stage()
     stage.start(fails=fails)
-    stage.burner.ended[1](error, 1.0)
+    stage.burner.ended[1](Burnt(error, 1.0))
     assert stage.ends == [end]
     assert not stage.builder.attempts
 
@@ -87,7 +88,7 @@ def test_a_cancel_kills_and_a_late_end_is_nobody_s():
     with stage.agenda.turn():
         stage.builder.cancel(CancelJob("job", 1, "b", "enough"))
     assert stage.burner.killed == [1]
-    stage.burner.ended[1](None, 1.0)
+    stage.burner.ended[1](Burnt(None, 1.0))
     assert stage.ends == [("cancelled", "enough")]
 
 
@@ -98,7 +99,7 @@ def test_a_builder_that_vanishes_takes_its_fire_with_it():
     stage.start(name="two")
     stage.builder.vanish()
     assert stage.burner.killed == [1, 2]
-    stage.burner.ended[1](None, 1.0)
+    stage.burner.ended[1](Burnt(None, 1.0))
     assert stage.ends == []
 
 
@@ -107,14 +108,14 @@ def test_a_burning_heavy_job_weighs_on_its_timed_neighbours():
     stage = Stage(law=ContentionLaw(SlowdownTable((1.0, 3.0))))
     stage.start(heavy=True)
     assert stage.builder._progress.slowdown == 3.0
-    stage.burner.ended[1](None, 1.0)
+    stage.burner.ended[1](Burnt(None, 1.0))
     assert stage.builder._progress.slowdown == 1.0
 
 
 def test_a_builder_without_a_burner_says_so():
     """Not silence: the job fails and the reason names the mode."""
     stage = Stage()
-    stage.builder._burns = None
+    stage.builder._burners = None
     stage.start()
     assert stage.ends == [("failed", "this builder cannot run jobs of mode 'stress'")]
     stage.start("gambling", name="other")

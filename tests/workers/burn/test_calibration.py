@@ -20,7 +20,7 @@ from workers.burn.calibration import (
     quiet_times,
     slowdowns,
 )
-from workers.burn.reference import pi_digits
+from workers.burn.kernels import pi_digits
 
 from .conftest import PATIENCE, await_gone, processes_under
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
@@ -37,6 +39,12 @@ def test_kernels_take_turns():
     assert found == {"a": 15.0, "b": 26.0}
 
 
+def test_nothing_to_measure_takes_no_time(monkeypatch):
+    """A job whose rates are known begins at once: there is no pause between turns of nothing."""
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("waited"))
+    assert measure({}, turns=3) == {}
+
+
 def test_what_is_said_is_not_measured(fire):
     """Rates of the settings stand as they are: all hosts agree on what a job is."""
     assert fire(rates={"cpu": 4.0, "memory": 40.0}).burners.rates(["mixed"]) == {
@@ -54,7 +62,7 @@ def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     """Measured once: not again, in the middle of the burning, because a program was killed."""
     one = fire(rates={"memory": TINY["memory"]})
     one.start("stress", 0.001)
-    assert one.end()[0] is None
+    assert one.end().error is None
     known = one.burners.rates(["stress"], turns=1)
     program = one.burners.pid
     os.kill(program, signal.SIGKILL)

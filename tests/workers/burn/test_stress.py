@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from farm.core.errors import InputError
 from workers.burn.burners import Burners, BurnSettings, parse_rates, rates_text
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
+from workers.burn.server import BurnServer
 
 from .conftest import PATIENCE, TINY, await_gone, is_alive, processes_under
 
@@ -29,9 +32,10 @@ def test_a_job_burns_and_ends(fire, mode):
     """Each mode does its work, tells once that it is done, and leaves no process."""
     one = fire()
     one.start(mode, 0.5, threads=2)
-    error, cpu = one.end()
-    assert error is None
-    assert cpu > 0
+    burnt = one.end()
+    assert burnt.error is None
+    assert burnt.cpu > 0
+    assert burnt.real > 0
     assert processes_under(one.burners.pid) == []
 
 
@@ -41,7 +45,7 @@ def test_twice_the_threads_is_twice_the_work(fire):
     spent = []
     for seconds, threads in ((0.05, 1), (0.05, 4), (0.2, 1)):
         one.start("stress", seconds, threads=threads)
-        spent.append(one.end()[1])
+        spent.append(one.end().cpu)
     assert spent[1] > 1.8 * spent[0]
     assert spent[2] > 1.8 * spent[0]
 
@@ -78,7 +82,7 @@ def test_a_process_that_is_killed_by_somebody_fails_its_job(fire):
     one = fire()
     for pid in one.burn_for_ever(threads=2):
         os.kill(pid, signal.SIGKILL)
-    assert one.end()[0] == "a burning process was killed by signal 9"
+    assert one.end().error == "a burning process was killed by signal 9"
 
 
 def test_closing_leaves_nothing(fire):
@@ -95,9 +99,18 @@ def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
     pids = one.burn_for_ever(threads=2)
     os.kill(one.burners.pid, signal.SIGKILL)
     await_gone(pids)
-    assert "burner program" in one.end()[0]
+    assert "burner program" in one.end().error
     one.start("stress", 0.1)
-    assert one.end()[0] is None
+    assert one.end().error is None
+
+
+def test_an_error_in_a_callback_leaves_no_job_without_an_end(fire, monkeypatch):
+    """The thread that listens is lost, and the program with it: all its jobs fail, and say so."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    one = fire()
+    one.burn_for_ever()
+    one.burners.start("stress", 0.001, 1, lambda: None)  # which takes no Burnt
+    assert "burner program" in one.end().error
 
 
 HOST = """
@@ -180,26 +193,23 @@ def test_two_hundred_jobs_at_once(fire):
     await_gone(pids)
 
 
-def test_a_job_that_cannot_start_fails_and_says_why(fire):
-    """More files than allowed: one job fails with the system's word, the program lives on."""
-    one = fire()
-    one.burn_for_ever()
-    program = one.burners.pid
-    limit = resource.prlimit(program, resource.RLIMIT_NOFILE)
-    resource.prlimit(program, resource.RLIMIT_NOFILE, (5, limit[1]))
-    one.start("stress", 0.1)
-    assert one.end()[0] == "cannot start a burning process: Too many open files"
-    resource.prlimit(program, resource.RLIMIT_NOFILE, limit)
-    one.start("stress", 0.1)
-    assert one.end()[0] is None
-    assert one.burners.pid == program
+def test_a_job_that_cannot_start_fails_and_says_why(monkeypatch, capfd):
+    """No more processes, say: one job fails with the system's word, the next one is tried."""
+    server = BurnServer({"rates": TINY})
+    monkeypatch.setattr(os, "fork", lambda: os.close(4095))
+    for number in (1, 2):
+        server.handle({"job": number, "mode": "stress", "threads": 2, "seconds": 0.1})
+    answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [(told["job"], told["error"]) for told in answers] == [
+        (number, "cannot start a burning process: Bad file descriptor") for number in (1, 2)
+    ]
 
 
 def test_processors_that_there_are_not_fail_the_job(fire):
     """The reason is the processors, not an exit code."""
     one = fire()
     one.start("stress", 0.1, cores=[4095])
-    assert one.end()[0] == "a burning process may not run on its builder's processors"
+    assert one.end().error == "a burning process may not run on its builder's processors"
 
 
 def test_a_walk_without_memory_fails_its_job(fire):
@@ -208,7 +218,7 @@ def test_a_walk_without_memory_fails_its_job(fire):
     neighbour = one.burn_for_ever()
     resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (64 * MIB, 64 * MIB))
     one.start("memory", 0.1)
-    assert one.end()[0] == "a burning process found no memory for its buffer"
+    assert one.end().error == "a burning process found no memory for its buffer"
     assert all(is_alive(pid) for pid in neighbour)
 
 
@@ -218,7 +228,7 @@ def test_filling_the_buffer_is_part_of_the_work(fire):
     spent = []
     for seconds in (0.001, 0.05):
         one.start("memory", seconds)
-        spent.append(one.end()[1])
+        spent.append(one.end().cpu)
     assert spent[1] < 3 * spent[0]
 
 
@@ -231,7 +241,7 @@ def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
     one = fire()
     monkeypatch.setattr(subprocess, "Popen", refuse)
     one.start("stress", 0.1)
-    assert one.end()[0] == (
+    assert one.end().error == (
         "the burner program cannot be started: Resource temporarily unavailable"
     )
 

@@ -25,7 +25,7 @@ def test_stress_ng_burns_a_bounded_amount_and_can_be_killed(fire, tool):
     tool("stress-ng")
     one = fire(burner="stress-ng")
     one.start("stress", 0.5, threads=2)
-    assert one.end()[0] is None
+    assert one.end().error is None
     number = one.start("stress", None, 2)
     assert one.burners.await_burning(number, 60)
     pids = processes_under(one.burners.pid)
@@ -38,7 +38,7 @@ def test_more_work_than_stress_ng_takes_is_done_without_it(fire, tool):
     tool("stress-ng")
     one = fire(burner="stress-ng", rates={"stress_ng": 1e9, "cpu": 4.0})
     one.start("stress", 0.5)
-    assert one.end()[0] is None
+    assert one.end().error is None
 
 
 def test_helpers_that_lose_their_parent_are_buried(fire, tool):
@@ -77,7 +77,7 @@ def test_a_stress_ng_that_does_not_work_is_not_used(fake_stress_ng, fire, capfd,
     program = fake_stress_ng(script)
     one = fire(burner="auto")
     one.start("stress", 0.5, threads=2)
-    assert one.end()[0] is None
+    assert one.end().error is None
     assert f"{program} end" in capfd.readouterr().err
     assert one.burners.rates(["stress"]) == TINY
     assert one.burners._arguments["stress_ng"] is None
@@ -88,11 +88,11 @@ def test_a_stress_ng_that_must_work_fails_its_jobs(fake_stress_ng, fire):
     program = fake_stress_ng("exit 3")
     one = fire(burner="stress-ng")
     one.start("stress", 0.5)
-    assert one.end()[0] == f"{program} ended with exit code 3"
+    assert one.end().error == f"{program} ended with exit code 3"
     with pytest.raises(RunError, match=r"cannot be measured: .* ended with exit code 3"):
         one.burners.rates(["stress"])
     one.start("memory", 0.01)
-    assert one.end()[0] is None
+    assert one.end().error is None
 
 
 def test_a_stress_ng_that_hangs_is_given_up(fake_stress_ng):

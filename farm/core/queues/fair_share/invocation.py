@@ -1,4 +1,4 @@
-"""A node of the fair-share tree: an invocation, to whom waiting and running jobs are charged.
+"""A node of the fair-share tree: an invocation, to which waiting and running jobs are charged.
 
 Counts named without "own" are over the node's whole subtree. A slot plays the part that a
 worker plays in Buildbarn: "executing" counts slots, not builders.
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.queues.fair_share.heap import UpdatableHeap
+from farm.core.queues.heap import UpdatableHeap
 from farm.core.state import JobState, Slot
 
 Instant = tuple[float, int]
@@ -185,6 +185,7 @@ class Invocation:
         "free_children",
         "idle",
         "level",
+        "offset",
         "own_free",
         "parent",
         "path",
@@ -218,6 +219,8 @@ class Invocation:
         #: level and priority of the operation that would go next (meaningless if none waits)
         self.level = 0
         self.priority = 0
+        #: added to that among its siblings: its weight
+        self.offset = 0
         #: slots that execute something here, with how many operations each serves
         self.executing: dict[Slot, int] = {}
         #: slots whose last invocation is here and that run nothing of this tree
@@ -227,6 +230,11 @@ class Invocation:
         self.own_free = own_free
         #: children with free slots, least used first
         self.free_children: UpdatableHeap[Invocation] = UpdatableHeap()
+
+    @property
+    def weighed(self) -> int:
+        """Its priority among its siblings."""
+        return self.priority + self.offset
 
     @property
     def active(self) -> bool:
@@ -277,7 +285,8 @@ class Invocation:
 
     def urgency(self) -> tuple[Any, ...]:
         """Return the key by which the node competes with its siblings for the next slot."""
-        return urgency(self.level, self.priority, len(self.executing), self.started, self.created)
+        weighed, executing = self.priority + self.offset, len(self.executing)
+        return urgency(self.level, weighed, executing, self.started, self.created)
 
     def free_slot(self) -> Slot | None:
         """Return the free slot to take here: own ones first, then the least used child's."""

@@ -8,7 +8,7 @@ come first, in the policy's order; otherwise the child with the smallest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from farm.core.errors import InvariantError
@@ -23,11 +23,7 @@ from farm.core.queues.fair_share.invocation import (
 from farm.core.queues.fair_share.listing import TreeListing
 from farm.core.queues.fair_share.replay import Replay, kept_order
 from farm.core.queues.fair_share.slots import SlotBook, SlotRecord, Stickiness
-from farm.core.queues.fair_share.tree import (
-    InvocationTree,
-    common_ancestor,
-    shared_prefix,
-)
+from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, shared_prefix
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
 from farm.core.queues.fair_share.turns import Turn, best_turns
 from farm.core.queues.plain import Entry, Key
@@ -41,7 +37,8 @@ class FairShareQueue:
     several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
     three of upstream's habits: every level's limit counts from the switch at the outermost level,
     the free slots of one node are taken in swap-removal order, and of its children without free
-    slots of their own the one that ended first gives one, however much runs below it.
+    slots of their own the one that ended first gives one, however much runs below it. ``offsets``
+    are added to the priorities of nodes among their siblings; ``weigh`` looks at them anew.
 
     Jobs with the same action share an execution: a leader, added, and its followers, which come
     with it or join later. Each waits in its own node with its own key; those of one node share
@@ -53,9 +50,11 @@ class FairShareQueue:
         stickiness: Sequence[float] = (),
         *,
         compatibility: Literal["buildbarn"] | None = None,
+        offsets: Mapping[tuple[str, ...], int] | None = None,
     ) -> None:
         upstream = compatibility == "buildbarn"
-        self._tree = InvocationTree(SwappingFreeSlots if upstream else FreeSlots)
+        self._tree = InvocationTree(SwappingFreeSlots if upstream else FreeSlots, offsets)
+        self.weigh, self.offsets = self._tree.weigh, self._tree.offsets
         self._stickiness = Stickiness(stickiness, first_level_only=upstream)
         self._slots = SlotBook(self._tree, len(self._stickiness.limits))
         #: where each waiting or running job stands, by its serial
@@ -98,7 +97,7 @@ class FairShareQueue:
         """
         operation = self._operations.pop(state.serial, None)
         if operation is None and state.abandoned:
-            return  # it left before; those whom its execution served have left too
+            return  # it left before; the others that shared its execution have left too
         if operation is None:
             raise InvariantError(f"job {state.job.id} is not in this queue")
         self._tree.before_sharing(operation.execution)
@@ -311,7 +310,7 @@ class FairShareQueue:
         return operation
 
     def _execution_of(self, state: JobState) -> Execution | None:
-        """Return the execution of those with whom the job shares one, if any is here."""
+        """Return the execution that the job shares with others, if one is here."""
         leader = state.leader or state
         for other in (leader, *leader.followers):
             operation = self._operations.get(other.serial)
@@ -370,7 +369,7 @@ class FairShareQueue:
 
         ``slots``: those still there; one that the memory does not know belongs to the root.
         ``waiting``: jobs, leaders and followers. ``running``: leaders with their ``slot``, their
-        followers with them. Counters start anew.
+        followers with them. Counters start from zero.
         """
         known = {(slot.builder.builder.id, slot.number): slot for slot in slots}
         nodes = [(self._tree.make(node.path, 0.0), node) for node in memory.nodes]

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from farm.core.queues.fair_share.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.fair_share.invocation import Execution, Invocation, Operation, urgency
+from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.plain import Entry, Key
 
-#: dispatches replayed at one go: about a millisecond
+#: dispatches replayed without a pause: about a millisecond
 AT_ONCE = 50
 
 
@@ -44,11 +44,11 @@ class _Shadow:
 def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry]]:
     """Yield the jobs of a tree, with their keys, in the order of this moment, some at a time.
 
-    ``onlookers``: whom the tree tells of its changes; we are among them until the end, or until
+    ``onlookers``: notified by the tree of its changes; we are among them until the end, or until
     the iterator is closed or dropped.
     """
     order = _kept_order(root, onlookers)
-    next(order)  # from here on we are told of changes
+    next(order)  # from here on we are notified of changes
     return order
 
 
@@ -99,7 +99,7 @@ class Replay:
             kept = self._kept.get(execution)
             self._dispatch(execution.operations if kept is None else kept.operations)
 
-    # --- what the tree tells ------------------------------------------------------------------
+    # --- notifications of the tree ------------------------------------------------------------
 
     def before_change(self, node: Invocation) -> None:
         """The node and those above it are about to change."""
@@ -171,5 +171,11 @@ class Replay:
         head = self._head(node)
         siblings.put(
             node,
-            urgency(head.level, head.priority, shadow.executing, shadow.started, node.created),
+            urgency(
+                head.level,
+                head.priority + node.offset,
+                shadow.executing,
+                shadow.started,
+                node.created,
+            ),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from farm.core.queues.fair_share.invocation import (
     Execution,
@@ -23,8 +23,13 @@ class InvocationTree:
     ``settle`` is called for the nodes it touched.
     """
 
-    def __init__(self, free_slots: Callable[[], FreeSlots]) -> None:
+    def __init__(
+        self,
+        free_slots: Callable[[], FreeSlots],
+        offsets: Mapping[tuple[str, ...], int] | None = None,
+    ) -> None:
         self._free_slots = free_slots
+        self.offsets = {} if offsets is None else offsets
         self._instants = 0
         #: replays of an order that is to stay as it was
         self.onlookers: list[Replay] = []
@@ -60,9 +65,17 @@ class InvocationTree:
             child = node.children.get(key)
             if child is None:
                 child = Invocation((*node.path, key), node, self.instant(at), self._free_slots())
+                child.offset = self.offsets.get(child.path, 0)
                 node.children[key] = child
             node = child
         return node
+
+    def weigh(self) -> None:
+        """Bring all nodes to their places: offsets have changed."""
+        for node in self.root.subtree():
+            self._tell(node)
+            node.offset = self.offsets.get(node.path, 0)
+        self.settle(list(self.root.subtree()))
 
     def enqueue(self, operation: Operation) -> None:
         """Let the operation wait in its node."""

@@ -9,7 +9,7 @@ import msgspec
 
 from farm.core.queues.fair_share.invocation import TIE, Invocation, Operation
 
-#: rivals told of at one level
+#: rivals named at one level
 _SHOWN = 5
 
 
@@ -71,7 +71,7 @@ def _turn(node: Invocation, parent: Invocation, *, taken: bool) -> Turn:
 
 
 def _why(node: Invocation, rivals: Sequence[Invocation], by_score: bool) -> str:
-    """Say what told a node from its nearest rival."""
+    """Say what distinguished a node from its nearest rival."""
     if not rivals:
         return "alone"
     if not by_score:
@@ -81,7 +81,7 @@ def _why(node: Invocation, rivals: Sequence[Invocation], by_score: bool) -> str:
         return "level"
     if node.urgency()[:TIE] == rival.urgency()[:TIE]:
         return "turn"
-    if node.priority == rival.priority:
+    if node.weighed == rival.weighed:
         return "share"
     return "priority" if len(node.executing) == len(rival.executing) else "share and priority"
 
@@ -91,7 +91,7 @@ def _party(node: Invocation) -> Party:
         name=node.path[-1],
         executing=len(node.executing),
         waiting=node.waiting,
-        priority=node.priority,
+        priority=node.weighed,
         level=node.level,
         started_at=node.started[0],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.queues.fair_share.heap import HeapPreview, UpdatableHeap
+from farm.core.queues.heap import HeapPreview, UpdatableHeap
 
 moves = st.lists(st.tuples(st.integers(0, 15), st.none() | st.integers(0, 9)), max_size=200)
 

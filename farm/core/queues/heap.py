@@ -7,9 +7,21 @@ from collections.abc import Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
+Entry = TypeVar("Entry", bound=tuple[Any, ...])
 
 #: a heap is rebuilt when more than half of it, and more than this many entries, are void
 _TOLERATED = 32
+
+
+def walk(heap: list[Entry]) -> Iterator[Entry]:
+    """Yield a heap's entries in order, the first k in O(k log k); it must not change until then."""
+    frontier = [(heap[0], 0)] if heap else []
+    while frontier:
+        entry, position = heapq.heappop(frontier)
+        yield entry
+        for child in (2 * position + 1, 2 * position + 2):
+            if child < len(heap):
+                heapq.heappush(frontier, (heap[child], child))
 
 
 class UpdatableHeap(Generic[Item]):
@@ -89,15 +101,9 @@ class UpdatableHeap(Generic[Item]):
 
         The heap must not change until the end.
         """
-        entries, live = self._entries, self._live
-        frontier = [(entries[0], 0)] if entries else []
-        while frontier:
-            entry, position = heapq.heappop(frontier)
-            if live.get(entry[2]) is entry:
+        for entry in walk(self._entries):
+            if self._live.get(entry[2]) is entry:
                 yield entry[0], entry[2]
-            for child in (2 * position + 1, 2 * position + 2):
-                if child < len(entries):
-                    heapq.heappush(frontier, (entries[child], child))
 
     def _limit_void_entries(self) -> None:
         if len(self._entries) > 2 * len(self._live) + _TOLERATED:

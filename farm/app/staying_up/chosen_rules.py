@@ -1,0 +1,43 @@
+"""Other rules for a farm that is up: told, and waited for until the farm goes by them."""
+
+from __future__ import annotations
+
+import time
+
+from farm.core.errors import InputError, ServerError, did_you_mean
+from farm.core.events import SchedulingChanged
+from farm.core.policies import POLICIES
+from farm.core.rules import Choices
+from farm.live.operating.operator import Operator
+
+#: real seconds until the scheduler goes by what it was told, and between two looks
+TIMEOUT, INTERVAL = 20.0, 0.1
+
+
+def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
+    """Let the farm go on by other rules; return what it goes by.
+
+    Raises InputError for a policy that it does not know, or weights of a farm without fair share;
+    ServerError if its scheduler does not answer in time.
+    """
+    name = wanted.policy
+    if name is not None and name not in POLICIES and ":" not in name:
+        raise InputError(
+            f"found policy {name!r:.60}; {did_you_mean(name, POLICIES)}allowed: "
+            f"{', '.join(POLICIES)}, or module:function"
+        )
+    if wanted.weights and not operator.image().scenario["scheduling"].get("fair_share"):
+        raise InputError(
+            "--weight: found a farm without fair share; allowed: one with scheduling.fair_share"
+        )
+    goal = operator.status().choices.changed(wanted)
+    operator.tell(wanted)
+    deadline = time.monotonic() + TIMEOUT
+    while (found := operator.status().choices) != goal:
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"the farm still goes by {found.policy} after {TIMEOUT:g} s: its scheduler is busy "
+                f"or down, or there is no {goal.policy} where it runs"
+            )
+        time.sleep(INTERVAL)
+    return found

@@ -1,0 +1,172 @@
+"""The thesis's policies, farms and measures, and job sets played under all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from farm.app.studies.thesis.job_sets import Floats, JobSet
+from farm.core.commands import Command, EndJob
+from farm.core.contention.laws import ContentionLaw
+from farm.core.events import Event
+from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime.oracle import Oracle
+from farm.sim.fast.coverage import is_worth_it, why_not, why_not_these
+from farm.sim.simulation import play as play_world
+from farm.sim.world import SimulatedWorld
+from farm.workload import batches
+
+#: name in the thesis -> policy (random: a drawn permutation, as scores)
+POLICY_OF = {
+    "LJF": "ljf",
+    "SJF": "sjf",
+    "Random": "score",
+    "FIFO": "fifo",
+    "LJF-aging": "ljf-aging",
+    "SJF-aging": "sjf-aging",
+}
+#: those that differ on a single matrix, where ageing changes nothing
+UNAGED = tuple(POLICY_OF)[:4]
+ALL = tuple(POLICY_OF)
+METRICS = ("makespan", "mean response time", "mean matrix response time")
+MAKESPAN, RESPONSE, MATRIX_RESPONSE = range(3)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A farm, and how it decides."""
+
+    pools: tuple[PoolSpec, ...]
+    #: of the ageing policies: each matrix sorted, the matrices in order; or by time in queue
+    aging: Literal["matrix", "linear"] = "matrix"
+    fail_fast: bool = False
+    #: the balancer is ``fastest``
+    by_speed: bool = False
+
+    def rules(self, policy: str) -> SchedulingRules:
+        """Return how it decides under a policy of the thesis."""
+        key = POLICIES[POLICY_OF[policy]](PolicyOptions(aging=self.aging))
+        return SchedulingRules(policy=key, fail_fast=self.fail_fast, by_speed=self.by_speed)
+
+
+def nodes(slots: int, law: ContentionLaw | None = None) -> Plan:
+    """Return the two builders of section 5.3."""
+    return Plan((PoolSpec(name="node", slots=slots, builders=2, law=law),))
+
+
+Cases = Mapping[float, tuple[Sequence[JobSet], Plan]]
+"""What is compared, by what is varied: job sets with the same arrivals and matrices, and a farm."""
+
+
+class Plays(msgspec.Struct, frozen=True):
+    """What each job set came to, under each policy and in each case."""
+
+    xs: tuple[float, ...]
+    policies: tuple[str, ...]
+    #: (sets by measures) seconds, by policy and case
+    numbers: Mapping[tuple[str, float], Floats]
+
+    def of(self, policy: str, x: float, measure: int) -> Floats:
+        """Return a measure of each job set, seconds."""
+        return self.numbers[policy, x][:, measure]
+
+    def median(self, policy: str, x: float, measure: int) -> float:
+        """Return the median over the job sets."""
+        return float(np.median(self.of(policy, x, measure)))
+
+    def mean(self, policy: str, x: float, measure: int) -> float:
+        """Return the mean over the job sets, as the thesis gives it."""
+        return float(self.of(policy, x, measure).mean())
+
+    def ratio(self, policy: str, x: float, measure: int, to: str = "Random") -> float:
+        """Return the geometric mean of the ratios to another policy on the same jobs."""
+        return paired_ratio(self.of(policy, x, measure), self.of(to, x, measure))
+
+    def best(self, x: float, measure: int) -> str:
+        """Return the policy with the lowest ratio to Random."""
+        return min(self.policies, key=lambda policy: self.ratio(policy, x, measure))
+
+
+def paired_ratio(values: Floats, others: Floats) -> float:
+    """Return the geometric mean of the ratios of pairs."""
+    return float(np.exp(np.log(values / others).mean()))
+
+
+def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
+    """Play each case under each policy; by the compiled loop where that can, and is worth it."""
+    jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
+    fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
+    ends = (_compiled if fast else _reference)(cases, policies)
+    numbers = {cell: measured(cases[cell[1]][0][0], found) for cell, found in ends.items()}
+    return Plays(tuple(cases), tuple(policies), numbers)
+
+
+def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
+    (jobs, *_), plan = case
+    rules = plan.rules("FIFO")
+    return why_not(rules, Oracle(), plan.pools) or why_not_these(rules, jobs)
+
+
+def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
+    """Play in threads: compiled code holds no lock."""
+    from farm.sim.fast.load import Load, load_of  # noqa: PLC0415 - Numba, where it is installed
+    from farm.sim.fast.play import ends_of_each  # noqa: PLC0415 - likewise
+
+    loads: dict[tuple[int, str, str], list[Load]] = {}
+    played = {}
+    with ThreadPoolExecutor() as threads:
+        for policy, x in product(policies, cases):
+            sets, plan = cases[x]
+            rules, key = plan.rules(policy), (id(sets), policy, plan.aging)
+            if key not in loads:
+                loads[key] = [
+                    load_of(rules.policy, Oracle(), list(batches(iter(jobs)))) for jobs in sets
+                ]
+            play = threads.submit(ends_of_each, loads[key], plan.pools, rules.ranking)
+            played[policy, x] = play
+        return {cell: play.result() for cell, play in played.items()}
+
+
+def _reference(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
+    return {
+        (policy, x): np.array([ends_of(jobs, policy, cases[x][1]) for jobs in cases[x][0]])
+        for policy, x in product(policies, cases)
+    }
+
+
+def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
+    """Play one job set by the scheduler itself; return when each job ended, in order."""
+    ended: dict[str, float] = {}
+
+    def observe(_: Event, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if type(command) is EndJob:
+                ended[command.job.id] = command.finished_at
+
+    world = SimulatedWorld(plan.pools, batches(iter(jobs)))
+    play_world(Scheduler(plan.rules(policy), Oracle(), plan.pools), world, [observe])
+    return [ended[job.id] for job in jobs]
+
+
+def measured(jobs: JobSet, ends: Floats) -> Floats:
+    """Return (sets by measures) from the ends (sets by jobs) of sets that have one shape."""
+    arrivals = np.array([job.arrived_at or 0.0 for job in jobs])
+    names = [job.matrix or job.id for job in jobs]
+    order = np.argsort(names, kind="stable")
+    begins = np.unique(np.array(names)[order], return_index=True)[1]
+    last = np.maximum.reduceat(ends[:, order], begins, axis=1)
+    released = np.minimum.reduceat(arrivals[order], begins)
+    return np.column_stack(
+        [
+            ends.max(axis=1) - arrivals.min(),
+            (ends - arrivals).mean(axis=1),
+            (last - released).mean(axis=1),
+        ]
+    )

@@ -1,0 +1,67 @@
+"""The whole study: what is reproduced, what is claimed, what the thesis left to others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from pathlib import Path
+
+from farm.app.studies.page import Section
+from farm.app.studies.thesis.claims import claims_table
+from farm.app.studies.thesis.evaluation import Tell, evaluate, sections
+from farm.app.studies.thesis.future_work import future_work
+
+TITLE = "Improving the scheduling policy for a CI server: the thesis, played again"
+
+
+class Part(StrEnum):
+    """Parts of the study that can be asked for."""
+
+    EVALUATION = "evaluation"
+    FUTURE_WORK = "future-work"
+
+
+def thesis(
+    runs: int,
+    parts: Collection[Part] = tuple(Part),
+    *,
+    live: bool = False,
+    trace: Path | None = None,
+    tell: Tell = lambda _: None,
+) -> list[Section]:
+    """Play the thesis's experiments, the model on ``runs`` job sets (at most 1000).
+
+    Args:
+        runs: job sets of the model.
+        parts: what is played.
+        live: play a slice of section 5.1 on a real farm, too.
+        trace: recorded jobs for the future work.
+        tell: told what is being played.
+    """
+    found = [_introduction(runs)]
+    if Part.EVALUATION in parts:
+        evaluation = evaluate(runs, tell)
+        found += [Section("The claims", tables=[claims_table(evaluation)]), *sections(evaluation)]
+    if live:
+        from farm.app.studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
+
+        found.append(live_slice(tell))
+    if Part.FUTURE_WORK in parts:
+        found += future_work(runs, trace, tell)
+    return found
+
+
+def _introduction(runs: int) -> Section:
+    return Section(
+        "How to read this page",
+        [
+            f"""Every policy and every number of slots plays the same job sets: {runs} of the
+            model's, four matrices of 25 jobs each (section 5.3), and those of section 5.1. This
+            farm's own scheduler decides, or the compiled loop that is checked against it.""",
+            """Service times are Pareto(1.161), whose variance is infinite: a mean or a standard
+            deviation, of a thousand sets too, says more about the longest job that was drawn than
+            about a policy. So figures show medians, and policies are compared by the geometric
+            mean of their ratios to Random on the same jobs; the means, which the thesis gives,
+            stand beside them in the tables.""",
+        ],
+    )

@@ -1,0 +1,83 @@
+"""Waiting jobs put in another order: one with another priority, or all under other rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from farm.core import events
+from farm.core.commands import IGNORED, NO_COMMANDS, Command
+from farm.core.dispatching.dispatcher import Dispatcher
+from farm.core.jobs.book import JobBook
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.rules import Choices
+from farm.core.state import JobState, JobStatus
+
+
+class Reorderer:
+    """Gives live jobs other sort keys."""
+
+    def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
+        self._book = book
+        self._dispatcher = dispatcher
+
+    def change_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
+        """Give a waiting job another level, score or priority."""
+        state = self._book.by_id.get(event.job)
+        waiting = JobStatus.WAITING
+        if state is None or state.abandoned or (state.leader or state).status is not waiting:
+            return IGNORED
+        wanted = {"level": event.level, "score": event.score, "priority": event.priority}
+        changes = {name: value for name, value in wanted.items() if value is not None}
+        state.job = msgspec.structs.replace(state.job, **changes)
+        before, state.key = state.key, self._key(state)
+        state.lane.queue.rekeyed(state, before, event.at)
+        return self._look_again(event.at)
+
+    def change_rules(self, event: events.SchedulingChanged) -> Sequence[Command]:
+        """Go on by another policy, ageing factor or weights; IGNORED if nothing changes."""
+        choices = self._book.rules.choices.changed(event)
+        if choices == self._book.rules.choices or not self.adopt(choices):
+            return IGNORED
+        self._rekey_all(event.at)
+        return self._look_again(event.at)
+
+    def adopt(self, choices: Choices) -> bool:
+        """Decide by these from now on, whatever waits; False: the policy is not known here."""
+        rules = self._book.rules
+        policy = rules.policy_of(choices)
+        if policy is None:
+            return False
+        rules.offsets.clear()
+        rules.offsets.update(choices.offsets)
+        self._book.rules = msgspec.structs.replace(rules, policy=policy, choices=choices)
+        for lane in self._dispatcher.matching.lanes:
+            if isinstance(lane.queue, FairShareQueue):
+                lane.queue.weigh()
+        return True
+
+    def _rekey_all(self, at: float) -> None:
+        """In the order of submission: a policy may remember which matrices it has seen."""
+        live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
+        before = {state.serial: state.key for state in live}
+        for state in live:
+            state.key = self._key(state)
+        for state in live:
+            if state.leader is not None or state.status is not JobStatus.WAITING:
+                continue
+            members = [state]
+            if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node of its own
+                # those of one node share an entry, which has the key of the first
+                members = [*reversed(state.followers), state]
+            for member in members:
+                member.lane.queue.rekeyed(member, before[member.serial], at)
+
+    def _key(self, state: JobState) -> tuple[object, ...]:
+        job, runs = state.job, state.leader or state
+        return -job.level, self._book.rules.policy(job, *runs.execution, state.serial), state.serial
+
+    def _look_again(self, at: float) -> Sequence[Command]:
+        commands: list[Command] = []
+        self._dispatcher.look_again(at, commands)
+        return commands or NO_COMMANDS

@@ -1,0 +1,59 @@
+"""Queues sorted every so often, as Jenkins does: by what is estimated by then."""
+
+from __future__ import annotations
+
+from farm.core import events
+from farm.core.alarms import Alarms, Handler, looking_after
+from farm.core.commands import Command
+from farm.core.jobs.book import JobBook
+from farm.core.state import JobState, JobStatus
+
+WATCHED = (
+    events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
+    events.AlarmRang,
+)  # fmt: skip
+"""Events after which jobs may wait that did not before, or a sorting may be due."""
+
+
+class QueueSorter:
+    """Gives all waiting jobs their sort keys anew at every multiple of ``every`` seconds.
+
+    A job keeps the key of its submission otherwise. While nothing waits there is nothing to sort.
+    """
+
+    def __init__(self, every: float, book: JobBook, alarms: Alarms) -> None:
+        self._every = every
+        self._book = book
+        self._alarms = alarms
+        self._due_at: float | None = None
+
+    def follow(self, handlers: dict[type, Handler]) -> None:
+        """Look after each event that may call for a sorting."""
+        for kind in WATCHED:
+            handlers[kind] = looking_after(handlers[kind], self.look)
+
+    def look(self, at: float) -> list[Command]:
+        """Sort if it is time; have an alarm set for the next time if jobs wait."""
+        commands: list[Command] = []
+        if self._due_at is not None and self._due_at <= at:
+            self._due_at = None
+            for state in list(self._book.by_id.values()):
+                self._sort(state, at)
+        if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
+            if self._due_at is None:
+                due_at = (at // self._every + 1) * self._every
+                self._due_at = due_at if due_at > at else due_at + self._every
+            self._alarms.ask(self._due_at, commands)
+        return commands
+
+    def _sort(self, state: JobState, at: float) -> None:
+        runs = state.leader or state
+        if state.abandoned or runs.status is not JobStatus.WAITING:
+            return
+        if runs is state and state.inherited is None:
+            state.estimated_time = self._book.estimator.estimate(state.job)
+        own_key = self._book.rules.policy(state.job, *runs.execution, state.serial)
+        before, key = state.key, (-state.job.level, own_key, state.serial)
+        if key != before:
+            state.key = key
+            state.lane.queue.rekeyed(state, before, at)

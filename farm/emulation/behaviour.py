@@ -1,0 +1,33 @@
+"""What a builder does with its jobs and its time; a user may derive one of his own from it."""
+
+from __future__ import annotations
+
+from farm.core.model import Job
+from farm.emulation.spec import BuilderSpec
+
+
+class BuilderBehaviour:
+    """As the pool says. There is one for each builder, made when the builder is requested.
+
+    Override what shall be otherwise; spans are farm seconds. ``spec.builder`` is the builder (its
+    ``id``, ``slots``, ``speed``, ``labels``); the other fields of ``spec`` are the pool's spans.
+    """
+
+    def __init__(self, spec: BuilderSpec) -> None:
+        self.spec = spec
+
+    def boot_time(self) -> float:
+        """Return the time from requested to joined."""
+        return self.spec.boot_time
+
+    def run(self, job: Job) -> Job:
+        """Return a job that starts here as this builder runs it: longer, heavier, failing."""
+        return job
+
+    def rest_time(self, job: Job) -> float | None:  # noqa: ARG002 - for those who override it
+        """Return how long the slot rests after a job; None: the builder goes once it is empty."""
+        return self.spec.inter_job_time
+
+    def shutdown_time(self) -> float:
+        """Return the time from told to go to gone."""
+        return self.spec.shutdown_time

@@ -1,0 +1,97 @@
+"""A farm goes on by another policy, ageing factor or weights: what waits is put in that order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from farm.assembly import make_rules
+from farm.core.events import SchedulingChanged
+from farm.core.restore import restored
+from farm.core.snapshot import snapshot_of
+from farm.forecasts.runtime import make_estimator
+from farm.scenario import parse_scenario
+from tests.core.conftest import Ledger
+
+
+def farm(*builders: str, **scheduling: Any) -> Ledger:
+    """A ledger whose rules are those of a scenario's ``scheduling``."""
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
+    load = {"arrivals": {"every": 1, "count": 1, "service_time": 1}}
+    document = {"pools": [pool], "workload": [load], "scheduling": scheduling}
+    rules = make_rules(parse_scenario(document))
+    return Ledger(*builders, **{name: getattr(rules, name) for name in rules.__struct_fields__})
+
+
+def test_another_policy_for_all_that_wait() -> None:
+    """Also for what is put back later, and for what comes later."""
+    one = farm("b")
+    for name, time in (("first", 5.0), ("a", 30.0), ("b2", 10.0), ("c", 20.0)):
+        one.submit(one.job(name, time))
+    assert one.tell(SchedulingChanged(one.at, policy="sjf")) == []
+    assert one.waiting == ["b2", "c", "a"]
+    one.submit(one.job("d", 15.0))
+    one.attempt_lost("first")
+    assert one.waiting == ["b2", "d", "c", "a"]
+
+
+def test_the_ageing_factor() -> None:
+    """Longest first, but each second in the queue weighs as much as ten, or as none."""
+    one = farm("b", policy="ljf-aging", aging_factor=0)
+    one.submit("runs")
+    one.submit(one.job("short", 10.0))
+    one.submit(one.job("long", 15.0))
+    assert one.waiting == ["long", "short"]
+    one.tell(SchedulingChanged(one.at, aging_factor=10.0))
+    assert one.waiting == ["short", "long"]
+
+
+def test_weights_of_invocations() -> None:
+    """With weight 3 a team gets three slots for each of the other's."""
+    one = farm("b0", "b1", "b2", "b3", fair_share=["team"])
+    for number in range(8):
+        for team in ("web", "engine"):
+            one.submit(one.job(f"{team}{number}", attributes={"team": team}))
+    assert one.tell(SchedulingChanged(one.at, weights={"engine": 3.0})) == []
+    for _ in range(4):
+        one.finish(next(iter(one.running)))
+    teams = sorted(name.rstrip("0123456789") for name in one.running)
+    assert teams == ["engine", "engine", "engine", "web"]
+    one.tell(SchedulingChanged(one.at, weights={"engine": 1.0}))
+    assert one.scheduler.rules.choices.weights == {}
+
+
+def test_jobs_that_share_an_execution_stay_together() -> None:
+    """The shared execution waits at the best place of those that it serves."""
+    one = farm("b", policy="score")
+    one.submit("runs")
+    one.submit(one.job("a", 10.0, action="x", score=1.0))
+    one.submit(one.job("z", 5.0, score=2.0))
+    one.submit(one.job("follower", 10.0, action="x", score=3.0))
+    assert one.waiting == ["a", "z"]
+    one.tell(SchedulingChanged(one.at, policy="sjf"))
+    assert one.waiting == ["z", "a"]
+    one.tell(SchedulingChanged(one.at, policy="score"))
+    assert one.waiting == ["a", "z"]
+
+
+@pytest.mark.parametrize("change", [{"policy": "fifo"}, {"policy": "no_such:thing"}, {}])
+def test_what_changes_nothing_is_ignored(change: dict[str, Any]) -> None:
+    """The same again, or a policy that cannot be found."""
+    one = farm("b")
+    assert one.tell(SchedulingChanged(one.at, **change)) == "ignored"
+
+
+def test_a_restored_farm_goes_on_by_what_was_chosen() -> None:
+    """Unless its rules are others than those that the snapshot was taken under."""
+    one = farm("b")
+    one.submit("runs")
+    one.submit(one.job("long", 20.0))
+    one.submit(one.job("short", 10.0))
+    one.tell(SchedulingChanged(one.at, policy="sjf"))
+    snapshot, fresh = snapshot_of(one.scheduler, one.at), farm().rules
+    again = restored(snapshot, fresh, make_estimator("oracle"))
+    assert again.rules.choices.policy == "sjf"
+    other = restored(snapshot, farm(policy="ljf").rules, make_estimator("oracle"), rekey=True)
+    assert other.rules.choices.policy == "ljf"

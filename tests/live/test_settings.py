@@ -1,0 +1,53 @@
+"""What the environment says to the live world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.core.errors import InputError
+from farm.live.settings import from_environment, host_environment, with_password
+
+
+def test_room_and_pool_come_from_the_environment():
+    """And go on to a host's own environment."""
+    settings = from_environment(
+        {"FARM_HOST": "box-{hostname}", "FARM_HOST_ROOM": "2", "FARM_HOST_POOL": "mac"}
+    )
+    assert (settings.room, settings.pool) == (2, "mac")
+    assert "{" not in settings.host
+    assert from_environment(host_environment(settings)) == settings
+    assert from_environment({}).room == 0
+
+
+@pytest.mark.parametrize("text", ["one", "-1", "1.5", "²"])
+def test_a_room_that_is_no_number_is_an_error(text: str):
+    """A host that takes anybody is not what was meant."""
+    with pytest.raises(InputError, match=r"FARM_HOST_ROOM: found '.*'; allowed: a number"):
+        from_environment({"FARM_HOST_ROOM": text})
+
+
+PLACE = "rediss://me@h:1/0?ssl_ca_certs=/ca.crt"
+
+
+def test_a_password_is_kept_out_of_the_url(tmp_path: Path):
+    """It comes from a file or a variable, whatever characters it has; one in the URL goes first."""
+    file = tmp_path / "me"
+    file.write_text("a/b:c@d\n")
+    by_file, by_word = {"FARM_REDIS_PASSWORD_FILE": str(file)}, {"FARM_REDIS_PASSWORD": "x y"}
+    whole = "rediss://me:a%2Fb%3Ac%40d@h:1/0?ssl_ca_certs=/ca.crt"
+    assert with_password(PLACE, environ=by_file) == whole
+    assert with_password("redis://h", environ=by_word) == "redis://:x%20y@h"
+    assert with_password("redis://me:own@h", environ=by_file) == "redis://me:own@h"
+    assert with_password(PLACE, environ={}) == PLACE
+    assert with_password(None, environ=by_file) is None
+    settings = from_environment({"FARM_REDIS_URL": PLACE, **by_file})
+    assert settings.redis_url == whole
+
+
+def test_a_password_file_that_cannot_be_read_is_an_error(tmp_path: Path):
+    """With the name of the variable and of the file."""
+    missing = {"FARM_REDIS_PASSWORD_FILE": str(tmp_path / "none")}
+    with pytest.raises(InputError, match=r"FARM_REDIS_PASSWORD_FILE: .*/none cannot be read"):
+        with_password(PLACE, environ=missing)

@@ -1,0 +1,135 @@
+"""A farm of three machines, by TLS, of which one is unplugged for a minute."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from farm.app.recorded.run_audit import audit_run
+from farm.core.commands import EndJob
+from farm.live.redis.server import EmbeddedServer, choose_server
+from farm.results.run_directory import load_run
+from tests.fixtures.machines import Machine, machines
+from tests.fixtures.tls import TLS_ONLY, certificates
+from tests.fixtures.waiting import until
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(600)]
+
+SCENARIO = """
+name: three-machines
+pools:
+  - {name: linux, platform: {processor: amd64},
+     provisioner: {algorithm: taskcluster, min: 1, max: 4, interval: 5s}}
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
+live: {speed: 10}
+"""
+JOBS, UNPLUGGED = 240, 60.0
+FARM = f"{shlex.quote(sys.executable)} -m farm"
+
+
+class ThreeMachines:
+    """The farm's own, ``head``, and two that joined, each with room for two builders."""
+
+    def __init__(self, head: Machine, *racks: Machine) -> None:
+        self.head = head
+        self.racks = racks
+        self.server = f"rediss://{head.address}:6380/0?ssl_ca_certs={head.folder}/ca.crt"
+
+    def start(self, redis_server: Path) -> None:
+        """Start all of it as docs/how-to/deployment.md says."""
+        head = self.head
+        (head.folder / "farm.yaml").write_text(SCENARIO)
+        users = head.run(f"{FARM} acl --quiet --aclfile --passwords secrets")
+        (head.folder / "users.acl").write_text(users)
+        tls = shlex.join([*TLS_ONLY, "--tls-port", "6380", "--bind", head.address])
+        head.start("redis", f"{redis_server} {tls} --aclfile users.acl --save ''")
+        until(lambda: "eady to accept" in self.log("redis"), "the server")
+        scheduler = f"{FARM} scheduler farm.yaml --log run"
+        head.start("scheduler", scheduler, **self.as_role("scheduler"))
+        provisioner = f"{sys.executable} -m provisioner farm.yaml --backend joined"
+        head.start("provisioner", provisioner, **self.as_role("provisioner"))
+        hosts = shlex.join(word for rack in self.racks for word in ("--host", rack.name))
+        printed = head.run(
+            f"{FARM} join {shlex.quote(self.server)} {hosts} --room 2 --passwords secrets",
+            **self.as_role("admin"),
+        )
+        path = f"PATH={Path(sys.executable).parent}:/usr/bin:/bin"
+        for rack, line in zip(self.racks, printed.splitlines(), strict=True):
+            rack.start(rack.name, f"{path} {line}")
+
+    def as_role(self, role: str) -> dict[str, str]:
+        """Return the environment of a service that is this user, whose password is in a file."""
+        user = f"farm-{role}"
+        url = self.server.replace("//", f"//{user}@", 1)
+        return {"FARM_REDIS_URL": url, "FARM_REDIS_PASSWORD_FILE": f"secrets/{user}"}
+
+    def farm(self, role: str, words: str) -> str:
+        """Run a command of the farm as this user."""
+        return self.head.run(f"{FARM} {words}", **self.as_role(role))
+
+    def ended(self) -> Counter[str]:
+        """Return how many jobs ended, by state."""
+        return Counter(self._status()["ended"])
+
+    def at_work(self) -> tuple[int, int]:
+        """Return how many machines there are, and builders on them."""
+        status = self._status()
+        return status["hosts"], sum(status["builders"].get(s, 0) for s in ("idle", "building"))
+
+    def _status(self) -> dict:
+        return msgspec.json.decode(self.farm("reader", "status --json"))
+
+    def log(self, what: str) -> str:
+        """Return what a process said."""
+        return (self.head.folder / f"{what}.log").read_text()
+
+
+@pytest.fixture
+def farm(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[ThreeMachines]:
+    """The farm, up."""
+    server = choose_server(None)
+    assert isinstance(server, EmbeddedServer)
+    with machines(tmp_path, "head", "rack1", "rack2") as found:
+        made = ThreeMachines(*found)
+        certificates(tmp_path, tool("openssl"), f"IP:{made.head.address}")
+        made.start(server.binary)
+        yield made
+
+
+def test_a_machine_that_is_unplugged_for_a_minute_costs_no_job(farm: ThreeMachines):
+    """The others go on, its jobs run elsewhere, it comes back; each job ends once, in truth too."""
+    farm.farm("submitter", f"submit --quiet --service-time 20s --count {JOBS}")
+    until(lambda: farm.at_work() == (2, 4), "builders on both machines", 120)
+    until(lambda: farm.ended()["succeeded"] >= 10, "the first ends")
+    rack = farm.racks[1]
+    rack.plug("down")
+    back_at = time.monotonic() + UNPLUGGED
+    until(lambda: farm.at_work() == (1, 2), "its builders' loss")
+    before = farm.ended()["succeeded"]
+    until(lambda: farm.ended()["succeeded"] >= before + 10, "work of the other one")
+    until(lambda: time.monotonic() >= back_at, "the minute's end", UNPLUGGED)
+    assert sum(farm.ended().values()) < JOBS - 20, "there is work left for it"
+    rack.plug("up")
+    until(lambda: farm.at_work() == (2, 4), "its return", 120)
+    until(lambda: sum(farm.ended().values()) == JOBS, "the end of all jobs", 240)
+    assert farm.ended() == {"succeeded": JOBS}
+
+    scheduler = farm.head.processes[1]
+    scheduler.terminate()
+    assert scheduler.wait(30) == 0
+    run = farm.head.folder / "run"
+    assert audit_run(run).wrong == ""
+    ends = [c.job.id for e in load_run(run, unfinished=True).entries() for c in e.commands
+            if isinstance(c, EndJob)]  # fmt: skip
+    assert len(ends) == len(set(ends)) == JOBS
+    for name in ("redis", "scheduler", "provisioner", "rack1", "rack2"):
+        for secret in (farm.head.folder / "secrets").iterdir():
+            assert secret.read_text().strip() not in farm.log(name)
