@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,18 @@ def test_the_page_on_python():
     failed, tried = doctest.DocTestRunner(optionflags=LENIENT).run(test)
     assert tried > 20
     assert not failed
+
+
+def test_the_policy_that_contributing_shows():
+    """The first change that a newcomer is shown is one that works."""
+    (block,) = [
+        b for b in BLOCKS if b.document.name == "CONTRIBUTING.md" and b.language == "python"
+    ]
+    module: dict[str, Any] = {}
+    exec(block.text, module)
+    last_first = farm.simulate("quickstart", policy=module["key"]).summary
+    assert last_first["jobs"]["lost"] == 0
+    assert last_first["waiting_time_s"] != farm.simulate("quickstart").summary["waiting_time_s"]
 
 
 def test_every_name_is_documented():
