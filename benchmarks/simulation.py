@@ -26,7 +26,6 @@ from typing import Any
 
 import simpy
 
-from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job, Platform
 from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
@@ -36,7 +35,6 @@ from farm.forecasts.runtime import make_estimator
 from farm.results.summary.records import Recorder
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
-from farm.workload import batches as in_batches
 
 FAST = find_spec("numba") is not None
 if FAST:
@@ -78,12 +76,12 @@ def farm_run(jobs: int, builders: int) -> float:
 
 def fast_run(jobs: int, builders: int) -> float:
     """Return the mean waiting time on the farm, played by the compiled loop; jobs made and all."""
-    at, batches = 0.0, []
+    at, made = 0.0, []
     for number, (gap, service) in enumerate(draws(jobs, builders)):
         at += gap
         job = Job(id=f"job-{number}", service_time=service, platform=PLATFORM, arrived_at=at)
-        batches.append((at, (job,)))
-    played = fast_play(load_of(fifo.key, make_estimator("declared"), batches), builders)
+        made.append(job)
+    played = fast_play(load_of(fifo.key, make_estimator("declared"), made), builders)
     columns = played.farm.jobs
     return float((columns["dispatched_at"] - columns["submitted_at"]).mean())
 
@@ -91,7 +89,7 @@ def fast_run(jobs: int, builders: int) -> float:
 def fast_play(load: Load, builders: int) -> Played:
     """Play a load that is in columns already."""
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
-    played = play_fast(load, pools, RANKINGS["jenkins"])
+    played = play_fast(load, pools, SchedulingRules())
     if played is None:
         raise RuntimeError("jobs were given up")
     return played
@@ -106,7 +104,7 @@ def kernel(jobs: int, builders: int, rounds: int) -> None:
             Job(id=f"job-{n}", service_time=service, platform=PLATFORM, arrived_at=at)
             for n, (at, (_, service)) in enumerate(zip(instants, draw, strict=True))
         ]
-        load = load_of(fifo.key, make_estimator("declared"), list(in_batches(made)))
+        load = load_of(fifo.key, make_estimator("declared"), made)
         spent = []
         for _ in range(rounds):
             began = time.process_time()

@@ -40,6 +40,9 @@ BuilderEvent = (
 )
 """What a builder reports."""
 
+LIFETIME_OVER, AS_PLANNED = "its lifetime is over", "lost, as the scenario says"
+"""Why a builder is lost."""
+
 
 class EmulatedBuilder:
     """A builder and the attempts that it runs; ``report`` is given every event of its life."""
@@ -88,7 +91,7 @@ class EmulatedBuilder:
         elif isinstance(command, RetireBuilder):
             self.retire()
         else:
-            self.lose("lost, as the scenario says")
+            self.lose(AS_PLANNED)
 
     # --- jobs -------------------------------------------------------------------------------
 
@@ -224,7 +227,7 @@ class EmulatedBuilder:
     def _lives_since(self, at: float) -> None:
         if self.builder.lifetime is not None:
             over_at = max(self._agenda.now, at + self.builder.lifetime)
-            self._agenda.put(over_at, LIFE, self.place, lambda _: self.lose("its lifetime is over"))
+            self._agenda.put(over_at, LIFE, self.place, lambda _: self.lose(LIFETIME_OVER))
 
     def retire(self) -> None:
         """Shut down; the builder is gone when the shutdown time is over."""

@@ -8,6 +8,7 @@ import yaml
 from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
+from farm.scenario.descriptions import describe
 from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
@@ -20,7 +21,7 @@ from farm.scenario.quantities import (
     Whole,
 )
 from farm.scenario.scheduling import Scheduling
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -141,6 +142,7 @@ class Scenario(Section):
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")
+    describe(schema, Mapped)
     properties = {
         "extends": {
             "type": "string",

@@ -102,7 +102,7 @@ def paired_ratio(values: Floats, others: Floats) -> float:
 def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     """Play each case under each policy; by the compiled loop where that can, and is worth it."""
     jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
-    fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
+    fast = is_worth_it(jobs * len(policies), ()) and not any(map(_not_compiled, cases.values()))
     ends = (_compiled if fast else _reference)(cases, policies)
     numbers = {cell: measured(cases[cell[1]][0][0], found) for cell, found in ends.items()}
     return Plays(tuple(cases), tuple(policies), numbers)
@@ -111,7 +111,9 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
 def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
     (jobs, *_), plan = case
     rules = plan.rules("FIFO")
-    return why_not(rules, Oracle(), plan.pools) or why_not_these(rules, jobs)
+    if any(pool.loses for pool in plan.pools):
+        return "builders that retire or are lost"
+    return why_not(rules, Oracle(), plan.pools, {}) or why_not_these(rules, jobs, plan.pools)
 
 
 def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
@@ -126,10 +128,8 @@ def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], 
             sets, plan = cases[x]
             rules, key = plan.rules(policy), (id(sets), policy, plan.aging)
             if key not in loads:
-                loads[key] = [
-                    load_of(rules.policy, Oracle(), list(batches(iter(jobs)))) for jobs in sets
-                ]
-            play = threads.submit(ends_of_each, loads[key], plan.pools, rules.ranking)
+                loads[key] = [load_of(rules.policy, Oracle(), jobs) for jobs in sets]
+            play = threads.submit(ends_of_each, loads[key], plan.pools, rules)
             played[policy, x] = play
         return {cell: play.result() for cell, play in played.items()}
 
