@@ -75,7 +75,12 @@ class Live(Section):
 
 
 class Scenario(Section):
-    """A farm, what it has to do, and how it decides."""
+    """A farm, what it has to do, and how it decides.
+
+    >>> scenario = farm.load_scenario("quickstart")
+    >>> scenario.seed, scenario.scheduling.policy, [pool.builders for pool in scenario.pools]
+    (1, 'fifo', [12, 4])
+    """
 
     version: Literal[1] = 1
     """Of this file's form."""

@@ -49,7 +49,8 @@ def _line(problem: ErrorDetails, data: Any, source: str) -> str:
     path = _path(problem)
     place = mark_of(data, path) or source
     dotted = ".".join(_readable(path, data))
-    return ": ".join(part for part in (place, dotted, _text(problem)) if part)
+    # an override's place is its key, which is not said twice
+    return ": ".join(part for part in dict.fromkeys((place, dotted, _text(problem))) if part)
 
 
 def _path(problem: ErrorDetails) -> Path:

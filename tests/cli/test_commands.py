@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ LATE, EARLY = "farm.sim.simulation.Simulation.play", "farm.cli.simulate.load_sce
 def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
     """Whenever it comes: no traceback, and a run directory that says it did not finish."""
 
-    def interrupted(*_: object, **__: object) -> None:
+    def interrupted(*_: object, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(where, interrupted)

@@ -25,7 +25,14 @@ SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
 
 
 class SweepResult:
-    """A sweep that was played: ``rows`` by setting and metric, ``table`` and ``runs`` tidy."""
+    """A sweep that was played: ``rows`` by setting and metric, ``table`` and ``runs`` tidy.
+
+    >>> found = farm.sweep("mm1", replications=2, workload__0__count=50)
+    >>> [run["seed"] for run in found.runs]
+    [1, 2]
+    >>> [row["mean"] > 0 for row in found.table if row["metric"] == "response_time mean"]
+    [True]
+    """
 
     def __init__(self, sweep: Sweep, played: Played) -> None:
         self.sweep = sweep
