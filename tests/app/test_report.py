@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 from typer.testing import CliRunner
 
 import farm
@@ -114,14 +115,15 @@ def test_what_is_drawn_is_what_is_in_the_run() -> None:
     waiting, running = run.plot("queue")
     assert sum(len(line.get_xdata()) for line in running.axes.lines) == 2 * 400
     for chart, column in ((waiting, "waiting_time_s"), (running, "response_time_s")):
-        assert max(max(line.get_ydata()) for line in chart.axes.lines) > 1
+        assert max(np.max(line.get_ydata()) for line in chart.axes.lines) > 1
         [waits] = [line for line in run.plot("distribution")[0].axes.lines
                    if line.get_label() == column.split("_")[0]]  # fmt: skip
         longest = np.nanmax(run.jobs[column])
-        assert waits.get_xdata()[-1] == pytest.approx(longest)
-    bars = run.plot("invocations")[0].axes.patches
+        assert np.asarray(waits.get_xdata())[-1] == pytest.approx(longest)
+    [bar, *_] = run.plot("invocations")[0].axes.patches
+    assert isinstance(bar, Rectangle)
     costs = [part["cost"] for part in run.summary["invocations"].values()]
-    assert bars[0].get_width() == pytest.approx(100 * max(costs) / sum(costs))
+    assert bar.get_width() == pytest.approx(100 * max(costs) / sum(costs))
 
 
 def test_counts_over_time_are_the_highest_of_each_interval() -> None:
