@@ -91,7 +91,8 @@ class Scheduler:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
             watch.follow(self._handlers)
         if rules.sort_every is not None and estimator.learns:  # else no key would change
-            QueueSorter(rules.sort_every, self.book, self._alarms).follow(self._handlers)
+            sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, self._alarms)
+            sorter.follow(self._handlers)
 
     @property
     def rules(self) -> SchedulingRules:
