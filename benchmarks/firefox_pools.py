@@ -1,9 +1,10 @@
 """A week of Firefox CI's recorded pools: this farm beside the Taskcluster provisioning simulator.
 
 Both play the original's sim ``firefox`` (an estimate every second, up to 1000 builders) on the
-traces that come with it, in turns, so that the ratios hold on a noisy machine; CPU time of the
-simulation alone is measured, without reading, recording to disk and summaries. The original is not
-part of this project (MPL-2.0, Node). To compare with it:
+traces that come with it, in turns, so that the ratios hold on a noisy machine. Whole processes are
+measured, from the command to the summary, and the simulation alone; CPU time, as wall time says
+more about the machine's other users. The original is not part of this project (MPL-2.0, Node). To
+compare with it:
 
     git clone https://github.com/taskcluster/taskcluster-provisioning-simulator original
     (cd original && npm install --ignore-scripts chalk@4 priorityqueuejs@2 slugid@2)
@@ -15,16 +16,21 @@ Without it (``-`` in its place, with ``--traces``) only the farm is measured.
 from __future__ import annotations
 
 import argparse
+import os
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from farm.results.summary.records import Recorder
-from farm.scenario import Scenario, parse_scenario
-from farm.sim.simulation import Simulation
-from provisioner.from_scenario import algorithms_of
+import yaml
+
+from farm.app.simulated_run import simulated_run
+from farm.scenario import parse_scenario
 
 POOLS = (
     "mobile-3-decision",
@@ -33,7 +39,7 @@ POOLS = (
     "gecko-3-b-linux",
     "gecko-t-t-linux-large",
 )
-#: run by Node in the original's folder: prints CPU seconds and the tasks that it resolved
+#: run by Node in the original's folder: prints the CPU seconds of the simulation
 ORIGINAL = """
 const {Simulator} = require(process.cwd() + '/sims/firefox');
 const made = new Simulator({logging: false, commandOptions: {workerPoolId: process.argv[1]}});
@@ -44,7 +50,15 @@ console.log((spent.user + spent.system) / 1e6);
 """
 
 
-def scenario(trace: Path) -> Scenario:
+class Spent(NamedTuple):
+    """Seconds of a whole process, and the CPU seconds of the simulation in another one."""
+
+    cpu: float
+    wall: float
+    inner: float
+
+
+def scenario(trace: Path) -> dict[str, object]:
     """Return the original's sim ``firefox``; its builders' failures are drawn without a seed."""
     pool = {
         "name": "firefox",
@@ -53,31 +67,55 @@ def scenario(trace: Path) -> Scenario:
         "idle_timeout": "15m",
         "provisioner": {"algorithm": "taskcluster", "compatibility": "taskcluster", "max": 1000},
     }
-    return parse_scenario(
-        {
-            "phases": {"ramp_up": "1d", "run": "5d", "ramp_down": "1d"},
-            "pools": [pool],
-            "workload": [{"trace": {"path": str(trace)}}],
-            "scheduling": {"compatibility": "taskcluster"},
-        }
-    )
+    return {
+        "phases": {"ramp_up": "1d", "run": "5d", "ramp_down": "1d"},
+        "pools": [pool],
+        "workload": [{"trace": {"path": str(trace)}}],
+        "scheduling": {"compatibility": "taskcluster"},
+    }
 
 
-def farm_seconds(trace: Path) -> float:
-    """Return the CPU seconds of one simulation on the farm, jobs made and records kept."""
-    wanted = scenario(trace)
-    simulation = Simulation(wanted, algorithms=algorithms_of(wanted))
+def process(command: Sequence[str], folder: Path) -> tuple[float, float]:
+    """Return the CPU and wall seconds of a whole process."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def farm_spends(trace: Path, folder: Path) -> Spent:
+    """Measure ``farm simulate``; then a run in this process, of whichever engine it takes."""
+    words = scenario(trace.absolute())
+    (folder / "scenario.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
+    command = [sys.executable, "-m", "farm", "simulate", "scenario.yaml"]
+    whole = process(command, folder)
     began = time.process_time()
-    simulation.play([Recorder()])
-    return time.process_time() - began
+    simulated_run(parse_scenario(words))
+    return Spent(*whole, time.process_time() - began)
 
 
-def original_seconds(folder: Path, pool: str) -> float:
-    """Return the CPU seconds of one run of the original's simulator."""
+def original_spends(original: Path, pool: str, folder: Path) -> Spent:
+    """Measure one run of the original's command, and one of its simulator."""
+    command = ["node", "main.js", "sim", "-q", "-o", str(folder / "store.json"), "firefox"]
+    whole = process([*command, "-w", pool], original)
     told = subprocess.run(
-        ["node", "-e", ORIGINAL, pool], cwd=folder, check=True, capture_output=True, text=True
+        ["node", "-e", ORIGINAL, pool], cwd=original, check=True, capture_output=True, text=True
     )
-    return float(told.stdout.split()[-1])
+    return Spent(*whole, float(told.stdout.split()[-1]))
+
+
+def columns(spent: Sequence[Spent]) -> list[str]:
+    """Return min and median of each number."""
+    each = list(zip(*spent, strict=True)) or [()] * 3
+    return [f"{min(one):.2f}, {statistics.median(one):.2f}" if one else "" for one in each]
+
+
+def ratio(theirs: Sequence[Spent], ours: Sequence[Spent], name: str) -> str:
+    """Return how many times as fast the farm is, by CPU medians."""
+    if not theirs:
+        return ""
+    times = [statistics.median(getattr(one, name) for one in some) for some in (theirs, ours)]
+    return f"{times[0] / times[1]:.1f}"
 
 
 def main() -> None:
@@ -88,22 +126,30 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="folder of the .dat files")
     parser.add_argument("--rounds", type=int, default=3)
     said = parser.parse_args()
-    folder = None if said.original == "-" else Path(said.original)
-    if said.traces is None and folder is None:
+    original = None if said.original == "-" else Path(said.original).absolute()
+    if said.traces is not None:
+        traces = said.traces
+    elif original is not None:
+        traces = original / "sims" / "loadgen" / "firefox-ci"
+    else:
         sys.exit("--traces: missing; without the original its .dat files are needed")
-    traces = said.traces or folder / "sims" / "loadgen" / "firefox-ci"
-    print("| pool | original, s (min, median) | farm, s (min, median) | farm ÷ original |")
-    print("|---|---|---|---|")
-    for pool in said.pools:
-        ours, theirs = [], []
-        for _ in range(said.rounds):
-            if folder is not None:
-                theirs.append(original_seconds(folder, pool))
-            ours.append(farm_seconds(traces / f"{pool}.dat"))
-        other = f"{min(theirs):.3f}, {statistics.median(theirs):.3f}" if theirs else ""
-        ratio = f"{statistics.median(ours) / statistics.median(theirs):.2f}" if theirs else ""
-        own = f"{min(ours):.3f}, {statistics.median(ours):.3f}"
-        print(f"| {pool} | {other} | {own} | {ratio} |", flush=True)
+    print(f"min and median of {said.rounds}, seconds; {os.cpu_count()} processors")
+    print("| pool | original: CPU | wall | simulation | farm: CPU | wall | simulation | ", end="")
+    print("original ÷ farm: process | simulation |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for pool in said.pools:
+            ours, theirs = [], []
+            farm_spends(traces / f"{pool}.dat", folder)  # caches are warm
+            for _ in range(said.rounds):
+                if original is not None:
+                    theirs.append(original_spends(original, pool, folder))
+                ours.append(farm_spends(traces / f"{pool}.dat", folder))
+            ratios = [ratio(theirs, ours, name) for name in ("cpu", "inner")]
+            print(
+                "|", " | ".join([pool, *columns(theirs), *columns(ours), *ratios]), "|", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ import random
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from itertools import accumulate
+from typing import Any
 
 import simpy
 
-from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job, Platform
 from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
@@ -35,7 +35,6 @@ from farm.forecasts.runtime import make_estimator
 from farm.results.summary.records import Recorder
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
-from farm.workload import batches as in_batches
 
 FAST = find_spec("numba") is not None
 if FAST:
@@ -77,12 +76,12 @@ def farm_run(jobs: int, builders: int) -> float:
 
 def fast_run(jobs: int, builders: int) -> float:
     """Return the mean waiting time on the farm, played by the compiled loop; jobs made and all."""
-    at, batches = 0.0, []
+    at, made = 0.0, []
     for number, (gap, service) in enumerate(draws(jobs, builders)):
         at += gap
         job = Job(id=f"job-{number}", service_time=service, platform=PLATFORM, arrived_at=at)
-        batches.append((at, (job,)))
-    played = fast_play(load_of(fifo.key, make_estimator("declared"), batches), builders)
+        made.append(job)
+    played = fast_play(load_of(fifo.key, make_estimator("declared"), made), builders)
     columns = played.farm.jobs
     return float((columns["dispatched_at"] - columns["submitted_at"]).mean())
 
@@ -90,7 +89,7 @@ def fast_run(jobs: int, builders: int) -> float:
 def fast_play(load: Load, builders: int) -> Played:
     """Play a load that is in columns already."""
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
-    played = play_fast(load, pools, RANKINGS["jenkins"])
+    played = play_fast(load, pools, SchedulingRules())
     if played is None:
         raise RuntimeError("jobs were given up")
     return played
@@ -105,7 +104,7 @@ def kernel(jobs: int, builders: int, rounds: int) -> None:
             Job(id=f"job-{n}", service_time=service, platform=PLATFORM, arrived_at=at)
             for n, (at, (_, service)) in enumerate(zip(instants, draw, strict=True))
         ]
-        load = load_of(fifo.key, make_estimator("declared"), list(in_batches(made)))
+        load = load_of(fifo.key, make_estimator("declared"), made)
         spent = []
         for _ in range(rounds):
             began = time.process_time()
@@ -121,14 +120,14 @@ def simpy_run(jobs: int, builders: int) -> float:
     pool = simpy.Resource(env, builders)
     waits: list[float] = []
 
-    def job(service: float):
+    def job(service: float) -> Generator[simpy.Event]:
         arrived = env.now
         with pool.request() as request:
             yield request
             waits.append(env.now - arrived)
             yield env.timeout(service)
 
-    def source():
+    def source() -> Generator[simpy.Event]:
         for gap, service in draws(jobs, builders):
             yield env.timeout(gap)
             env.process(job(service))
@@ -148,7 +147,7 @@ def simpy_like_run(jobs: int, builders: int) -> float:
     free = list(range(builders))
     records: list[tuple[str, int, float, float, float]] = []
 
-    def job(name: str, key: tuple[int, float, int], service: float):
+    def job(name: str, key: Any, service: float) -> Generator[simpy.Event]:
         arrived = env.now
         with pool.request(priority=key) as request:
             yield request
@@ -158,7 +157,7 @@ def simpy_like_run(jobs: int, builders: int) -> float:
             heapq.heappush(free, builder)
         records.append((name, builder, arrived, started, env.now))
 
-    def source():
+    def source() -> Generator[simpy.Event]:
         for number, (gap, service) in enumerate(draws(jobs, builders)):
             yield env.timeout(gap)
             env.process(job(f"job-{number}", (0, 0.0, number), service))
@@ -172,7 +171,9 @@ def heap_run(jobs: int, builders: int) -> float:
     """Return the mean waiting time by a loop over one heap."""
     stream = draws(jobs, builders)
     gap, service = next(stream)
-    arrives_at, ends, queue, waited, served = gap, [], deque(), 0.0, 0
+    arrives_at, waited, served = gap, 0.0, 0
+    ends: list[float] = []
+    queue: deque[tuple[float, float]] = deque()
     while served < jobs:
         if ends and ends[0] <= arrives_at:
             at = heapq.heappop(ends)
@@ -220,9 +221,9 @@ def compare(jobs: int, builders: int, rounds: int) -> None:
     if max(means.values()) - min(means.values()) > 1e-9 * jobs:
         raise SystemExit(f"the three do not agree: {means}")
     print(f"M/M/{builders}, {jobs:,} jobs, median of {rounds} rounds")
-    for name, spent in times.items():
-        middle = statistics.median(spent)
-        ratio = statistics.median(spent) / statistics.median(times["farm"])
+    for name, laps in times.items():
+        middle = statistics.median(laps)
+        ratio = middle / statistics.median(times["farm"])
         print(f"  {name:30} {jobs / middle:12,.0f} jobs/s   farm is {ratio:5.2f}x")
 
 

@@ -36,6 +36,7 @@ ROLES = {
     "farm scheduler": "schedulers",
     "provisioner": "provisioner",
     "workers.app": "builder host",
+    "aof-rewrite": "server's child",
     "redis-server": "server",
     "valkey": "server",
 }

@@ -8,12 +8,13 @@ from typing import Any
 
 from farm.app.estimates import Estimating
 from farm.app.metrics import Metering
-from farm.app.own_parts import Batches, OwnParts
+from farm.app.own_parts import OwnParts
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.processes import HostProcesses
 from farm.live.hosts.registry import Patience
+from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, LiveRun, Watchers, run_live
 from farm.live.wire.pool_report import LiveStatus

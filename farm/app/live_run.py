@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.live_farm import LiveFarm
-from farm.app.own_parts import Batches, OwnParts
+from farm.app.own_parts import OwnParts
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.result import Result
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.core.model import Job
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
 from farm.units import parse_duration
+from farm.workload import batches
 from provisioner.embedded import EmbeddedProvisioner
 from provisioner.from_scenario import algorithms_of
 
@@ -52,7 +54,7 @@ def live_run(
     """
     own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
-    load = _until(own.load(scenario), duration)
+    load = batches(_until(own.load(scenario), duration))
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     hosts, rates = scenario.live.hosts, rates_for(scenario)
@@ -79,11 +81,11 @@ def live_run(
     )
 
 
-def _until(load: Batches, duration: float | str | None) -> Batches:
+def _until(load: Iterable[Job], duration: float | str | None) -> Iterable[Job]:
     if duration is None:
         return load
     try:
         end = parse_duration(duration)
     except ValueError as error:
         raise InputError(f"duration: {error}") from None
-    return takewhile(lambda batch: batch[0] < end, load)
+    return takewhile(lambda job: (job.arrived_at or 0.0) < end, load)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -14,7 +14,7 @@ from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime import RuntimeEstimator
 from farm.forecasts.runtime.interface import Stateless, is_time
 from farm.scenario import Scenario
-from farm.workload import batches, build_jobs, stream
+from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs
 
 AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], float]
@@ -22,8 +22,6 @@ AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], fl
 
 Load = Iterable[Job] | Callable[[random.Random], Iterable[Job]]
 """Jobs in order of arrival, or a function that makes them with the dice it is given."""
-
-Batches = Iterator[tuple[float, tuple[Job, ...]]]
 
 
 class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,16 +34,16 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     algorithms: Mapping[str, Any] = {}
     jobs: Any = None
 
-    def load(self, scenario: Scenario) -> Batches:
-        """Return what is submitted, and when. Raises InputError for what cannot be."""
+    def load(self, scenario: Scenario) -> Iterable[Job]:
+        """Return what is submitted, by arrival. Raises InputError for what cannot be."""
         if self.jobs is None:
-            return batches(build_jobs(scenario))
+            return build_jobs(scenario)
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
         jobs = sound_jobs(made, scenario, "jobs")
         if scenario.phases is not None:
             end = scenario.phases.load_ends_at
             jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
-        return batches(jobs)
+        return jobs
 
 
 class OwnEstimator(Stateless):

@@ -18,6 +18,7 @@ from farm.scenario import Scenario
 from farm.sim.bounds import refuse_too_large
 from farm.sim.fast.choice import Try, try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.workload import batches
 from provisioner.from_scenario import algorithms_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def simulated_run(
         found = Try(load, why="dispatch estimates")
         if not estimating.gives:
             with no_garbage_collection():
-                found = try_fast(scenario, scheduler, load, forced=forced, noted=noted, runs=runs)
+                found = try_fast(
+                    scenario, scheduler, load, algorithms, forced=forced, noted=noted, runs=runs
+                )
         load = found.load
         if found.played is not None:
             recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
@@ -77,10 +80,14 @@ def simulated_run(
         scheduler=scheduler,
         algorithms=algorithms,
         around=estimating.around,
-        load=load,
+        load=batches(load),
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
-        simulation.play([*recorder.observers, *observers])
+        try:
+            simulation.play([*recorder.observers, *observers])
+        except KeyboardInterrupt:
+            recorder.finish("reference", state="interrupted")
+            raise
     guards = [*algorithms.values(), *simulation.world.behaviours.values()]
     warnings = complaints(simulation.scheduler, guards)
     return recorder.finish("reference", warnings=warnings)

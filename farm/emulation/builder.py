@@ -40,6 +40,9 @@ BuilderEvent = (
 )
 """What a builder reports."""
 
+LIFETIME_OVER, AS_PLANNED = "its lifetime is over", "lost, as the scenario says"
+"""Why a builder is lost."""
+
 
 class EmulatedBuilder:
     """A builder and the attempts that it runs; ``report`` is given every event of its life."""
@@ -88,7 +91,7 @@ class EmulatedBuilder:
         elif isinstance(command, RetireBuilder):
             self.retire()
         else:
-            self.lose("lost, as the scenario says")
+            self.lose(AS_PLANNED)
 
     # --- jobs -------------------------------------------------------------------------------
 
@@ -211,7 +214,8 @@ class EmulatedBuilder:
     def boot(self, since: float | None = None) -> None:
         """Join when the boot time is over; ``since``: it boots since that instant."""
         now = self._agenda.now
-        joins_at = (now if since is None else since) + self._behaviour.boot_time()
+        boot_time = self._behaviour.boot_time() + self.builder.boot_delay
+        joins_at = (now if since is None else since) + boot_time
         self._agenda.put(max(now, joins_at), LIFE, self.place, self._joined)
 
     def _joined(self, at: float) -> None:
@@ -224,7 +228,7 @@ class EmulatedBuilder:
     def _lives_since(self, at: float) -> None:
         if self.builder.lifetime is not None:
             over_at = max(self._agenda.now, at + self.builder.lifetime)
-            self._agenda.put(over_at, LIFE, self.place, lambda _: self.lose("its lifetime is over"))
+            self._agenda.put(over_at, LIFE, self.place, lambda _: self.lose(LIFETIME_OVER))
 
     def retire(self) -> None:
         """Shut down; the builder is gone when the shutdown time is over."""

@@ -31,6 +31,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.trouble import trouble_of
+from farm.live.server_calls import ServerCalls
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
@@ -318,9 +319,10 @@ class _Farm:
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
         stays = self._options.stays
-        saved = None if stays is None or stays.fresh else self._store.saved()
+        call = self._patiently()
+        saved = None if stays is None or stays.fresh else call(self._store.saved)
         if saved is None:
-            self._store.open(self._options.speed, stays=stays is not None)
+            call(lambda: self._store.open(self._options.speed, stays=stays is not None))
             if stays is None and self._options.redis_url:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
@@ -332,8 +334,17 @@ class _Farm:
                 self._check_speed(saved)
                 rekey = saved.rules != stays.rules
                 stays.restore(snapshot_of_saved(saved), rekey, saved.learned.statistics)
-            self._store.take_over(stays.rules)
+            call(lambda: self._store.take_over(stays.rules))
         return saved
+
+    def _patiently(self) -> ServerCalls:
+        """Return how the server is called by one that has the farm, but not yet its world."""
+        return ServerCalls(
+            None if self._options.stays else self._options.server_patience,
+            gives_up=lambda: self._signals.asked > 0,
+            meanwhile=lambda: None,
+            well_again=lambda: None,
+        )
 
     def _check_speed(self, saved: SavedFarm) -> None:
         if saved.speed != self._options.speed:

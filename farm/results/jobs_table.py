@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,11 @@ def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[Jo
         yield _row_of(job, submitted_at, fair_share, estimate, **story)
 
 
-def invocation_of(job: Job, fair_share: Sequence[str]) -> str:
-    """Return whom a job is charged to: its fair-share path, or its team and user if none is set."""
-    attributes = job.attributes
+def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
+    """Return whom jobs with these attributes are charged to.
+
+    It is their fair-share path, or their team and user if none is set.
+    """
     if not attributes:
         return ""
     keys = fair_share or ("team", "user")
@@ -183,7 +185,7 @@ def _row_of(
     return JobRow(
         job_id=job.id,
         matrix=job.matrix or "",
-        invocation=invocation_of(job, fair_share),
+        invocation=invocation_of(job.attributes, fair_share),
         platform=_platform_name(job.platform),
         kind=job.kind,
         submitted_at=submitted_at,

@@ -8,19 +8,20 @@ import yaml
 from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
+from farm.scenario.descriptions import describe
 from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
     Flag,
-    Name,
     Positive,
     PositiveDuration,
     PositiveNumber,
+    RunName,
     Whole,
 )
 from farm.scenario.scheduling import Scheduling
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -74,11 +75,16 @@ class Live(Section):
 
 
 class Scenario(Section):
-    """A farm, what it has to do, and how it decides."""
+    """A farm, what it has to do, and how it decides.
+
+    >>> scenario = farm.load_scenario("quickstart")
+    >>> scenario.seed, scenario.scheduling.policy, [pool.builders for pool in scenario.pools]
+    (1, 'fifo', [12, 4])
+    """
 
     version: Literal[1] = 1
     """Of this file's form."""
-    name: Name = "scenario"
+    name: RunName = "scenario"
     """Names the run."""
     description: str = ""
     """For people."""
@@ -136,6 +142,7 @@ class Scenario(Section):
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")
+    describe(schema, Mapped)
     properties = {
         "extends": {
             "type": "string",

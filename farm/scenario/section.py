@@ -15,7 +15,11 @@ class Mapped(BaseModel):
     """A mapping of a file. Unknown keys are refused with the nearest known one."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, regex_engine="python-re"
+        # a section is built with the scenario that has it, not once more for itself
+        extra="forbid",
+        frozen=True,
+        defer_build=True,
+        regex_engine="python-re",
     )
 
     #: True: keys that are not ours are kept for others (an algorithm's options)

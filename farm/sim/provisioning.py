@@ -7,7 +7,6 @@ until when it cannot (``Algorithm.stays_until``), and every event ends that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import floor
 from typing import Any
 
 from farm.core import events
@@ -15,6 +14,7 @@ from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot
 from farm.core.pools.observer import PoolObserver
 from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Entry
+from farm.sim.ticks import first_tick
 
 _FOREVER = float("inf")
 
@@ -62,7 +62,7 @@ class SimulatedProvisioner:
         """Something happened: the first tick after it is taken again."""
         if self._next is not None:
             self._next.action = None
-        tick = self._first_tick(at)
+        tick = first_tick(self._ticked_at, self._interval, at)
         if tick == at and (rank, place) > (self._rank, self._place):
             tick += self._interval  # at this instant the tick would have come before
         self._expect(tick)
@@ -103,16 +103,7 @@ class SimulatedProvisioner:
         self._resting.append(self)
         self._next = None
         if until < _FOREVER:
-            self._expect(self._first_tick(until))
-
-    def _first_tick(self, wanted: float) -> float:
-        """Return the first tick after the last one that is not before this instant."""
-        interval, tick = self._interval, self._ticked_at + self._interval
-        if interval.is_integer() and tick.is_integer() and tick < wanted:
-            tick += floor((wanted - tick) / interval) * interval  # exact, as sums of integers are
-        while tick < wanted:  # other sums round: add up as the ticks would have
-            tick += interval
-        return tick
+            self._expect(first_tick(self._ticked_at, self._interval, until))
 
 
 def _any_may_differ(snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG001

@@ -22,14 +22,16 @@ def recorded(
     ``runs``: how many runs like this one are to be made, in this process or another.
     """
     scheduler = make_scheduler(scenario)
-    load = batches(build_jobs(scenario))
+    load = build_jobs(scenario)
     with no_garbage_collection():
-        found = try_fast(scenario, scheduler, load, runs=runs)
+        found = try_fast(scenario, scheduler, load, algorithms or {}, runs=runs)
         if found.played is not None:
             from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
 
             return records(found.played)
     recorder = Recorder()
-    simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=found.load)
+    simulation = Simulation(
+        scenario, scheduler=scheduler, algorithms=algorithms, load=batches(found.load)
+    )
     simulation.play([recorder])
     return recorder.records()

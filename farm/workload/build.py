@@ -16,6 +16,7 @@ from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Source, Trace
 from farm.workload import generators
+from farm.workload.alike import AlikeJobs
 from farm.workload.own_jobs import generated
 from farm.workload.traces import format_of, read_records, trace_jobs
 from farm.workload.traces.records import Records
@@ -24,7 +25,7 @@ from farm.workload.traits import Streams, source_streams
 arrival = attrgetter("arrived_at")
 
 
-def build_jobs(scenario: Scenario) -> Iterator[Job]:
+def build_jobs(scenario: Scenario) -> Iterable[Job]:
     """Return the scenario's jobs by (arrival, source's position, serial within the source).
 
     Generated jobs are made one by one, so a million of them take no memory; traces are read
@@ -40,16 +41,25 @@ def build_jobs(scenario: Scenario) -> Iterator[Job]:
         _source_jobs(scenario, index, prefixes[index], horizon)
         for index in range(len(scenario.workload))
     ]
+    if len(sources) == 1 and isinstance(sources[0], AlikeJobs):
+        alike = sources[0].before(horizon)
+        if alike.is_empty:
+            raise _no_job(scenario)
+        return alike
     merged = sources[0] if len(sources) == 1 else heapq.merge(*sources, key=arrival)
     # a generated job has its arrival; asking whether would cost something for each
     jobs = takewhile(lambda job: job.arrived_at < horizon, merged)  # type: ignore[operator]
     first = next(jobs, None)
     if first is None:
-        raise ScenarioError(
-            f"{scenario.name}: workload: found no job at all; allowed: at least one that arrives "
-            "within the limits of its source and the phases"
-        )
+        raise _no_job(scenario)
     return chain((first,), jobs)
+
+
+def _no_job(scenario: Scenario) -> ScenarioError:
+    return ScenarioError(
+        f"{scenario.name}: workload: found no job at all; allowed: at least one that arrives "
+        "within the limits of its source and the phases"
+    )
 
 
 def batches(jobs: Iterable[Job]) -> Iterator[tuple[float, tuple[Job, ...]]]:
@@ -90,7 +100,7 @@ def _wanted_prefix(scenario: Scenario, source: Source) -> str:
     return (processors.pop() if len(processors) == 1 else None) or "job"
 
 
-def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) -> Iterator[Job]:
+def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) -> Iterable[Job]:
     source = scenario.workload[index]
     options = source.options
     streams = source_streams(scenario.seed, options.name or index)
@@ -108,7 +118,7 @@ def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) ->
 
 def _recorded(
     scenario: Scenario, options: Trace, prefix: str, where: str, streams: Streams
-) -> Iterator[Job]:
+) -> Iterable[Job]:
     path = Path(options.path)
     if options.origin is not None and not path.exists():
         raise TraceError(

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count, groupby
 
 from farm.core.model import Job, Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
+from farm.workload.alike import AlikeJobs
 from farm.workload.arrivals import instants
 from farm.workload.distributions import quantiles_by_kind
 from farm.workload.heavy import mark_longest
 from farm.workload.streams import chooser
-from farm.workload.traits import Fields, Streams, job_maker
+from farm.workload.traits import Fields, Streams, job_maker, trait_steps
 
 
 def arrivals(
     source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
-) -> Iterator[Job]:
-    """Yield jobs that arrive one by one, made as they are asked for."""
+) -> Iterable[Job]:
+    """Return jobs that arrive one by one, made as they are asked for."""
+    arrived = instants(source, streams("arrivals"), horizon)
+    kinds, platforms = source.kind or {"job": 1.0}, _platforms(source, platform)
+    if len(kinds) == len(platforms) == 1 and not trait_steps(_without_kind(source), streams):
+        (kind,), (only,) = kinds, platforms
+        quantile = quantiles_by_kind(source.service_time, [kind])[kind]
+        uniform = streams("service_time").random
+        times = ((at, quantile(uniform())) for at in arrived)
+        return AlikeJobs(times, f"{prefix}-{{:06d}}".format, {"kind": kind, "platform": only})
     make = _drawn(source, platform, streams)
-    for number, at in enumerate(instants(source, streams("arrivals"), horizon), start=1):
-        yield make(f"{prefix}-{number:06d}", at, None)
+    numbered = enumerate(arrived, start=1)
+    return (make(f"{prefix}-{number:06d}", at, None) for number, at in numbered)
 
 
 def matrices(
@@ -52,7 +61,7 @@ def _drawn(
     source: Releases, default: Platform | None, streams: Streams
 ) -> Callable[[str, float, str | None], Job]:
     """Return what draws one job; the kind comes first, as the service time may depend on it."""
-    make = job_maker(source.model_copy(update={"kind": None}), streams)
+    make = job_maker(_without_kind(source), streams)
     kind_of = chooser(source.kind or {"job": 1.0}, streams("kind"))
     quantiles = quantiles_by_kind(source.service_time, list(source.kind or {"job": 1.0}))
     uniform = streams("service_time").random
@@ -71,6 +80,10 @@ def _drawn(
         return make(fields)
 
     return draw
+
+
+def _without_kind(source: Releases) -> Releases:
+    return source.model_copy(update={"kind": None})
 
 
 def _platforms(source: Releases, default: Platform | None) -> dict[Platform, float]:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
-import msgspec
-
-from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan, limited
-from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, Share, builders_for
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
+from farm.upstream.taskcluster import IN_SLOTS, IN_WORKERS, IN_WORKERS_2020, plan
+from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, Share
 
 Compatibility = Literal["taskcluster", "taskcluster-2020"]
-
-
-class _Capacity(msgspec.Struct, frozen=True):
-    """The estimator's inputs: capacity in slots (or, in the simulator's copy, in workers)."""
-
-    existing: int
-    claimed: int
-    stopping: int
-    requested: int
-    min: int
-    max: int
+_COUNTED = {None: IN_SLOTS, "taskcluster": IN_WORKERS, "taskcluster-2020": IN_WORKERS_2020}
 
 
 class Taskcluster(Memoryless, frozen=True, kw_only=True):
@@ -51,62 +39,19 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan by the estimator."""
+        desired, start, stop, pending = plan(snapshot, snapshot.slots, *self.estimator)
         if self.compatibility is not None:
-            return self._simulators_plan(snapshot)
-        slots = snapshot.slots
-        capacity = _Capacity(
-            existing=snapshot.joined * slots,
-            claimed=snapshot.running_jobs,
-            stopping=(snapshot.draining + snapshot.stopping) * slots,
-            requested=snapshot.booting * slots,
-            min=self.min * slots,
-            max=self.max * slots,
-        )
-        idle = max(0, capacity.existing - capacity.claimed)
-        pending = max(0, snapshot.waiting_jobs - idle)
-        desired, spawn = self._estimate(pending, capacity.existing + capacity.stopping, capacity)
-        return ScalingPlan(
-            limited(desired / slots, self.min, self.max),
-            builders_for(spawn, snapshot),
-            self._surplus(snapshot, capacity) if self.terminate else 0,
-            f"{pending} jobs beyond {idle} idle slots",
-        )
+            return ScalingPlan(desired, start, stop, f"{pending} pending in workers")
+        why = f"{pending} jobs beyond {snapshot.free_slots} idle slots"
+        return ScalingPlan(desired, start, stop, why)
+
+    @property
+    def estimator(self) -> tuple[int, int, float, bool, int]:
+        """The options as ``farm.upstream.taskcluster.plan`` takes them."""
+        counted = _COUNTED[self.compatibility]
+        terminate = self.terminate and counted == IN_SLOTS
+        return self.min, self.max, self.scaling_ratio, terminate, counted
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
         """Return infinity: only counts matter."""
         return FOREVER
-
-    def _simulators_plan(self, snapshot: PoolSnapshot) -> ScalingPlan:
-        """Plan as the simulator's copies do, in workers."""
-        workers = _Capacity(
-            existing=snapshot.joined,
-            claimed=snapshot.running_jobs + snapshot.draining_jobs,
-            stopping=snapshot.draining + snapshot.stopping,
-            requested=snapshot.booting,
-            min=self.min,
-            max=self.max,
-        )
-        pending, base = snapshot.waiting_jobs, workers.existing
-        if self.compatibility == "taskcluster":
-            pending = max(0, pending - (workers.existing - workers.claimed))
-            base += workers.stopping
-        desired, spawn = self._estimate(pending, base, workers)
-        # a fraction of a worker is a worker: the original loops while any is left to spawn
-        return ScalingPlan(
-            limited(desired, self.min, self.max),
-            math.ceil(spawn),
-            0,
-            f"{pending} pending in workers",
-        )
-
-    def _estimate(self, pending: int, base: int, capacity: _Capacity) -> tuple[float, float]:
-        """Return the desired capacity, and how much of it to ask for now."""
-        desired = max(capacity.min, min(pending * self.scaling_ratio + base, capacity.max))
-        missing = max(0, desired - capacity.existing - capacity.stopping)
-        return desired, max(0, missing - capacity.requested)
-
-    def _surplus(self, snapshot: PoolSnapshot, capacity: _Capacity) -> int:
-        """Return how many idle builders stand above the target for terminations."""
-        claimed = snapshot.waiting_jobs + capacity.claimed
-        target = max(capacity.min, min(claimed * self.scaling_ratio, capacity.max))
-        return min(snapshot.idle, int(max(0, capacity.existing - target) // snapshot.slots))

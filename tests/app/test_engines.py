@@ -41,23 +41,57 @@ BUSY: dict[str, Any] = {
 }
 
 
+#: builders are asked for, time out and are lost; arrivals of jobs that are all alike
+GROWING: dict[str, Any] = {
+    "name": "growing",
+    "phases": {"ramp_up": "1m", "run": "20m"},
+    "pools": [
+        {
+            "name": "linux",
+            "platform": {"processor": "amd64"},
+            "boot_time": "20s",
+            "idle_timeout": "1m",
+            "losses": {"rate": "12/h", "at": ["4m"]},
+            "provisioner": {"algorithm": "taskcluster", "max": 6},
+        },
+        {
+            "name": "more",
+            "platform": {"processor": "amd64"},
+            "provisioner": {"algorithm": "buildkite", "max": 2},
+        },
+    ],
+    "workload": [
+        {"arrivals": {"poisson": {"rate": 0.1}, "service_time": {"exponential": {"mean": "40s"}}}}
+    ],
+}
+
+
+CLOSELY = {
+    **BUSY["pools"][0],
+    "builders": None,
+    "provisioner": {"algorithm": "target-wait", "max": 4, "objective": "1m"},
+}
+
+
 def shortest(_job, estimate, _at, _serial):
     """Return the key of a policy of the user's own."""
     return estimate
 
 
-def test_both_engines_leave_the_same_run(tmp_path):
+@pytest.mark.parametrize("scenario", [BUSY, GROWING], ids=lambda scenario: scenario["name"])
+def test_both_engines_leave_the_same_run(scenario, tmp_path):
     """Protects log, jobs and summary of the fast lane, byte for byte."""
     pytest.importorskip("numba")
     runs = {}
     for engine in ("reference", "fast"):
-        result = farm.simulate(BUSY, engine=engine, out=tmp_path / engine)
+        result = farm.simulate(scenario, engine=engine, out=tmp_path / engine)
         assert result.summary["engine"] == engine
         rest = {k: v for k, v in result.summary.items() if k not in ("engine", "wall_time_s")}
         files = [(tmp_path / engine / name).read_bytes() for name in ("events.jsonl", "jobs.csv")]
         runs[engine] = (rest, files)
     assert runs["fast"] == runs["reference"]
-    assert runs["fast"][0]["jobs"]["failed"] > 0
+    found = runs["fast"][0]
+    assert found["jobs"]["failed"] > 0 or found["builders"]["lost"] > 2
 
 
 def test_no_events_no_story():
@@ -79,7 +113,7 @@ def test_no_events_no_story():
         ({"scheduling__balancer": "fastest"}, "a balancer other than"),
         ({"scheduling__runtime_estimates": "boinc"}, "estimates that learn"),
         ({"scheduling__fail_fast": True}, "fail_fast, and jobs that fail"),
-        ({"pools__linux__idle_timeout": "1m"}, "pool linux: builders that retire"),
+        ({"pools__linux": CLOSELY}, "pool linux: a provisioning algorithm that looks"),
         ({"estimates__rules": ["launchpad"]}, "dispatch estimates"),
         ({"policy": shortest}, "a policy of the user's own"),
     ],
@@ -141,3 +175,20 @@ def test_an_endless_load_is_not_awaited(monkeypatch):
     with pytest.raises(LongEnoughError):
         simulated_run(scenario, own=OwnParts(jobs=endless), observers=[watch])
     assert taken[-2] < 4000.0
+
+
+def test_an_interrupted_simulation_leaves_what_happened_until_then(tmp_path):
+    """The run is marked and can be read; the interrupt goes on to whoever waits for it."""
+    seen = []
+
+    def impatient(event, _):
+        seen.append(event)
+        if len(seen) == 50:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulated_run(farm.load_scenario(BUSY), out=tmp_path / "run", observers=[impatient])
+    run = farm.open_run(tmp_path / "run")
+    assert run.interrupted
+    assert len(list(run.events)) >= 50
+    assert 0 < run.summary["jobs"]["submitted"] < 120

@@ -124,6 +124,23 @@ def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(com
         assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
 
 
+def test_a_swarms_services_are_users_of_their_own_and_hold_no_socket():
+    """Each has the secret of its role alone; a host has room for the builder that it is given."""
+    swarm = yaml.safe_load((ROOT / "deploy/swarm.yaml").read_text())
+    for name, service in swarm["services"].items():
+        assert "docker.sock" not in str(service), name
+        environment = service.get("environment", {})
+        if user := environment.get("FARM_REDIS_USER"):
+            assert service["secrets"] == [user]
+            assert environment["FARM_REDIS_PASSWORD_FILE"] == f"/run/secrets/{user}"
+            assert swarm["secrets"][user]["file"] == f"../farm-passwords/{user}"
+            assert (service["cap_drop"], service["read_only"]) == (["ALL"], True)
+    assert swarm["services"]["provisioner"]["command"][-2:] == ["--backend", "joined"]
+    hosts = swarm["services"]["builder"]
+    assert hosts["environment"]["FARM_HOST_ROOM"] == 1
+    assert int(hosts["stop_grace_period"][:-1]) > hosts["environment"]["FARM_DRAIN_TIME"]
+
+
 def test_passwords_are_made_once(tmp_path):
     """At the first start, and kept at the next; the admin's is what somebody gives."""
     text = (ROOT / "deploy/bin/farm-setup").read_text()

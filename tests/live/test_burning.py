@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from farm.core import events
@@ -31,16 +32,12 @@ def own_burner(monkeypatch) -> None:
 
 def burning_under(pids: list[int]) -> list[int]:
     """Return the live processes two generations below these: what a host's burner has forked."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if state != "Z":
-            parents[int(stat.parent.name)] = int(parent)
-    programs = {pid for pid, parent in parents.items() if parent in pids}
-    return [pid for pid, parent in parents.items() if parent in programs]
+    found = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for program in psutil.Process(pid).children():
+                found += [process.pid for process in program.children() if alive(process.pid)]
+    return found
 
 
 @pytest.mark.parametrize("mode", ["stress", "memory", "mixed"])
@@ -101,7 +98,7 @@ def test_a_burner_program_that_is_killed_fails_its_jobs_and_no_others(farm, jobs
     def kill_when_it_burns(event):
         if isinstance(event, events.JobStarted) and event.job == "job-0":
             burnt.extend(await_fire(hosts[0].pid, threads=1))
-            os.kill(parent_of(burnt[0]), signal.SIGKILL)
+            os.kill(psutil.Process(burnt[0]).ppid(), signal.SIGKILL)
 
     jobs = jobs_like(2, service_time=0.3, mode="stress")
     jobs[0] = msgspec.structs.replace(jobs[0], service_time=1e6)
@@ -127,16 +124,11 @@ def await_fire(host: int, threads: int) -> list[int]:
     return found
 
 
-def parent_of(pid: int) -> int:
-    """Return a process's parent."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def alive(pid: int) -> bool:
-    """Whether a process is there and not merely unburied."""
+    """Whether a process is there and not merely unreaped."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import redis
 
 from farm.core import events
 from farm.core.commands import Command
@@ -22,6 +23,7 @@ from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, Desk
 from farm.live.redis.keys import STREAMS, Keys
 from farm.live.run import LiveOptions, Stays, Watchers, run_live
+from farm.live.store.store import Store
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
@@ -264,3 +266,19 @@ def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, clie
     refused = [text for text in replies() if b"too many questions" in text]
     assert len(refused) == 150 + 7
     assert len(replies()) == len(asked) + len(everything)
+
+
+def test_trouble_in_the_middle_of_taking_over_is_waited_out(farm: StayingFarm, monkeypatch):
+    """The farm is ours by then, and its last scheduler may have ended because of that."""
+    take_over, tries = Store.take_over, []
+
+    def fails_twice(store: Store, rules: str) -> None:
+        tries.append(rules)
+        if len(tries) < 3:
+            raise redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
+        take_over(store, rules)
+
+    monkeypatch.setattr(Store, "take_over", fails_twice)
+    farm.run(first=lambda: farm.submit("good"), over=lambda _: farm.ended())
+    assert farm.ended() == {"good"}
+    assert len(tries) == 3

@@ -30,7 +30,7 @@ pools:
 workload:
   - arrivals: {every: 10s, count: 12, service_time: {constant: 5s}, fails: {probability: 0.4}}
 scheduling: {failures: launchpad}
-live: {speed: 60}
+live: {speed: 15}
 """
 
 

@@ -7,14 +7,18 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from farm.assembly import run_info
-from farm.results.summary.records import Recorder, RunRecords
+from farm.assembly import make_scheduler, run_info
+from farm.results.summary.columns import Columns
+from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.results.summary.taskcluster import touching
 from farm.scenario import Scenario, parse_scenario
+from farm.sim.fast.choice import try_fast
 from farm.sim.simulation import simulate
+from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "taskcluster.json"
@@ -22,6 +26,7 @@ GOLDEN = json.loads(CASES.read_text(encoding="utf-8"))
 POOLS = GOLDEN["pools"]
 #: pools whose play takes a few seconds at most
 SMALL = ("mobile-3-decision", "mobile-3-b-linux-large")
+ENGINES = ("reference", "fast")
 HOUR = 3600.0
 HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
 
@@ -78,15 +83,27 @@ def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict
 ESTIMATE = {"algorithm": "taskcluster"}
 
 
-def play(scenario: Scenario) -> tuple[Summary, RunRecords]:
-    """Play it; return the summary, and the records of what the original counts."""
-    recorder = Recorder()
-    simulate(scenario, [recorder], algorithms=algorithms_of(scenario))
-    info = run_info(scenario, "simulated", "reference")
-    return summarise(recorder.records(), info, 0.0), touching(recorder.records(), info.window)
+def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Columns]:
+    """Play it; return the summary, and the columns of what the original counts."""
+    algorithms = algorithms_of(scenario)
+    if engine == "fast":
+        pytest.importorskip("numba")
+        from farm.sim.fast.story import records as records_of
+
+        scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
+        found = try_fast(scenario, scheduler, jobs, algorithms, forced=True)
+        assert found.played is not None
+        records = records_of(found.played)
+    else:
+        recorder = Recorder()
+        simulate(scenario, [recorder], algorithms=algorithms)
+        records = recorder.records()
+    info = run_info(scenario, "simulated", engine)
+    return summarise(records, info, 0.0), touching(records.columns(), info.window)
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "case",
     [
@@ -94,14 +111,14 @@ def play(scenario: Scenario) -> tuple[Summary, RunRecords]:
         for case in POOLS
     ],
 )
-def test_the_originals_numbers_come_out(case: dict[str, Any], traces: Path) -> None:
+def test_the_originals_numbers_come_out(case: dict[str, Any], engine: str, traces: Path) -> None:
     """Counts are equal, the mean wait to 0.01 ms, hours to the places that are known."""
-    summary, records = play(firefox(recorded(traces, case["name"]), ESTIMATE))
+    summary, columns = play(firefox(recorded(traces, case["name"]), ESTIMATE), engine)
     builders = summary.builders
     counts = {
         "tasks": summary.jobs.succeeded,
         "workers": builders.requested,
-        "events": events_kept(records),
+        "events": events_kept(columns),
         "over_provisioned": builders.over_provisioned,
         "most_workers": builders.max_running,
     }
@@ -111,7 +128,7 @@ def test_the_originals_numbers_come_out(case: dict[str, Any], traces: Path) -> N
     hours = {
         "worker_hours": summary.builder_time / HOUR,
         "over_provisioned_hours": builders.over_provisioned_time / HOUR,
-        "worker_hours_from_request": requested_time(summary, records) / HOUR,
+        "worker_hours_from_request": requested_time(summary, columns) / HOUR,
         "busy_hours": (summary.utilization or 0.0) * summary.builder_time / HOUR,
     }
     assert hours == pytest.approx({name: case[name] for name in hours}, abs=HUNDREDTH)
@@ -128,22 +145,24 @@ def test_by_default_over_provisioned_builders_are_those_that_never_worked(
     assert summary.builders.over_provisioned == case["never_worked"]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", GOLDEN["manual"], ids=lambda case: case["name"])
-def test_a_manual_pool_under_an_even_load(case: dict[str, Any]) -> None:
+def test_a_manual_pool_under_an_even_load(case: dict[str, Any], engine: str) -> None:
     """Tasks at the window's edges are counted as the original does: without any trace."""
-    summary, _ = play(manual(case["workers"], case["load"]))
+    summary, _ = play(manual(case["workers"], case["load"]), engine)
     check_manual(summary, case)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", GOLDEN["ties"], ids=lambda case: case["name"])
-def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any]) -> None:
+def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any], engine: str) -> None:
     """Where plans and time-outs coincide, we give what the original does without its heap's order.
 
     Its priority queue takes equal entries in an order of its own making, which nothing in the
     model decides; with a queue that is first in, first out it makes these counts.
     """
     scenario = manual(case["capacity"], case["load"]) if case["sim"] == "manual" else simple()
-    summary, _ = play(scenario)
+    summary, _ = play(scenario, engine)
     assert summary.builders.requested == case["workers"]
     assert summary.jobs.submitted == case["tasks"]
     assert summary.waiting_time.mean == pytest.approx(case["mean_wait_ms"] / 1000, abs=5e-7)
@@ -179,16 +198,16 @@ def recorded(traces: Path, pool: str) -> Path:
     return path
 
 
-def events_kept(records: RunRecords) -> int:
+def events_kept(columns: Columns) -> int:
     """Count the instants in the lives of tasks and workers, which the original writes down."""
-    jobs = sum(
-        1 + (end.started_at is not None) + (end.finished_at is not None) for end in records.ends
-    )
-    instants = [(s.requested_at, s.joined_at, s.gone_at) for s in records.builders]
-    return jobs + sum(instant is not None for life in instants for instant in life)
+    ends, spans = columns.ends, columns.spans
+    instants = (ends.arrived_at, ends.started_at, ends.finished_at)
+    lives = (spans.requested_at, spans.joined_at, spans.gone_at)
+    return sum(int((~np.isnan(column)).sum()) for column in (*instants, *lives))
 
 
-def requested_time(summary: Summary, records: RunRecords) -> float:
+def requested_time(summary: Summary, columns: Columns) -> float:
     """Seconds of the run phase from request to shutdown, over all builders."""
-    lives = ((s.requested_at or 0.0, s.gone_at or records.last_at) for s in records.builders)
-    return sum(summary.window.overlap(start, end) for start, end in lives)
+    spans = columns.spans
+    gone_at = np.where(np.isnan(spans.gone_at), columns.last_at, spans.gone_at)
+    return float(summary.window.overlap(spans.requested_at, gone_at).sum())

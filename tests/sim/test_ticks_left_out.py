@@ -24,62 +24,9 @@ from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import AnyAlgorithm
 from provisioner.algorithms.taskcluster import Taskcluster
+from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 Story = list[tuple[Any, list[Any]]]
-
-few = st.integers(0, 4)
-spans = st.sampled_from([0.0, 0.3, 1.0, 2.0, 7.5, 60.0, 400.0])
-shares = st.sampled_from([0.0, 0.25, 0.5, 1.0])
-
-#: options of each algorithm that has any, beside min, max and interval
-OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "fixed": {"builders": few},
-    "manual": {
-        "capacity": few | st.dictionaries(st.integers(0, 23), few, min_size=1, max_size=3),
-        "compatibility": st.sampled_from([None, "taskcluster"]),
-    },
-    "taskcluster": {
-        "scaling_ratio": shares,
-        "terminate": st.booleans(),
-        "compatibility": st.sampled_from([None, "taskcluster", "taskcluster-2020"]),
-    },
-    "keda": {
-        "list_length": st.sampled_from([0.5, 2.0]),
-        "length": st.sampled_from(["waiting", "waiting+running"]),
-        "polling_interval": spans,
-        "cooldown": spans,
-        "stabilization_window": spans,
-    },
-    "target-wait": {
-        "objective": st.sampled_from([1.0, 20.0, 300.0]),
-        "release": st.sampled_from([0.25, 1.0]),
-        "hold": spans,
-    },
-    "arc": {},
-    "buildkite": {
-        "availability_threshold": shares,
-        "settle_time": spans,
-        "instance_buffer": few,
-        "out_factor": shares,
-        "in_factor": shares,
-        "out_cooldown": spans,
-        "in_cooldown": spans,
-        "scale_only_after_all_events": st.booleans(),
-        "disable_scale_in": st.booleans(),
-    },
-    "gitlab": {
-        "idle_count": few,
-        "idle_time": spans,
-        "scale_factor": shares,
-        "preemptive_mode": st.booleans(),
-        "throttle_limit": st.sampled_from([0.0, 0.01, 0.5]),
-        "throttle_burst": few,
-    },
-    "buildbarn": {"quantile": shares, "window": st.sampled_from([2.0, 20.0])},
-    "jenkins": {"margin": shares, "margin0": shares, "initial_delay": spans},
-}
-#: those that some scenario must spare some ticks
-SPARED = ("fixed", "manual", "taskcluster", "target-wait", "arc", "buildkite", "gitlab")
 
 
 class LongEnoughError(Exception):
@@ -125,20 +72,6 @@ def played(
     with suppress(LongEnoughError):
         play(scheduler, world, [lambda event, commands: story.append((event, list(commands)))])
     return story
-
-
-@st.composite
-def algorithms_named(draw: st.DrawFn, name: str) -> AnyAlgorithm:
-    """Draw an algorithm of a kind with any options."""
-    least = draw(few)
-    options: dict[str, Any] = {
-        "min": least,
-        "max": least + draw(st.integers(1, 6)),
-        "interval": draw(st.sampled_from([0.1, 1.0, 1.5, 7.0, 10.0])),
-    }
-    for key, values in OPTIONS.get(name, {}).items():
-        options[key] = draw(values)
-    return make_algorithm(name, options)
 
 
 @st.composite

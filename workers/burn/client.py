@@ -90,7 +90,9 @@ class BurnerProgram:
             return
         self._started.set()
         assert process.stdout is not None  # noqa: S101 - made with a pipe
-        with process.stdout as answers:
-            for line in answers:
-                self._receive(json.loads(line))
-        self._ended(self, f"the burner program ended with exit code {self.close()}")
+        try:
+            with process.stdout as answers:
+                for line in answers:
+                    self._receive(json.loads(line))
+        finally:
+            self._ended(self, f"the burner program ended with exit code {self.close()}")

@@ -90,6 +90,13 @@ class _Revival:
         return self._restarts.pause(now)
 
 
+def _written_at(operator: Operator) -> float | None:
+    try:
+        return operator.status().written_at
+    except ServerError:
+        return None
+
+
 class FarmKeeper:
     """Keeps the farm of a folder up. Use it from the main thread, holding the folder's lock.
 
@@ -146,8 +153,9 @@ class FarmKeeper:
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._tell("starting", server.url)
+            before = _written_at(operator)
             supervisor.start()
-            if self._await(supervisor, server, operator):
+            if self._await(supervisor, server, operator, before):
                 self._tell("up", server.url)
                 log.info("up")
                 supervisor.settled = True
@@ -193,15 +201,20 @@ class FarmKeeper:
         """Return the second scheduler: it takes over at once when the first one dies or stalls."""
         return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
-    def _await(self, supervisor: Supervisor, server: Server, operator: Operator) -> bool:
-        """Wait until scheduler and hosts are at work; False: asked to end before that."""
+    def _await(
+        self, supervisor: Supervisor, server: Server, operator: Operator, before: float | None
+    ) -> bool:
+        """Wait until scheduler and hosts are at work; False: asked to end before that.
+
+        ``before``: when the status was written that an earlier farm left.
+        """
         deadline = time.monotonic() + UP_TIMEOUT
-        began = time.time()
         while not self._asked:
             self._look_after(supervisor, server)
             with contextlib.suppress(ServerError, RedisError):
                 status = operator.status()
-                if status.written_at > began and status.hosts:
+                # not by the time of day, which may be set back: what an earlier farm left is known
+                if status.written_at != before and status.hosts:
                     return True
             if time.monotonic() > deadline:
                 raise RunError(

@@ -9,8 +9,6 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.reordering import Reorderer
 from farm.core.state import JobStatus
 
-_WAITING = JobStatus.WAITING
-
 WATCHED = (
     events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
     events.AlarmRang,
@@ -41,8 +39,7 @@ class QueueSorter:
         commands: list[Command] = []
         if self._due_at is not None and self._due_at <= at:
             self._due_at = None
-            self._estimate_anew()
-            self._reorderer.rekey_all(at)
+            self._sort(at)
         if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
             if self._due_at is None:
                 due_at = (at // self._every + 1) * self._every
@@ -50,7 +47,8 @@ class QueueSorter:
             self._alarms.ask(self._due_at, commands)
         return commands
 
-    def _estimate_anew(self) -> None:
+    def _sort(self, at: float) -> None:
         for state in self._book.by_id.values():
-            if state.leader is None and state.inherited is None and state.status is _WAITING:
+            if state.status is JobStatus.WAITING and state.inherited is None:
                 state.estimated_time = self._book.estimator.estimate(state.job)
+        self._reorderer.rekey_all(at)

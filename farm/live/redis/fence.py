@@ -72,21 +72,46 @@ class Fence:
                 return
         raise redis.ConnectionError("the connection breaks again and again")
 
-    def restore(self, fill: Callable[[Connection], object]) -> None:
+    def restore(
+        self,
+        fill: Callable[[Connection], object],
+        watch: Callable[[Connection], object] = lambda _: None,
+    ) -> None:
         """Write what the server has lost, and the epoch and the count of commits with it.
 
+        ``watch`` may watch more keys, look at them, and raise.
+
         Raises DeposedError if somebody else took charge meanwhile.
+        """
+
+        def fill_all(pipe: Connection) -> None:
+            fill(pipe)
+            pipe.hset(self._key, mapping={"epoch": self.epoch, "commits": self.commits})
+
+        self.restore_part(fill_all, watch)
+        self._in_doubt = False
+
+    def restore_part(
+        self,
+        fill: Callable[[Connection], object],
+        watch: Callable[[Connection], object] = lambda _: None,
+    ) -> None:
+        """Write a part of it, before the rest; the server still lacks what it has lost.
+
+        Raises DeposedError; redis.ConnectionError where it is to be tried again.
         """
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
             epoch, _ = self._stand(pipe)
             if epoch > self.epoch:
                 raise DeposedError
+            watch(pipe)
             pipe.multi()
             fill(pipe)
-            pipe.hset(self._key, mapping={"epoch": self.epoch, "commits": self.commits})
-            pipe.execute()
-        self._in_doubt = False
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                raise redis.ConnectionError("something changed meanwhile") from None
 
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
         with self._client.pipeline(transaction=True) as pipe:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
+from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
 from farm.live.wire.dead_letters import DeadLetter, Reason, kept, set_aside
@@ -116,25 +118,38 @@ class Store:
     def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
         """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
 
+        What may be large is written in pieces before, where no reader looks, or no harm is done.
         Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
         Raises DeposedError if somebody else took charge meanwhile.
         """
         keys, json = self._keys, self._json
         platforms = [name.decode() for name in self._client.smembers(keys.platforms)]
+        drafts = Drafts(self.fence)
+        jobs = ((name, json(job)) for name, job in batch.jobs.items())
+        drafts.draft(keys.jobs, jobs, fill_hash)
+        for platform, places in batch.waiting.items():
+            drafts.draft(keys.pending(platform), places.items(), fill_sorted_set)
+        drafts.write(keys.submitted, batch.submitted.items(), fill_sorted_set)
+        drafts.write(keys.results, ((end.job.id, json(end)) for end in ended), fill_hash)
+        # before all live ones, if their places were lost
+        early = {end.job.id: number / len(ended) for number, end in enumerate(ended)}
+        rest = copy(batch)
+        rest.jobs, rest.waiting, rest.not_waiting, rest.submitted = {}, {}, {}, {}
 
         def fill(pipe: Connection) -> None:
             pipe.unlink(keys.jobs, keys.running, keys.builders, keys.lives)
             for old in (*map(keys.pending, platforms), *map(keys.host_list, batch.lives)):
                 pipe.unlink(old)
+            drafts.put_in_place(pipe)
+            for platform in batch.waiting:
+                pipe.sadd(keys.platforms, platform)
             pipe.hset(keys.meta, mapping=self._meta)
-            for number, end in enumerate(ended):
-                pipe.hset(keys.results, end.job.id, json(end))
-                pipe.rpush(keys.ended, end.job.id)
-                # before all live ones, if their places were lost
-                pipe.zadd(keys.submitted, {end.job.id: number / len(ended)}, nx=True)
-            self._write(pipe, batch, cursor, at)
+            if early:
+                pipe.rpush(keys.ended, *early)
+                pipe.zadd(keys.submitted, early, nx=True)
+            self._write(pipe, rest, cursor, at)
 
-        self.fence.restore(fill)
+        self.fence.restore(fill, drafts.watch)
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys, json = self._keys, self._json

@@ -225,7 +225,7 @@ def _rows(setting: Setting) -> list[JobRow]:
 
 def _counted(run: ComparedRun) -> list[JobRow]:
     window = run.summary.window
-    return [row for row in run.jobs if window.holds(row.arrived_at)]
+    return [row for row in run.jobs if window.start <= row.arrived_at < window.end]
 
 
 def _same_ids(base: Sequence[JobRow], other: Sequence[JobRow]) -> Pairs:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
 import msgspec
 import numpy as np
 
-from farm.core.commands import EndJob
-from farm.core.model import Job
 from farm.results.json_names import door_name
-from farm.results.summary.records import BuilderSpan, RunRecords
+from farm.results.summary.columns import Columns
+from farm.results.summary.ends import Flags, total
+from farm.results.summary.percentiles import Floats
+from farm.results.summary.spans import LOST, RETIRED, Spans
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -19,13 +18,14 @@ class Window(msgspec.Struct, frozen=True):
     start: float = float("-inf")
     end: float = float("inf")
 
-    def holds(self, at: float | None) -> bool:
-        """Whether an instant lies in the window (None does not)."""
-        return at is not None and self.start <= at < self.end
+    def holds(self, at: Floats) -> Flags:
+        """Whether instants lie in the window (NaN does not)."""
+        return (self.start <= at) & (at < self.end)
 
-    def overlap(self, start: float, end: float) -> float:
-        """Return how much of a span lies in the window, seconds."""
-        return max(0.0, min(end, self.end) - max(start, self.start))
+    def overlap(self, start: Floats, end: Floats) -> Floats:
+        """Return how much of spans lies in the window, seconds."""
+        inside: Floats = np.minimum(end, self.end) - np.maximum(start, self.start)
+        return np.maximum(inside, 0.0, out=inside)
 
 
 class BuilderCounts(msgspec.Struct, frozen=True, rename=door_name):
@@ -54,80 +54,49 @@ class BuilderTimes(msgspec.Struct, frozen=True):
     busy: float
 
 
-def builder_counts(records: RunRecords, window: Window) -> BuilderCounts:
+def builder_counts(columns: Columns, window: Window) -> BuilderCounts:
     """Count what happened to builders in the window."""
-    spans = records.builders
-    worked = {builder for builder, *_ in attempts(records)}
-    idle = [s for s in spans if window.holds(s.joined_at) and s.builder not in worked]
+    spans = columns.spans
+    idle = window.holds(spans.joined_at) & ~np.isin(spans.builder, columns.attempts.builder)
+    gone = window.holds(spans.gone_at)
     return BuilderCounts(
-        requested=sum(window.holds(s.requested_at) for s in spans),
-        joined=sum(window.holds(s.joined_at) for s in spans),
-        retired=sum(s.end == "retired" and window.holds(s.gone_at) for s in spans),
-        lost=sum(s.end == "lost" and window.holds(s.gone_at) for s in spans),
+        requested=_count(window.holds(spans.requested_at)),
+        joined=_count(window.holds(spans.joined_at)),
+        retired=_count((spans.end == RETIRED) & gone),
+        lost=_count((spans.end == LOST) & gone),
         max_running=_most_present(spans, window),
-        over_provisioned=len(idle),
-        over_provisioned_time=sum(_present(s, window, records.last_at) for s in idle),
+        over_provisioned=_count(idle),
+        over_provisioned_time=total(present(spans.taken(idle), window, columns.last_at)),
     )
 
 
-def builder_times(records: RunRecords, window: Window) -> BuilderTimes:
+def builder_times(columns: Columns, window: Window) -> BuilderTimes:
     """Add up the builders' time in the window."""
-    present = [(_present(s, window, records.last_at), s.slots) for s in records.builders]
+    there, held = present(columns.spans, window, columns.last_at), columns.attempts
     return BuilderTimes(
-        present=sum(time for time, _ in present),
-        slots=sum(time * slots for time, slots in present),
-        busy=_busy(list(attempts(records)), window),
+        present=total(there),
+        slots=total(there * columns.spans.slots),
+        busy=total(window.overlap(held.dispatched_at, held.ended_at)),
     )
 
 
-def _busy(held: Sequence[tuple[str, Job | None, float, float]], window: Window) -> float:
-    """Add up how much of each attempt lies in the window, in order."""
-    starts, ends = (np.array([one[place] for one in held], np.float64) for place in (2, 3))
-    inside = np.minimum(ends, window.end) - np.maximum(starts, window.start)
-    lasted: list[float] = np.maximum(0.0, inside).tolist()
-    return sum(lasted)
+def present(spans: Spans, window: Window, last_at: float) -> Floats:
+    """Return how long each builder was there, seconds."""
+    gone_at = np.where(np.isnan(spans.gone_at), last_at, spans.gone_at)
+    there = window.overlap(spans.joined_at, gone_at)
+    return np.where(np.isnan(spans.joined_at), 0.0, there)
 
 
-def attempts(records: RunRecords) -> Iterator[tuple[str, Job | None, float, float]]:
-    """Yield (builder, job, dispatched, ended) of every attempt that held a slot and is over."""
-    shared: dict[tuple[str | None, int | None, float | None], EndJob] = {}
-    for end in records.ends:
-        if end.served_by is not None:
-            shared[end.builder, end.slot, end.dispatched_at] = end
-    for end in records.ends:
-        if end.builder is None or end.dispatched_at is None or end.served_by is not None:
-            continue
-        over_at = end.finished_at
-        if shared:  # an execution outlives the job that led it while it serves others
-            last = shared.pop((end.builder, end.slot, end.dispatched_at), end)
-            over_at = max(over_at, last.finished_at)
-        yield end.builder, end.job, end.dispatched_at, over_at
-    for (builder, _, dispatched_at), end in shared.items():
-        if builder is not None and dispatched_at is not None:
-            yield builder, end.job, dispatched_at, end.finished_at
-    if records.void_attempts:
-        jobs = {end.job.id: end.job for end in records.ends}
-        for void in records.void_attempts:
-            yield void.builder, jobs.get(void.job), void.dispatched_at, void.ended_at
+def _count(flags: Flags) -> int:
+    return int(np.count_nonzero(flags))
 
 
-def _present(span: BuilderSpan, window: Window, last_at: float) -> float:
-    if span.joined_at is None:
-        return 0.0
-    return window.overlap(span.joined_at, last_at if span.gone_at is None else span.gone_at)
-
-
-def _most_present(spans: Iterable[BuilderSpan], window: Window) -> int:
+def _most_present(spans: Spans, window: Window) -> int:
     """Return the greatest number of builders there at once; one that leaves makes room first."""
-    changes: list[tuple[float, int]] = []
-    for span in spans:
-        gone_at = float("inf") if span.gone_at is None else span.gone_at
-        if span.joined_at is None or span.joined_at >= window.end or gone_at <= window.start:
-            continue
-        changes.append((max(span.joined_at, window.start), 1))
-        changes.append((gone_at, -1))
-    present = most = 0
-    for _, change in sorted(changes):
-        present += change
-        most = max(most, present)
-    return most
+    gone_at = np.where(np.isnan(spans.gone_at), np.inf, spans.gone_at)
+    some = (spans.joined_at < window.end) & (gone_at > window.start)
+    joined_at, gone_at = np.maximum(spans.joined_at[some], window.start), gone_at[some]
+    at = np.concatenate((gone_at, joined_at))
+    change = np.repeat((-1, 1), len(joined_at))
+    there = np.cumsum(change[np.argsort(at, kind="stable")])
+    return int(there.max(initial=0))

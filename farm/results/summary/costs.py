@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
-from farm.core.commands import EndJob
 from farm.core.model import Job, Platform
 from farm.results.json_names import door_name
-from farm.results.summary.builder_time import Window, attempts
-from farm.results.summary.percentiles import Spread, spread_of
-from farm.results.summary.records import BuilderSpan, RunRecords
+from farm.results.summary.builder_time import Window, present
+from farm.results.summary.columns import Columns
+from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total
+from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
 """So many invocations are listed, those with the most jobs; the others are one."""
@@ -30,9 +31,9 @@ class Bill(msgspec.Struct, frozen=True):
     price: float = 1.0
     unit_time: float = 0.0
 
-    def paid_time(self, used: float) -> float:
+    def paid_time(self, used: Floats) -> Floats:
         """Return the seconds that are paid for this many."""
-        return math.ceil(used / self.unit_time) * self.unit_time if self.unit_time else used
+        return np.ceil(used / self.unit_time) * self.unit_time if self.unit_time else used
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
@@ -67,43 +68,68 @@ Place = tuple[str, Platform, str]
 """Pool (empty: none), platform, invocation."""
 
 
+Invocations = Callable[[Mapping[str, str]], str]
+"""Says whom jobs with these attributes are charged to."""
+
+
 class Costs:
     """The costs of a run within a window, by place."""
 
     def __init__(
-        self,
-        records: RunRecords,
-        window: Window,
-        bills: Mapping[str, Bill],
-        invocation: Callable[[Job], str],
+        self, columns: Columns, window: Window, bills: Mapping[str, Bill], invocation: Invocations
     ) -> None:
         self.pools: dict[str, Paid] = {name: Paid() for name in bills}
-        self.pool_of = {span.builder: span.pool for span in records.builders}
-        self.busy: dict[Place, float] = {}
-        self._window = window
-        for span in records.builders:
-            self._pay(span, bills.get(span.pool, Bill()), records.last_at)
-        for builder, job, start, end in attempts(records):
-            held = window.overlap(start, end)
-            pool = self.pool_of.get(builder, "")
-            if held > 0 and pool:
-                self.pools[pool].busy_time += held
-                if job is not None:
-                    place = (pool, job.platform, invocation(job))
-                    self.busy[place] = self.busy.get(place, 0.0) + held
+        self._columns = columns
+        self._pools = ["", *columns.spans.pools]
+        # the last one is of jobs without attributes
+        charged_to = [*map(invocation, columns.ends.attributions), ""]
+        self._invocation_of, self._invocations = numbered(charged_to)
+        self._pay(window, bills)
+        held = columns.attempts
+        times = window.overlap(held.dispatched_at, held.ended_at)
+        pool = columns.pool_of[held.builder]
+        some = (times > 0) & (pool >= 0)
+        for number, busy in enumerate(_sums(pool[some], times[some])):
+            self.pools[columns.spans.pools[number]].busy_time += busy
+        some &= held.row >= 0
+        of, places = self.places(columns.ends, held.row[some], pool[some])
+        self.busy: dict[Place, float] = dict(zip(places, _sums(of, times[some]), strict=True))
 
-    def _pay(self, span: BuilderSpan, bill: Bill, last_at: float) -> None:
-        start = span.joined_at if span.requested_at is None else span.requested_at
-        paid = self.pools.setdefault(span.pool, Paid())
-        if start is None:
-            return
-        gone_at = last_at if span.gone_at is None else span.gone_at
-        until = start + bill.paid_time(max(0.0, gone_at - start))
-        time = self._window.overlap(start, until)
-        paid.cost += time / 3600 * bill.price
-        paid.slot_time += time * span.slots
-        if span.joined_at is not None:
-            paid.builder_time += self._window.overlap(span.joined_at, gone_at)
+    def places(
+        self, ends: Ends, rows: Numbers, pool: Numbers | None = None
+    ) -> tuple[Numbers, list[Place]]:
+        """Return the place of each row, numbered in the order in which they appear.
+
+        ``pool``: where each was; None: where it ended.
+        """
+        if pool is None:
+            pool = self._columns.pool_of[ends.builder[rows]]
+        invocation = self._invocation_of[ends.attribution[rows]]
+        platforms, invocations = len(ends.platforms), len(self._invocations)
+        code = ((pool + 1) * platforms + ends.platform[rows]) * invocations + invocation
+        number, found = in_order_of_appearance(code)
+        return number, [
+            (
+                self._pools[one // (platforms * invocations)],
+                ends.platforms[one // invocations % platforms],
+                self._invocations[one % invocations],
+            )
+            for one in found.tolist()
+        ]
+
+    def _pay(self, window: Window, bills: Mapping[str, Bill]) -> None:
+        spans, last_at = self._columns.spans, self._columns.last_at
+        there = present(spans, window, last_at)
+        start = np.where(np.isnan(spans.requested_at), spans.joined_at, spans.requested_at)
+        gone_at = np.where(np.isnan(spans.gone_at), last_at, spans.gone_at)
+        for number, name in enumerate(spans.pools):
+            bill, paid = bills.get(name, Bill()), self.pools.setdefault(name, Paid())
+            some = (spans.pool == number) & ~np.isnan(start)
+            used = np.maximum(0.0, gone_at[some] - start[some])
+            times = window.overlap(start[some], start[some] + bill.paid_time(used))
+            paid.cost = total(times / 3600 * bill.price)
+            paid.slot_time = total(times * spans.slots[some])
+            paid.builder_time = total(there[some])
 
     @property
     def total(self) -> float:
@@ -138,22 +164,25 @@ class Parts:
 
     def __init__(
         self,
-        ends: Sequence[EndJob],
+        ends: Ends,
         lost: Sequence[Job],
         costs: Costs,
-        invocation: Callable[[Job], str],
+        invocation: Invocations,
         length: float | None,
     ) -> None:
         self._costs = costs
         self._length = length
-        self._ends: dict[Place, list[EndJob]] = {place: [] for place in costs.busy}
+        self._ends = ends
+        of, places = costs.places(ends, np.arange(len(ends)))
+        by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+        none = np.zeros(0, np.int64)
+        self._rows: dict[Place, Numbers] = {
+            **dict.fromkeys(costs.busy, none),
+            **dict(zip(places, by_place, strict=False)),
+        }
         self._lost: dict[Place, int] = {}
-        for end in ends:
-            pool = costs.pool_of.get(end.builder or "", "")
-            place = (pool, end.job.platform, invocation(end.job))
-            self._ends.setdefault(place, []).append(end)
         for job in lost:
-            place = ("", job.platform, invocation(job))
+            place = ("", job.platform, invocation(job.attributes))
             self._lost[place] = self._lost.get(place, 0) + 1
 
     def by_pool(self) -> dict[str, Part]:
@@ -189,35 +218,31 @@ class Parts:
 
     def _by(self, name_of: Callable[[Place], str]) -> dict[str, list[Place]]:
         found: dict[str, list[Place]] = {}
-        for place in self._ends | self._lost:
+        for place in self._rows | self._lost:
             found.setdefault(name_of(place), []).append(place)
         return found
 
     def _count(self, places: Iterable[Place]) -> int:
-        return sum(len(self._ends.get(p, ())) + self._lost.get(p, 0) for p in places)
+        return sum(len(self._rows.get(p, ())) + self._lost.get(p, 0) for p in places)
 
     def _part(self, places: Sequence[Place]) -> Part:
-        ends = [end for place in places for end in self._ends.get(place, ())]
-        served = [end for end in ends if end.outcome != "cancelled"]
-        outcomes = {"succeeded": 0, "failed": 0, "cancelled": 0}
-        for end in ends:
-            outcomes[end.outcome] += 1
+        rows = [found for place in places if (found := self._rows.get(place)) is not None]
+        ends = self._ends.taken(np.concatenate(rows)) if rows else self._ends.taken(np.arange(0))
+        responses = ends.responses()
         cost, idle_share = self._costs.used(places)
         return Part(
             submitted=self._count(places),
             lost=sum(self._lost.get(place, 0) for place in places),
-            waiting_time=spread_of(
-                [
-                    e.started_at - e.job.arrival(e.submitted_at)
-                    for e in ends
-                    if e.started_at is not None
-                ]
-            ),
-            response_time=spread_of(
-                [e.finished_at - e.job.arrival(e.submitted_at) for e in served]
-            ),
+            waiting_time=spread_of(ends.waits()),
+            response_time=spread_of(responses),
             cost=cost,
             idle_share=idle_share,
-            throughput_per_s=len(served) / self._length if self._length else None,
-            **outcomes,
+            throughput_per_s=len(responses) / self._length if self._length else None,
+            **ends.counts(),
         )
+
+
+def _sums(numbers: Numbers, times: Floats) -> list[float]:
+    """Add up the times of each number, in order."""
+    sums: list[float] = np.bincount(numbers, times).tolist()
+    return sums

@@ -1,65 +1,116 @@
-"""How jobs ended, in columns: what a summary is made of, a million jobs in a second."""
+"""How jobs ended, in columns: what a summary is made of, a million jobs in half a second."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from farm.core.commands import EndJob
-from farm.core.model import Outcome
+from farm.core.model import Cause, Outcome, Platform
 from farm.results.summary.percentiles import Floats
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+SUCCEEDED, FAILED, CANCELLED = range(3)
+CAUSES = {cause: number for number, cause in enumerate(Cause)}
 
-class Ends(msgspec.Struct, frozen=True):
-    """Some jobs, in the order of ending; an instant that never came is NaN."""
 
-    ends: Sequence[EndJob]
+class Ends(msgspec.Struct, frozen=True, kw_only=True):
+    """Some jobs, in the order of ending; an instant that never came is NaN.
+
+    Where there are few of something it is numbered; -1: none.
+    """
+
     arrived_at: Floats
+    dispatched_at: Floats
     started_at: Floats
     finished_at: Floats
     service_time: Floats
-    outcomes: Sequence[Outcome]
-    #: whether it succeeded or failed: a cancelled job was not served
-    served: Flags
+    attempts: Numbers
+    #: places in ``OUTCOMES`` and ``CAUSES``
+    outcome: Numbers
+    cause: Numbers
+    slot: Numbers
+    #: another job's execution served it
+    shared: Flags
+    builder: Numbers
+    platform: Numbers
+    attribution: Numbers
+    matrix: Numbers
+    platforms: Sequence[Platform]
+    #: attributes that jobs have
+    attributions: Sequence[Mapping[str, str]]
+    matrices: Sequence[str]
 
     @classmethod
-    def of(cls, ends: Sequence[EndJob]) -> Ends:
-        """Return the columns of these jobs."""
+    def of(cls, ends: Sequence[EndJob], builders: dict[str, int]) -> Ends:
+        """Return the columns of these jobs; builders are numbered, those not known behind."""
         jobs = [end.job for end in ends]
-        arrived_at = _floats([job.arrived_at for job in jobs])
-        submitted_at = _floats([end.submitted_at for end in ends])
-        outcomes = [end.outcome for end in ends]
+        arrived_at = floats([job.arrived_at for job in jobs])
+        submitted_at = floats([end.submitted_at for end in ends])
+        platform, platforms = numbered([job.platform for job in jobs])
+        matrix, matrices = numbered([job.matrix for job in jobs])
+        known = {id(job.attributes): job.attributes for job in jobs if job.attributes}
+        attribution, _ = numbered([id(job.attributes) for job in jobs], dict.fromkeys(known))
+        outcomes = {outcome: number for number, outcome in enumerate(OUTCOMES)}
         return cls(
-            ends,
-            np.where(np.isnan(arrived_at), submitted_at, arrived_at),
-            _floats([end.started_at for end in ends]),
-            _floats([end.finished_at for end in ends]),
-            _floats([job.service_time for job in jobs]),
-            outcomes,
-            np.array([outcome != "cancelled" for outcome in outcomes], np.bool_),
+            arrived_at=np.where(np.isnan(arrived_at), submitted_at, arrived_at),
+            dispatched_at=floats([end.dispatched_at for end in ends]),
+            started_at=floats([end.started_at for end in ends]),
+            finished_at=floats([end.finished_at for end in ends]),
+            service_time=floats([job.service_time for job in jobs]),
+            attempts=np.array([end.attempts for end in ends], np.int64),
+            outcome=np.array([outcomes[end.outcome] for end in ends], np.int64),
+            cause=np.array([CAUSES[end.cause] for end in ends], np.int64),
+            slot=np.array([-1 if end.slot is None else end.slot for end in ends], np.int64),
+            shared=np.array([end.served_by is not None for end in ends], np.bool_),
+            builder=numbered([end.builder for end in ends], builders)[0],
+            platform=platform,
+            attribution=np.where(attribution < len(known), attribution, -1),
+            matrix=matrix,
+            platforms=platforms,
+            attributions=list(known.values()),
+            matrices=matrices,
         )
+
+    def __len__(self) -> int:
+        return len(self.finished_at)
+
+    def taken(self, some: Flags | Numbers) -> Ends:
+        """Return some of them, by flags or by rows."""
+        if some.dtype == np.bool_ and some.all():
+            return self
+        changed: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            column = getattr(self, name)
+            if isinstance(column, np.ndarray):
+                changed[name] = column[some]
+        return msgspec.structs.replace(self, **changed)
 
     def within(self, start: float, end: float) -> Ends:
         """Return those that arrived in this time."""
-        kept = (start <= self.arrived_at) & (self.arrived_at < end)
-        if kept.all():
-            return self
-        return Ends.of([one for one, keep in zip(self.ends, kept.tolist(), strict=True) if keep])
+        return self.taken((start <= self.arrived_at) & (self.arrived_at < end))
 
-    def counts(self) -> Counter[Outcome]:
+    @property
+    def served(self) -> Flags:
+        """Whether it succeeded or failed: a cancelled job was not served."""
+        served: Flags = self.outcome != CANCELLED
+        return served
+
+    def counts(self) -> dict[Outcome, int]:
         """Count them by outcome."""
-        return Counter(self.outcomes)
+        counted = np.bincount(self.outcome, minlength=len(OUTCOMES)).tolist()
+        return dict(zip(OUTCOMES, counted, strict=True))
 
     def makespan(self) -> float | None:
         """Return last finish - first arrival, seconds; None: there are none."""
-        if not self.ends:
+        if not len(self):
             return None
         return float(self.finished_at.max() - self.arrived_at.min())
 
@@ -84,7 +135,7 @@ class Ends(msgspec.Struct, frozen=True):
 
     def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
         """Return last end - first arrival of each matrix, by first end; not of unfinished ones."""
-        names, matrix, some = self._matrices()
+        some, matrix, names = self._matrices()
         released, finished = np.full(len(names), np.inf), np.full(len(names), -np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])
         np.maximum.at(finished, matrix, self.finished_at[some])
@@ -94,24 +145,49 @@ class Ends(msgspec.Struct, frozen=True):
 
     def times_to_first_failure(self) -> Floats:
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
-        names, matrix, some = self._matrices()
+        some, matrix, names = self._matrices()
         released, failed = np.full(len(names), np.inf), np.full(len(names), np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])
-        fails = np.array([outcome == "failed" for outcome in self.outcomes], np.bool_)[some]
+        fails = self.outcome[some] == FAILED
         np.minimum.at(failed, matrix[fails], self.finished_at[some][fails])
         there = failed < np.inf
         times: Floats = (failed - released)[there]
         return times
 
-    def _matrices(self) -> tuple[list[str], Numbers, Flags]:
-        """Return the matrices by first end, and the matrix's number of each job that has one."""
-        names = [end.job.matrix for end in self.ends]
-        known = dict.fromkeys(name for name in names if name is not None)
-        numbers = {name: number for number, name in enumerate(known)}
-        found = np.array([-1 if name is None else numbers[name] for name in names], np.int64)
-        some = found >= 0
-        return list(known), found[some], some
+    def _matrices(self) -> tuple[Flags, Numbers, list[str]]:
+        """Return which jobs have a matrix, its number by first end, and the matrices' names."""
+        some = self.matrix >= 0
+        number, order = in_order_of_appearance(self.matrix[some])
+        return some, number, [self.matrices[place] for place in order.tolist()]
 
 
-def _floats(values: Sequence[float | None]) -> Floats:
-    return np.array(values, np.float64)  # None becomes NaN
+def floats(values: Sequence[float | None]) -> Floats:
+    """Return a column; None becomes NaN."""
+    return np.array(values, np.float64)
+
+
+def total(values: Floats) -> float:
+    """Add up in order, as a sum on paper is."""
+    return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
+def numbered(
+    values: Iterable[Hashable], known: dict[Any, Any] | None = None
+) -> tuple[Numbers, list[Any]]:
+    """Number the values, None as -1: those not known in the order in which they first appear."""
+    known = {} if known is None else known
+    for number, value in enumerate(known):
+        known[value] = number
+    numbers = [-1 if v is None else known.setdefault(v, len(known)) for v in values]
+    return np.array(numbers, np.int64), list(known)
+
+
+def in_order_of_appearance(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """Number anew, from 0, in the order of first appearance; return also what each stands for."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return np.zeros(len(numbers), np.int64), numbers[:1]
+    found, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    new = np.empty(len(order), np.int64)
+    new[order] = np.arange(len(order))
+    return new[places], found[order]

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import numpy as np
 
-from farm.core.commands import EndJob
 from farm.core.model import Cause
-from farm.results.summary.records import RunRecords
+from farm.results.summary.columns import Columns
+from farm.results.summary.ends import CAUSES, Ends, total
 
 
-def time_saved(ends: Iterable[EndJob], speeds: Mapping[str, float]) -> float:
-    """Return the slot time that fail-fast spared the builders, seconds.
+def time_saved(ends: Ends, columns: Columns) -> float:
+    """Return the slot time that fail-fast spared the builders of some jobs, seconds.
 
     Of a job cancelled while it waited its whole service time; of one stopped while it ran what
-    was left of it on its builder, as if nothing else had slowed it. ``speeds`` by builder.
+    was left of it on its builder, as if nothing else had slowed it.
     """
-    saved = 0.0
-    for end in ends:
-        if end.cause is not Cause.FAIL_FAST:
-            continue
-        if end.started_at is None:
-            saved += end.job.service_time
-        else:
-            speed = speeds.get(end.builder or "", 1.0)
-            ran = end.finished_at - end.started_at
-            saved += max(0.0, end.job.service_time / speed - ran)
-    return saved
-
-
-def speeds_of(records: RunRecords) -> dict[str, float]:
-    """Return the speed of each builder that was there."""
-    return {span.builder: span.speed for span in records.builders}
+    spared = ends.taken(ends.cause == CAUSES[Cause.FAIL_FAST])
+    speeds = np.ones(len(columns.pool_of))
+    speeds[columns.spans.builder] = columns.spans.speed
+    ran = spared.finished_at - spared.started_at
+    left = np.maximum(0.0, spared.service_time / speeds[spared.builder] - ran)
+    return total(np.where(np.isnan(ran), spared.service_time, left))

@@ -17,6 +17,7 @@ import numpy as np
 from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.results.summary.builder_time import Window
+from farm.results.summary.ends import CAUSES
 from farm.results.summary.percentiles import Floats, quantile
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import counted
@@ -99,8 +100,8 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
 
     A job that was never served, or given up, counts as infinity; cancelled ones do not count.
     """
-    ends, lost = counted(records, window)
-    given_up = np.array([end.cause is Cause.UNRUNNABLE for end in ends.ends], np.bool_)
+    ends, lost = counted(records, records.columns(), window)
+    given_up = ends.cause == CAUSES[Cause.UNRUNNABLE]
     never = given_up & ~ends.served
     if term.metric == "matrix_response_time":
         values, never = ends.matrix_response_times({job.matrix for job in lost}), given_up[:0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterable
 
+import msgspec
+import numpy as np
+
+from farm.core.model import Job
 from farm.results.json_names import door_name
-from farm.results.summary.builder_time import attempts
-from farm.results.summary.records import RunRecords
+from farm.results.summary.columns import Columns
 
 
 class Quiescence(msgspec.Struct, frozen=True, rename=door_name):
@@ -20,19 +23,18 @@ class Quiescence(msgspec.Struct, frozen=True, rename=door_name):
     beyond_time: float
 
 
-def quiescence(records: RunRecords, ends_at: float) -> Quiescence:
-    """Return how the farm stood at that instant."""
-    open_jobs = [end for end in records.ends if end.submitted_at <= ends_at < end.finished_at]
-    last_at = max((end.finished_at for end in records.ends), default=ends_at)
+def quiescence(
+    columns: Columns, unended: Iterable[tuple[Job, float]], ends_at: float
+) -> Quiescence:
+    """Return how the farm stood at that instant; ``unended``: jobs, with their submission."""
+    ends, spans, held = columns.ends, columns.spans, columns.attempts
+    open_jobs = (ends.arrived_at <= ends_at) & (ends_at < ends.finished_at)
+    there = (spans.joined_at <= ends_at) & ~(spans.gone_at <= ends_at)
+    busy = (held.dispatched_at <= ends_at) & (ends_at < held.ended_at)
+    last_at = float(ends.finished_at.max(initial=ends_at))
     return Quiescence(
-        open_jobs=len(open_jobs) + sum(at <= ends_at for _, at in records.unended()),
-        builders=sum(_holds(span.joined_at, span.gone_at, ends_at) for span in records.builders),
-        busy_builders=len(
-            {b for b, _, began, over in attempts(records) if began <= ends_at < over}
-        ),
+        open_jobs=int(open_jobs.sum()) + sum(at <= ends_at for _, at in unended),
+        builders=int(there.sum()),
+        busy_builders=len(np.unique(held.builder[busy])),
         beyond_time=max(0.0, last_at - ends_at),
     )
-
-
-def _holds(begin: float | None, end: float | None, at: float) -> bool:
-    return begin is not None and begin <= at and (end is None or end > at)

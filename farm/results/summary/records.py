@@ -7,7 +7,7 @@ copied while a run goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -22,31 +22,9 @@ from farm.core.events import (
 )
 from farm.core.model import Job
 from farm.results.log.reader import Entry
-
-BuilderEnd = Literal["retired", "lost"]
-
-
-class BuilderSpan(msgspec.Struct):
-    """One life of a builder, from request (or joining) until it is gone; instants in farm time."""
-
-    builder: str
-    pool: str
-    slots: int = 1
-    requested_at: float | None = None
-    joined_at: float | None = None
-    gone_at: float | None = None
-    end: BuilderEnd | None = None
-    speed: float = 1.0
-
-
-class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that came to nothing, yet held a slot from its dispatch until it was given up."""
-
-    job: str
-    builder: str
-    dispatched_at: float
-    ended_at: float
-    reason: str = ""
+from farm.results.summary.columns import Columns
+from farm.results.summary.ends import Ends
+from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans, VoidAttempt
 
 
 class RunRecords(msgspec.Struct):
@@ -56,18 +34,34 @@ class RunRecords(msgspec.Struct):
     holds the first dispatch estimate given for each job (the instant, or None: no estimate).
     """
 
-    ends: list[EndJob]
-    submissions: list[JobsSubmitted]
-    builders: list[BuilderSpan]
-    void_attempts: list[VoidAttempt]
+    ends: Sequence[EndJob]
+    submissions: Sequence[JobsSubmitted]
+    builders: Sequence[BuilderSpan]
+    void_attempts: Sequence[VoidAttempt]
     estimates: dict[str, float | None]
     #: events taken in, stale ones included
     events: int
     #: farm time of the last event
     last_at: float
+    #: jobs that were submitted and did not end; None: not counted
+    left: int | None = None
+    #: the same in columns, if they were there before the values
+    made_of: Columns | None = None
+
+    def columns(self) -> Columns:
+        """Return jobs, builders and attempts in columns."""
+        if self.made_of is not None:
+            return self.made_of
+        builders: dict[str, int] = {}
+        spans = Spans.of(self.builders, builders)
+        ends = Ends.of(self.ends, builders)
+        void = Attempts.void(self.void_attempts, self.ends, builders)
+        return Columns(ends, spans, void, self.last_at)
 
     def unended(self) -> list[tuple[Job, float]]:
         """Return the submitted jobs that never ended, each with its submission's instant."""
+        if self.left == 0:
+            return []
         ended = {end.job.id for end in self.ends}
         left: dict[str, tuple[Job, float]] = {}
         for event in self.submissions:
@@ -130,6 +124,7 @@ class Recorder:
             estimates=self._estimates,
             events=self._events,
             last_at=self._last.at if self._last else 0.0,
+            left=sum([len(event.jobs) for event in self._submissions]) - len(self._ends),
         )
 
     def _give_up(self, command: RequeueJob, at: float) -> None:

@@ -6,9 +6,9 @@ phases everything counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import compress
 from typing import Literal
 
 import msgspec
@@ -23,10 +23,11 @@ from farm.results.summary.builder_time import (
     builder_counts,
     builder_times,
 )
+from farm.results.summary.columns import Columns
 from farm.results.summary.costs import Bill, Costs, Part, Parts
-from farm.results.summary.ends import Ends
-from farm.results.summary.failing_fast import speeds_of, time_saved
-from farm.results.summary.percentiles import Spread, spread_of
+from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered
+from farm.results.summary.failing_fast import time_saved
+from farm.results.summary.percentiles import Floats, Spread, spread_of
 from farm.results.summary.quiescence import Quiescence, quiescence
 from farm.results.summary.records import RunRecords
 from farm.results.summary.taskcluster import touching
@@ -128,25 +129,27 @@ def summarise(
     records: RunRecords, info: RunInfo, wall_time: float, warnings: Iterable[str] = ()
 ) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
-    window, ends_at = info.window, info.ends_at
-    rest = None if ends_at is None else quiescence(records, ends_at)
+    window, columns, ends_at = info.window, records.columns(), info.ends_at
+    rest = None if ends_at is None else quiescence(columns, records.unended(), ends_at)
+    arrivals = window
     if info.as_taskcluster:
-        records, window = touching(records, info.window), Window()
-    ends, lost = counted(records, window)
-    times = builder_times(records, info.window)
+        arrivals = Window(end=math.nextafter(window.end, math.inf))
+        columns, window = touching(columns, info.window), Window()
+    ends, lost = counted(records, columns, arrivals)
+    times = builder_times(columns, info.window)
     makespan = ends.makespan()
     length = makespan if info.window == Window() else info.window.end - info.window.start
     charged_to = partial(invocation_of, fair_share=info.fair_share)
-    costs = Costs(records, info.window, info.bills, charged_to)
-    parts = Parts(ends.ends, lost, costs, charged_to, length)
+    costs = Costs(columns, info.window, info.bills, charged_to)
+    parts = Parts(ends, lost, costs, charged_to, length)
     return Summary(
         name=info.name,
         world=info.world,
         engine=info.engine,
         seed=info.seed,
         policy=info.policy,
-        jobs=_job_counts(ends, lost),
-        attempts=sum([end.attempts for end in ends.ends if end.served_by is None]),
+        jobs=JobCounts(submitted=len(ends) + len(lost), lost=len(lost), **ends.counts()),
+        attempts=int(ends.attempts[~ends.shared].sum()),
         makespan=makespan,
         # as Taskcluster: of the jobs that were over by the phase's end
         waiting_time=spread_of(ends.waits(info.window.end if info.as_taskcluster else np.inf)),
@@ -154,13 +157,11 @@ def summarise(
         stretch=spread_of(ends.stretches()),
         matrix_response_time=spread_of(ends.matrix_response_times({job.matrix for job in lost})),
         first_failure_time=spread_of(ends.times_to_first_failure()),
-        saved_time=time_saved(ends.ends, speeds_of(records)),
-        builders=builder_counts(records, window),
+        saved_time=time_saved(ends, columns),
+        builders=builder_counts(columns, window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,
-        fairness_index=fairness_index(
-            _parties(ends, info.fair_share[:1]), ends.stretches().tolist()
-        ),
+        fairness_index=fairness_index(_parties(ends, info.fair_share[:1]), ends.stretches()),
         cost=costs.total,
         idle_share=costs.idle_share,
         throughput_per_s=len(ends.responses()) / length if length else None,
@@ -175,31 +176,18 @@ def summarise(
     )
 
 
-def counted(records: RunRecords, window: Window) -> tuple[Ends, list[Job]]:
+def counted(records: RunRecords, columns: Columns, window: Window) -> tuple[Ends, list[Job]]:
     """Return the ends of the jobs that arrived in the window, and such jobs without an end."""
-    ends = Ends.of(records.ends).within(window.start, window.end)
-    if sum([len(event.jobs) for event in records.submissions]) == len(records.ends):
-        return ends, []
-    lost = [job for job, at in records.unended() if window.holds(job.arrival(at))]
-    return ends, lost
+    arrived = ((job, job.arrival(at)) for job, at in records.unended())
+    lost = [job for job, at in arrived if window.start <= at < window.end]
+    return columns.ends.within(window.start, window.end), lost
 
 
-def _job_counts(ends: Ends, lost: Sequence[Job]) -> JobCounts:
-    outcomes = {"succeeded": 0, "failed": 0, "cancelled": 0, **ends.counts()}
-    return JobCounts(submitted=len(ends.ends) + len(lost), lost=len(lost), **outcomes)
-
-
-def _parties(ends: Ends, fair_share: tuple[str, ...]) -> list[str]:
-    """Return who is charged for each job that has a stretch; like attributes are looked at once."""
-    found: dict[int, str] = {}
-    parties = []
-    for end in compress(ends.ends, ends.has_stretch().tolist()):
-        attributes = end.job.attributes
-        party = found.get(id(attributes)) if attributes else ""
-        if party is None:
-            party = found[id(attributes)] = invocation_of(end.job, fair_share).partition("/")[0]
-        parties.append(party)
-    return parties
+def _parties(ends: Ends, fair_share: tuple[str, ...]) -> Numbers:
+    """Return who is charged for each job that has a stretch, numbered."""
+    names = [invocation_of(one, fair_share).partition("/")[0] for one in ends.attributions]
+    of, _ = numbered([*names, ""])  # the last one is of jobs without attributes
+    return of[ends.attribution[ends.has_stretch()]]
 
 
 def jain_index(shares: Sequence[float]) -> float:
@@ -215,10 +203,10 @@ def jain_index(shares: Sequence[float]) -> float:
     return total * total / (len(shares) * squares)
 
 
-def fairness_index(parties: Iterable[str], stretches: Iterable[float]) -> float:
+def fairness_index(parties: Numbers, stretches: Floats) -> float:
     """Return Jain's index over each party's mean stretch, of jobs given by party and stretch."""
-    sums: dict[str, tuple[float, int]] = {}
-    for party, stretch in zip(parties, stretches, strict=True):
-        total, count = sums.get(party, (0.0, 0))
-        sums[party] = (total + stretch, count + 1)
-    return jain_index([total / count for total, count in sums.values()])
+    if not len(parties):
+        return 1.0
+    party, _ = in_order_of_appearance(parties)
+    means: list[float] = (np.bincount(party, stretches) / np.bincount(party)).tolist()
+    return jain_index(means)

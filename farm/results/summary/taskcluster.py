@@ -8,38 +8,14 @@ times are those of the jobs that ended by the phase's end (``farm.results.summar
 
 from __future__ import annotations
 
-import msgspec
-
-from farm.core.events import JobsSubmitted
 from farm.results.summary.builder_time import Window
-from farm.results.summary.records import RunRecords
+from farm.results.summary.columns import Columns
 
 
-def touching(records: RunRecords, window: Window) -> RunRecords:
-    """Return the records without the jobs and builders that were not there in the window."""
-    over = {end.job.id for end in records.ends if end.finished_at < window.start}
-    return msgspec.structs.replace(
-        records,
-        ends=[
-            end
-            for end in records.ends
-            if end.job.id not in over and end.job.arrival(end.submitted_at) <= window.end
-        ],
-        submissions=[
-            JobsSubmitted(
-                event.at,
-                tuple(
-                    job
-                    for job in event.jobs
-                    if job.id not in over and job.arrival(event.at) <= window.end
-                ),
-            )
-            for event in records.submissions
-        ],
-        builders=[
-            span
-            for span in records.builders
-            if (span.gone_at is None or span.gone_at >= window.start)
-            and (span.requested_at is None or span.requested_at <= window.end)
-        ],
+def touching(columns: Columns, window: Window) -> Columns:
+    """Return the columns without the jobs and builders that were not there in the window."""
+    ends, spans = columns.ends, columns.spans
+    return columns.only(
+        ~(ends.finished_at < window.start) & (ends.arrived_at <= window.end),
+        ~(spans.gone_at < window.start) & ~(spans.requested_at > window.end),
     )

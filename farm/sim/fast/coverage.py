@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,15 @@ from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.estimator import Estimator
 from farm.core.model import Job
+from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import GuardedPolicy
+from farm.workload.alike import AlikeJobs
 
 WORTH_LOADING = 50_000
 """Jobs from which loading the compiled loop (half a second) is made good."""
@@ -24,14 +27,27 @@ WORTH_COMPILING = 2_000_000
 """Jobs from which compiling it (once on a machine, a quarter of a minute) is."""
 
 
-def is_worth_it(jobs: int) -> bool:
+PROVISIONED = 4
+"""Times as long the reference takes for a job where a provisioner plans, too."""
+MOST_COUNTED = 30_000
+"""Slots of a builder, and attempts of a job, that columns have room for."""
+
+
+def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:
     """Whether so many jobs are sooner done by the compiled loop than by the reference."""
+    if any(pool.provisioned for pool in pools):
+        jobs *= PROVISIONED
     if jobs < WORTH_LOADING or not _compiles():
         return False
     return jobs >= WORTH_COMPILING or _is_compiled()
 
 
-def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSpec]) -> str:
+def why_not(
+    rules: SchedulingRules,
+    estimator: Estimator,
+    pools: Sequence[PoolSpec],
+    algorithms: Mapping[str, Algorithm[Any]],
+) -> str:
     """Return what of the farm keeps the fast lane from playing it; empty: nothing does."""
     for reason, found in (
         ("numba is not installed (pip install 'build-farm-emulator[fast]')", not _compiles()),
@@ -43,16 +59,26 @@ def why_not(rules: SchedulingRules, estimator: Estimator, pools: Sequence[PoolSp
         ("judged failures", rules.failures is not None),
         ("ends that free all slots first", rules.ends_together),
         ("a grace of platforms", rules.platform_grace is not None),
+        (f"more than {MOST_COUNTED:,} retries", rules.retries > MOST_COUNTED),
     ):
         if found:
             return reason
-    return next((f"pool {pool.name}: {why}" for pool in pools if (why := _of_pool(pool))), "")
+    for pool in pools:
+        if why := _of_pool(pool, algorithms.get(pool.name)):
+            return f"pool {pool.name}: {why}"
+    return ""
 
 
-def why_not_these(rules: SchedulingRules, jobs: Sequence[Job]) -> str:
+def why_not_these(
+    rules: SchedulingRules, jobs: Sequence[Job] | AlikeJobs, pools: Sequence[PoolSpec]
+) -> str:
     """Return what of the jobs keeps the fast lane from playing them; empty: nothing does."""
-    if rules.fail_fast and any(job.fails for job in jobs):
-        return "fail_fast, and jobs that fail"
+    if isinstance(jobs, AlikeJobs):
+        return ""
+    if rules.fail_fast:
+        loses = any(pool.lifetime is not None or pool.lost_at for pool in pools)
+        if any(job.fails or (loses and job.matrix is not None) for job in jobs):
+            return "fail_fast, and jobs that fail"
     if rules.dedup and any(job.action is not None for job in jobs):
         return "dedup, and jobs with actions"
     if len({job.id for job in jobs}) < len(jobs):
@@ -60,17 +86,23 @@ def why_not_these(rules: SchedulingRules, jobs: Sequence[Job]) -> str:
     return ""
 
 
-def _of_pool(pool: PoolSpec) -> str:
-    if pool.provisioned:
-        return "a provisioner"
-    if pool.loses:
-        return "builders that retire or are lost"
+def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
+    if pool.provisioned and (algorithm is None or isinstance(algorithm, GuardedAlgorithm)):
+        return "a provisioning algorithm of the user's own"
+    if algorithm is not None and algorithm.looks_closely:
+        return "a provisioning algorithm that looks at every job"
     if pool.behaviour:
         return "builders of the user's own"
+    if pool.misinformed:
+        return "a provisioner that is told late or wrongly"
+    if pool.boot_delay is not None:
+        return "boot times that are drawn"
     if pool.load_limits is not None:
         return "builders that report their load"
     if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):
         return "contention by threads"
+    if pool.slots > MOST_COUNTED:
+        return f"more than {MOST_COUNTED:,} slots a builder"
     return ""
 
 
@@ -88,8 +120,8 @@ def _known_estimator(estimator: Estimator) -> bool:
 
 
 def _is_compiled() -> bool:
-    from farm.sim.fast import kernel  # noqa: PLC0415 - Numba takes half a second to load
+    from farm.sim.fast.kernel import loop  # noqa: PLC0415 - Numba takes half a second to load
 
-    found: Any = kernel.play
+    found: Any = loop.play
     kept_at = found.stats.cache_path
-    return kept_at is not None and any(Path(kept_at).glob("kernel.play-*.nbc"))
+    return kept_at is not None and any(Path(kept_at).glob("loop.play-*.nbc"))

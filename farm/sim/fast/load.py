@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
-from farm.core.policies import KeyFunction
-from farm.sim.fast import layout
-from farm.sim.fast.heaps import Array
+from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
+from farm.results.summary.ends import Numbers, numbered
+from farm.results.summary.percentiles import Floats
+from farm.sim.fast.kernel import layout
+from farm.sim.fast.kernel.heaps import Array
+from farm.workload.alike import AlikeJobs
 
-Batches = Sequence[tuple[float, tuple[Job, ...]]]
+Jobs = Sequence[Job] | AlikeJobs
+"""By arrival; those that are alike are held."""
+
+
+_ARITHMETIC = (fifo.key, ljf.key, sjf.key, score.key)
+"""Policies that take columns as well as numbers, where jobs are alike."""
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """What results say of jobs beside times: a number for each job, or one for all; -1: none."""
+
+    fails: Array
+    platform: Numbers
+    matrix: Numbers
+    attribution: Numbers
+    platforms: Sequence[Platform]
+    matrices: Sequence[str]
+    attributions: Sequence[Mapping[str, str]]
 
 
 class Load(msgspec.Struct, frozen=True):
     """What is submitted under a policy; farms of any kind may play it, again and again."""
 
-    batches: Batches
-    jobs: Sequence[Job]
+    jobs: Jobs
     #: the run time that each job is queued with, seconds
-    estimates: Sequence[float]
+    estimates: Floats
+    traits: Traits
     #: the lanes: every platform that is asked for
     platforms: Sequence[Platform]
     # for the kernel
@@ -31,45 +52,77 @@ class Load(msgspec.Struct, frozen=True):
     in_order: Array
     batch_columns: Array
 
+    def batch(self, number: int) -> tuple[Job, ...]:
+        """Return the jobs that were submitted together, by the batch's number from 0."""
+        begin, end = self.batch_columns["begin"][number : number + 2].tolist()
+        return tuple([self.jobs[place] for place in range(begin, end)])
 
-def load_of(policy: KeyFunction, estimator: Estimator, batches: Batches) -> Load:
+
+def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
     """Return what is submitted as columns; a policy's key is asked for once a job, in order."""
-    jobs = list(chain.from_iterable(together for _, together in batches))
-    estimates = [estimator.estimate(job) for job in jobs]
-    platforms = list({job.platform.normalised(): None for job in jobs})
-    columns = _job_columns(jobs, platforms, batches)
-    in_order = _order(policy, jobs, estimates, columns["submitted_at"])
-    columns["order"][in_order] = np.arange(len(jobs))
-    return Load(batches, jobs, estimates, platforms, columns, in_order, _batch_columns(batches))
-
-
-def _job_columns(jobs: Sequence[Job], platforms: Sequence[Platform], batches: Batches) -> Array:
+    alike = isinstance(jobs, AlikeJobs)
+    # of jobs that are alike the first one stands for all
+    samples = [jobs[0]] if alike else list(jobs)
+    traits = _traits(samples)
+    lane, lanes = numbered([platform.normalised() for platform in traits.platforms])
     made = np.zeros(len(jobs), layout.JOB)
-    made["work"] = [job.service_time for job in jobs]
-    made["heavy"] = [job.heavy for job in jobs]
-    made["memory_heavy"] = [job.memory_heavy for job in jobs]
-    made["submitted_at"] = np.repeat([at for at, _ in batches], [len(some) for _, some in batches])
-    if len(platforms) > 1:
-        numbers = {platform: number for number, platform in enumerate(platforms)}
-        made["lane"] = [numbers[job.platform.normalised()] for job in jobs]
-    return made
+    if isinstance(jobs, AlikeJobs):
+        made["work"], made["submitted_at"] = jobs.held["service_time"], jobs.held["arrived_at"]
+        # what they declare is what they take, and both are the estimators' word
+        estimates = jobs.held["service_time"]
+    else:
+        made["work"] = [job.service_time for job in jobs]
+        made["submitted_at"] = [job.arrived_at or 0.0 for job in jobs]
+        estimates = np.array([estimator.estimate(job) for job in jobs], np.float64)
+    made["heavy"] = [job.heavy for job in samples]
+    made["memory_heavy"] = [job.memory_heavy for job in samples]
+    made["lane"] = lane[traits.platform]
+    in_order = _order(policy, samples, estimates, made["submitted_at"])
+    made["order"][in_order] = np.arange(len(jobs))
+    return Load(jobs, estimates, traits, lanes, made, in_order, _batches(made["submitted_at"]))
 
 
-def _batch_columns(batches: Batches) -> Array:
-    made = np.zeros(len(batches) + 1, layout.BATCH)
-    made["at"][:-1] = [at for at, _ in batches]
-    made["begin"][1:] = np.cumsum([len(together) for _, together in batches])
+def _traits(jobs: Sequence[Job]) -> Traits:
+    platform, platforms = numbered([job.platform for job in jobs])
+    matrix, matrices = numbered([job.matrix for job in jobs])
+    known = {id(job.attributes): job.attributes for job in jobs if job.attributes}
+    numbers = {one: number for number, one in enumerate(known)}
+    attribution = np.array([numbers.get(id(job.attributes), -1) for job in jobs])
+    fails = np.array([job.fails for job in jobs])
+    attributions = list(known.values())
+    return Traits(fails, platform, matrix, attribution, platforms, matrices, attributions)
+
+
+def _batches(submitted_at: Array) -> Array:
+    """Return where each instant's jobs begin, and behind them where the last ones end."""
+    begin = np.flatnonzero(np.diff(submitted_at, prepend=-1.0))
+    made = np.zeros(len(begin) + 1, layout.BATCH)
+    made["at"][:-1] = submitted_at[begin]
+    made["begin"][:-1], made["begin"][-1] = begin, len(submitted_at)
     return made
 
 
 def _order(
-    policy: KeyFunction, jobs: Sequence[Job], estimates: Sequence[float], submitted_at: Array
+    policy: KeyFunction, jobs: Sequence[Job], estimates: Floats, submitted_at: Floats
 ) -> Array:
     """Return the jobs in the order of their sort keys: (-level, the policy's key, serial).
 
     A key is constant, and whatever it is made of is known when the job is: so all are sorted now.
     """
-    made = zip(jobs, estimates, submitted_at.tolist(), strict=True)
-    keys = [policy(*one, serial) for serial, one in enumerate(made, 1)]
-    parts: Array = np.array(keys, np.float64).reshape(len(jobs), -1)
-    return np.lexsort((*parts.T[::-1], np.array([-job.level for job in jobs])))
+    count = len(submitted_at)
+    parts: Any
+    if len(jobs) == 1 and policy in _ARITHMETIC:
+        columns: Any = estimates, submitted_at, 0
+        parts = [policy(jobs[0], *columns)]
+    else:
+        each: Any = jobs if len(jobs) == count else repeat(jobs[0], count)
+        made = zip(
+            each, estimates.tolist(), submitted_at.tolist(), range(1, count + 1), strict=True
+        )
+        parts = np.array([policy(*one) for one in made], np.float64).reshape(count, -1).T
+    levels = [-job.level for job in jobs]
+    keys = [np.broadcast_to(part, count) for part in (levels, *parts)]
+    changing = [key for key in keys if (key != key[0]).any()]
+    if not changing:
+        return np.arange(count, dtype=np.int32)
+    return np.lexsort(changing[::-1]).astype(np.int32)

@@ -1,8 +1,8 @@
-"""Builders as arrays, and the play of a load on them."""
+"""Pools as arrays, and the play of a load on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,62 +11,76 @@ import numpy as np
 
 from farm.core.contention.laws import ContentionLaw
 from farm.core.contention.laws import Load as LoadHere
-from farm.core.dispatching.balancers import RANKINGS, Ranking
+from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
-from farm.core.model import Builder, Platform
+from farm.core.model import Platform
+from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
-from farm.sim.fast import kernel, layout
-from farm.sim.fast.heaps import Array, keyed
+from farm.core.rules import SchedulingRules
+from farm.emulation.agenda import EARLY_TICK, TICK
+from farm.sim.bounds import LIVES_ALLOWED
+from farm.sim.fast.asking import Asking
+from farm.sim.fast.kernel import layout, loop
+from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
+from farm.sim.fast.kernel.many import play_each
 from farm.sim.fast.load import Load
-from farm.sim.fast.many import play_each
 
+Algorithms = Mapping[str, Algorithm[Any]]
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
 
-#: notes of a job (submitted, dispatched, started, finished, ended, cleaned), and of a builder
-NOTES_OF_A_JOB, NOTES_OF_A_BUILDER = 6, 1
+#: notes of a job (submitted, dispatched, started, finished, ended, cleaned)
+NOTES_OF_A_JOB = 6
 
 
 class Played(msgspec.Struct):
-    """A play that is over: its values, and the jobs and builders that they are of."""
+    """A play that is over: its values, and the jobs and pools that they are of."""
 
     farm: layout.Farm
     load: Load
-    builders: Sequence[Builder]
+    pools: Sequence[PoolSpec]
+    rules: SchedulingRules
 
 
 def play(
     load: Load,
     pools: Sequence[PoolSpec],
-    ranking: Ranking,
+    rules: SchedulingRules,
+    algorithms: Algorithms | None = None,
     *,
     ends_at: float = 0.0,
     noted: bool = False,
 ) -> Played | None:
-    """Play a load on a farm; None: jobs are to be given up, which only the reference does.
+    """Play a load on a farm; None: it comes to what only the reference plays.
 
-    ``coverage`` has found nothing against it. ``noted``: the story will be asked for.
+    ``coverage`` has found nothing against it. ``algorithms``: who sizes each provisioned pool.
+    ``noted``: the story will be asked for.
     """
-    builders = list(_builders(pools))
-    notes = 3 + NOTES_OF_A_JOB * len(load.jobs) + NOTES_OF_A_BUILDER * len(builders) if noted else 0
-    farm = _farm(load, pools, builders, notes)
-    if kernel.play(farm, _number(ranking), ends_at) == layout.HOPELESS:
-        return None
-    return Played(farm, load, builders)
+    algorithms = algorithms or {}
+    farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
+    asking = [Asking(pool, algorithms[pool.name]) if pool.provisioned else None for pool in pools]
+    while (halt := loop.play(farm)) != layout.PLAYED:
+        number = int(farm.counts[layout.ASKED])
+        if halt == layout.FULL and not _goes_nowhere(farm):
+            farm = _with_more_room(farm, pools)
+        elif halt == layout.ASKS and (asked := asking[number]) is not None:
+            asked.answer(farm, number)
+        else:
+            return None
+    return Played(farm, load, pools, rules)
 
 
-def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], ranking: Ranking) -> Array:
+def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: SchedulingRules) -> Array:
     """Play loads of one size, in batches of the same instants, each on a farm of its own.
 
-    Returns the instant at which each job ends (s), by load and job; without the interpreter lock.
-    Raises InputError where jobs are to be given up.
+    No builder may come or go. Returns the instant at which each job ends (s), by load and job;
+    without the interpreter lock. Raises InputError where jobs are to be given up.
     """
-    farm = _copy(_farm(loads[0], pools, list(_builders(pools)), 0))
-    fresh = _copy(farm)
+    farm = _copy(_farm(loads[0], pools, rules, {}, 0.0, noted=False))
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
-    if play_each(farm, fresh, columns, orders, _number(ranking), ends) == layout.HOPELESS:
+    if play_each(farm, _copy(farm), columns, orders, ends) != layout.PLAYED:
         raise InputError("found jobs that no builder can run; allowed: none")
     return ends
 
@@ -75,67 +89,173 @@ def _copy(part: Any) -> Any:
     return part.copy() if isinstance(part, np.ndarray) else type(part)(*map(_copy, part))
 
 
-def _number(ranking: Ranking) -> int:
-    return layout.LONGEST_IDLE if ranking is RANKINGS["longest-idle"] else layout.JENKINS
-
-
 def _farm(
-    load: Load, pools: Sequence[PoolSpec], builders: Sequence[Builder], notes: int
+    load: Load,
+    pools: Sequence[PoolSpec],
+    rules: SchedulingRules,
+    algorithms: Algorithms,
+    ends_at: float,
+    *,
+    noted: bool,
 ) -> layout.Farm:
-    """Return the farm as it is before anything happened, with room for so many notes."""
-    jobs, slots, kinds = len(load.jobs), _slots(builders), _kinds(builders)
-    return layout.Farm(
+    jobs = len(load.columns)
+    kinds = _kinds(pools)
+    most_slots = max((pool.slots for pool in pools), default=1)
+    losses = sorted((at, n) for n, pool in enumerate(pools) for at in pool.lost_at if at > 0)
+    comes = any(pool.provisioned or pool.loses for pool in pools)
+    room = sum(pool.builders for pool in pools) + (64 if comes else 2)
+    ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
+    serves = _serves(load.platforms, kinds)
+    counts = np.zeros(layout.COUNTS, np.int64)
+    counts[layout.SLOTS_EACH] = most_slots
+    farm = layout.Farm(
         jobs=load.columns.copy(),
         in_order=load.in_order,
         batches=load.batch_columns,
-        builders=_builder_columns(pools, builders, kinds),
-        slots=slots,
-        lanes=_lanes(load.columns["lane"], len(load.platforms)),
-        queue=np.empty(jobs, np.int64),
-        serves=_serves(load.platforms, kinds),
-        slowdown=_slowdowns(_laws(pools), max((b.slots for b in builders), default=0)),
-        free=keyed(len(builders), len(kinds)),
-        agenda=keyed(len(slots) + len(builders), 1),
-        counts=np.zeros(layout.COUNTS, np.int64),
-        instants=np.array([0.0, 0.0, np.inf, np.inf]),
-        begun=np.empty(jobs, np.int64),
-        ended=np.empty(jobs, np.int64),
-        notes=np.zeros(notes, layout.NOTE),
+        pools=_pool_columns(pools, kinds, algorithms),
+        looks=np.zeros(len(pools), layout.LOOK),
+        fates=np.zeros((len(pools), 0), layout.FATE),
+        losses=np.array(losses, layout.LOSS),
+        builders=np.zeros(0, layout.BUILDER),
+        slots=np.zeros(0, layout.SLOT),
+        lanes=_lanes(load.columns["lane"], serves, pools, kinds),
+        queue=np.empty(jobs, np.int32),
+        serves=serves,
+        slowdown=_slowdowns(_laws(pools), most_slots),
+        free=keyed(0, len(kinds)),
+        timers=keyed(0, 1),
+        agenda=keyed(0, 1),
+        alarms=np.zeros(2 * len(pools) + 16),
+        counts=counts,
+        instants=np.array([0.0, 0.0, np.inf]),
+        rules=np.array([ranking, rules.retries, rules.max_builders_lost, ends_at]),
+        soon=np.zeros(0, layout.SOON),
+        ended=np.empty(jobs, np.int32),
+        void=np.zeros(0, layout.VOID_ATTEMPT),
+        notes=np.zeros(1 if noted else 0, layout.NOTE),
+        plans=np.zeros(1 if noted else 0, layout.PLAN),
     )
+    return _with_room(farm, pools, room)
 
 
-def _builders(pools: Sequence[PoolSpec]) -> Iterator[Builder]:
-    """Yield the farm's builders, in the order in which the scheduler requests them."""
-    index = 0
-    for pool in pools:
-        for number in range(1, pool.builders + 1):
-            index += 1
-            yield pool.builder(number, index)
+# --- room: builders are made, and notes taken, until the arrays are full -------------------------
 
 
-def _builder_columns(pools: Sequence[PoolSpec], builders: Sequence[Builder], kinds: Kinds) -> Array:
-    made = np.zeros(len(builders), layout.BUILDER)
-    for name in ("index", "slots", "speed", "takes_jobs"):
-        made[name] = [getattr(builder, name) for builder in builders]
-    made["first_slot"][1:] = np.cumsum(made["slots"])[:-1]
-    made["seen_at"] = -np.inf
-    made["group"] = [kinds[builder.processors, builder.virtualized] for builder in builders]
-    counts, laws = [pool.builders for pool in pools], _laws(pools)
-    for name, values in (
-        ("joins_at", [pool.boot_time for pool in pools]),
-        ("inter_job_time", [pool.inter_job_time for pool in pools]),
-        ("law", [-1 if pool.law is None else laws.index(pool.law) for pool in pools]),
-    ):
-        made[name] = np.repeat(values, counts)
+def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm:
+    """Return the farm with room for what is about to be made."""
+    wanted = int(farm.counts[layout.MADE]) + int(farm.pools["start"].max(initial=0)) + 2
+    builders = len(farm.builders)
+    return _with_room(farm, pools, 2 * wanted if wanted >= builders else builders)
+
+
+def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> layout.Farm:
+    """Return the farm with room for so many builders, and for more of all else that is counted."""
+    most_slots = max((pool.slots for pool in pools), default=1)
+    counts, each = farm.counts, most_slots + 4
+    things = layout.TICKS + len(pools) + builders * (most_slots + 2)
+    made = farm._replace(
+        fates=_fates(farm.fates, pools, builders),
+        builders=_longer(farm.builders, builders, _UNBORN),
+        slots=_longer(farm.slots, builders * most_slots, _FREE),
+        free=_roomier(farm.free, builders),
+        timers=_roomier(farm.timers, builders),
+        agenda=_roomier(farm.agenda, things),
+        soon=_longer(farm.soon, builders * each + 8),
+        void=_longer(farm.void, 2 * int(counts[layout.VOID]) + each + 8),
+    )
+    if not len(farm.notes):
+        return made
+    notes = 2 * (int(counts[layout.NOTED]) + each * (builders + 8))
+    notes += NOTES_OF_A_JOB * len(farm.jobs)
+    plans = 2 * int(counts[layout.PLANS]) + 1024
+    return made._replace(notes=_longer(farm.notes, notes), plans=_longer(farm.plans, plans))
+
+
+_UNBORN = np.zeros(1, layout.BUILDER)
+for _name in ("joined_at", "gone_at"):
+    _UNBORN[_name] = np.nan
+_UNBORN["seen_at"] = -np.inf
+_FREE = np.zeros(1, layout.SLOT)
+_FREE["job"] = layout.FREE
+
+
+def _longer(array: Array, length: int, blank: Array | None = None) -> Array:
+    """Return the array with more elements behind its own."""
+    made = np.zeros(length, array.dtype)
+    made[: len(array)] = array
+    if blank is not None:
+        made[len(array) :] = blank
     return made
 
 
-def _slots(builders: Sequence[Builder]) -> Array:
-    counts = [builder.slots for builder in builders]
-    made = np.zeros(sum(counts), layout.SLOT)
-    made["builder"] = np.repeat(np.arange(len(builders)), counts)
-    made["job"] = layout.FREE
+def _roomier(heaps: Keyed, things: int) -> Keyed:
+    """Return heaps with room for more things."""
+    made = keyed(things, len(heaps.heaps))
+    made.keys[: len(heaps.keys)] = heaps.keys
+    for old, new in zip(heaps.heaps, made.heaps, strict=True):
+        count = old["count"]
+        new["count"] = count
+        made.things[new["begin"] :][:count] = heaps.things[old["begin"] :][:count]
     return made
+
+
+def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
+    """Return what becomes of each pool's builders up to a number; what is known is kept."""
+    made = np.zeros((len(pools), numbers + 1), layout.FATE)
+    made["takes_jobs"], made["lifetime"] = True, np.nan
+    known = before.shape[1]
+    made[:, :known] = before
+    for row, pool in zip(made, pools, strict=True):
+        for number in range(max(1, known), numbers + 1):
+            if pool.fails_to_boot is not None:
+                row["takes_jobs"][number] = not pool.fails_to_boot(number)
+            if pool.lifetime is not None:
+                row["lifetime"][number] = pool.lifetime(number)
+            if pool.fails_to_boot is pool.lifetime:
+                break  # both None
+    return made
+
+
+def _goes_nowhere(farm: layout.Farm) -> bool:
+    """Whether builders come and go at one instant: the reference says so, with advice."""
+    gone = farm.builders["gone_at"] == farm.instants[layout.NOW]
+    return int(np.count_nonzero(gone)) > LIVES_ALLOWED
+
+
+# --- the farm as arrays --------------------------------------------------------------------------
+
+
+def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds, algorithms: Algorithms) -> Array:
+    made = np.zeros(len(pools), layout.POOL)
+    laws = _laws(pools)
+    sized = [pool for pool in pools if pool.provisioned]
+    # of those that plan at one instant, who planned longer ago comes first
+    sized.sort(key=lambda pool: -algorithms[pool.name].interval)
+    for row, pool in zip(made, pools, strict=True):
+        for name in ("slots", "speed", "boot_time", "inter_job_time", "shutdown_time"):
+            row[name] = getattr(pool, name)
+        row["provisioned"] = pool.provisioned
+        row["kept_at"] = pool.builders
+        row["group"] = kinds[pool.processors, pool.virtualized]
+        row["law"] = -1 if pool.law is None else laws.index(pool.law)
+        row["idle_timeout"] = np.nan if pool.idle_timeout is None else pool.idle_timeout
+        row["planned"] = -1
+        if pool.provisioned:
+            _provision(row, algorithms[pool.name], sized.index(pool))
+    return made
+
+
+def _provision(row: Array, algorithm: Algorithm[Any], place: int) -> None:
+    rank = EARLY_TICK if algorithm.before_time_outs else TICK
+    row["code"] = (rank << 48) + place
+    row["interval"] = algorithm.interval
+    # a class says it of its own plans, not of those of its subclasses
+    if "estimator" in vars(type(algorithm)):
+        row["estimates"] = True
+        options: Any = algorithm
+        names = ("least", "most", "ratio", "terminate", "counted")
+        for name, value in zip(names, options.estimator, strict=True):
+            row[name] = value
 
 
 def _laws(pools: Sequence[PoolSpec]) -> tuple[ContentionLaw, ...]:
@@ -153,9 +273,9 @@ def _slowdowns(laws: tuple[ContentionLaw, ...], slots: int) -> Array:
     return np.array(tables).reshape(len(laws), slots + 1, slots + 1)
 
 
-def _kinds(builders: Sequence[Builder]) -> Kinds:
+def _kinds(pools: Sequence[PoolSpec]) -> Kinds:
     """Number the groups of builders, in the order in which they appear."""
-    kinds = dict.fromkeys((builder.processors, builder.virtualized) for builder in builders)
+    kinds = dict.fromkeys((pool.processors, pool.virtualized) for pool in pools)
     return {kind: number for number, kind in enumerate(kinds)}
 
 
@@ -167,9 +287,13 @@ def _serves(platforms: Sequence[Platform], kinds: Kinds) -> Array:
     return made
 
 
-def _lanes(lane_of: Array, lanes: int) -> Array:
+def _lanes(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
     """Give each lane room in the queue for all of its jobs."""
+    lanes = serves.shape[1]
     made = np.zeros(lanes, layout.LANE)
     counts = np.bincount(lane_of, minlength=lanes)
     made["begin"] = np.cumsum(counts) - counts
+    for pool in pools:
+        if pool.provisioned or pool.loses:
+            made["hopeful"] |= serves[kinds[pool.processors, pool.virtualized]]
     return made

@@ -2,116 +2,310 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
-from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm, StartJob
-from farm.core.events import (
-    ArrivalsEnded,
-    BuilderJoined,
-    Event,
-    FarmOpened,
-    JobFinished,
-    JobsSubmitted,
-    JobStarted,
-    SlotCleaned,
-)
-from farm.core.model import Cause, Outcome
-from farm.results.summary.records import BuilderSpan, RunRecords
-from farm.sim.fast import layout
+import msgspec
+import numpy as np
+
+from farm.core import commands, events
+from farm.core.commands import Command, EndJob
+from farm.core.events import Event
+from farm.core.model import Builder, Cause, Outcome
+from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
+from farm.results.summary.columns import Columns
+from farm.results.summary.ends import CAUSES, FAILED, SUCCEEDED, Ends, in_order_of_appearance
+from farm.results.summary.records import RunRecords
+from farm.results.summary.spans import Attempts, BuilderSpan, Spans, VoidAttempt
+from farm.sim.fast.kernel import layout
 from farm.sim.fast.play import Played
+
+T = TypeVar("T")
+
+#: how a job ended, by ``layout.ENDS_…``, where it was not its attempt that failed
+_CAUSES = np.array(
+    [CAUSES[one] for one in (Cause.FINISHED, Cause.FINISHED, Cause.LOST, Cause.POISONOUS)], np.int8
+)
+_REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
+
+
+class Told(msgspec.Struct):
+    """A play's builders, jobs and plans, as the values that events and commands are made of."""
+
+    played: Played
+    builders: Sequence[Builder]
+    #: why each builder was lost
+    reasons: Sequence[str]
+    #: the end of each job that ended
+    ends: dict[int, EndJob]
+
+    @classmethod
+    def of(cls, played: Played) -> Told:
+        """Return what a play's notes are told with."""
+        builders, reasons = _builders(played), _reasons(played)
+        ended = _ended(played).tolist()
+        told = _ends(played, [builder.id for builder in builders], reasons)
+        return cls(played, builders, reasons, dict(zip(ended, told, strict=True)))
+
+    def events(self) -> dict[int, Callable[..., Event]]:
+        """Return, by kind of note, what makes its event from the note."""
+        load, builders, reasons = self.played.load, self.builders, self.reasons
+        jobs, names = load.jobs, [builder.id for builder in self.builders]
+        pools, plans = self.played.pools, self.played.farm.plans
+
+        def planned(at: float, place: int, *_: Any) -> Event:
+            pool, *numbers = plans[place].item()
+            return events.PoolPlanned(at, pools[pool].name, *numbers)
+
+        return {
+            layout.ARRIVALS_ENDED: lambda at, *_: events.ArrivalsEnded(at),
+            layout.SUBMITTED: lambda at, n, *_: events.JobsSubmitted(at, load.batch(n)),
+            layout.JOINED: lambda at, n, *_: events.BuilderJoined(at, builders[n]),
+            layout.STARTED: lambda at, n, b, _, attempt: events.JobStarted(
+                at, jobs[n].id, attempt, names[b]
+            ),
+            layout.FINISHED: lambda at, n, b, _, attempt: events.JobFinished(
+                at, jobs[n].id, attempt, names[b], _outcome(jobs[n].fails)
+            ),
+            layout.CLEANED: lambda at, n, _, slot, __: events.SlotCleaned(at, names[n], slot),
+            layout.RETIRED: lambda at, n, *_: events.BuilderRetired(at, names[n]),
+            layout.LOST: lambda at, n, *_: events.BuilderLost(at, names[n], reasons[n]),
+            layout.RANG: lambda at, *_: events.AlarmRang(at),
+            layout.PLANNED: planned,
+        }
+
+    def commands(self) -> dict[int, Callable[..., Command]]:
+        """Return, by kind of note, what makes its command from the note."""
+        jobs, builders, reasons = self.played.load.jobs, self.builders, self.reasons
+        names = [builder.id for builder in self.builders]
+        return {
+            layout.START: lambda _, n, b, slot, attempt: commands.StartJob(
+                jobs[n], attempt, names[b], slot
+            ),
+            layout.END: lambda _, n, *__: self.ends[n],
+            layout.REQUEUED: lambda _, n, b, __, attempt: commands.RequeueJob(
+                jobs[n].id, attempt, names[b], reasons[b]
+            ),
+            layout.REQUESTED: lambda _, n, *__: commands.RequestBuilder(builders[n]),
+            layout.DRAINED: lambda _, n, *__: commands.DrainBuilder(names[n]),
+            layout.RETIRE: lambda _, n, *__: commands.RetireBuilder(names[n]),
+            layout.LOSE: lambda _, n, *__: commands.LoseBuilder(names[n]),
+            layout.ALARM: lambda at, *_: commands.SetAlarm(at),
+        }
 
 
 def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
     """Yield every event with its commands, as the driver tells observers of them."""
-    farm = played.farm
+    farm, told = played.farm, Told.of(played)
     notes = farm.notes[: farm.counts[layout.NOTED]]
-    event: Event = FarmOpened(0.0)
-    commands: list[Command] = [RequestBuilder(builder) for builder in played.builders]
-    events, orders = _events(played), _commands(played)
-    for kind, number, instant in notes.tolist():
-        if kind in orders:
-            commands.append(orders[kind](number, instant))
+    event: Event = events.FarmOpened(0.0)
+    commands: list[Command] = []
+    make_event, make_command = told.events(), told.commands()
+    names = ("kind", "at", "what", "builder", "slot", "attempt")
+    columns = [notes[name].tolist() for name in names]
+    for kind, *rest in zip(*columns, strict=True):
+        if kind in make_command:
+            commands.append(make_command[kind](*rest))
         else:
             yield event, commands
-            event, commands = events[kind](number, instant), []
+            event, commands = make_event[kind](*rest), []
     yield event, commands
 
 
-def _events(played: Played) -> dict[int, Callable[[int, float], Event]]:
-    """Return, by kind of note, what makes its event from a number and an instant."""
-    jobs, builders = played.load.jobs, played.builders
-    where = played.farm.jobs["builder"].tolist()
-    slots = [(b.id, slot) for b in builders for slot in range(b.slots)]
-    return {
-        layout.ARRIVALS_ENDED: lambda _, at: ArrivalsEnded(at),
-        layout.SUBMITTED: lambda batch, at: JobsSubmitted(at, played.load.batches[batch][1]),
-        layout.JOINED: lambda builder, at: BuilderJoined(at, builders[builder]),
-        layout.STARTED: lambda job, at: JobStarted(at, jobs[job].id, 1, builders[where[job]].id),
-        layout.FINISHED: lambda job, at: JobFinished(
-            at, jobs[job].id, 1, builders[where[job]].id, _outcome(jobs[job].fails)
-        ),
-        layout.CLEANED: lambda slot, at: SlotCleaned(at, *slots[slot]),
-    }
+class Lazily(Sequence[T]):
+    """A sequence that is made when it is first looked at."""
 
+    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+        self._make = make
 
-def _commands(played: Played) -> dict[int, Callable[[int, float], Command]]:
-    """Return, by kind of note, what makes its command from a number and an instant."""
-    jobs, builders = played.load.jobs, played.builders
-    where, slots = (played.farm.jobs[name].tolist() for name in ("builder", "slot"))
-    ends: dict[int, EndJob] = dict(zip(played.farm.ended.tolist(), _ends(played), strict=False))
-    return {
-        layout.START: lambda job, _: StartJob(jobs[job], 1, builders[where[job]].id, slots[job]),
-        layout.END: lambda job, _: ends[job],
-        layout.ALARM: lambda _, at: SetAlarm(at),
-    }
+    @cached_property
+    def _made(self) -> list[T]:
+        return list(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._made[place]
 
 
 def records(played: Played) -> RunRecords:
-    """Return what a recorder would have kept."""
-    farm = played.farm
+    """Return what a recorder would have kept; the values are made when they are looked at."""
+    farm, load = played.farm, played.load
     last_at = float(farm.instants[layout.LAST_EVENT])
-    joins = farm.builders[["joins_at", "joined"]].tolist()
-    spans = []
-    for builder, (joined_at, joined) in zip(played.builders, joins, strict=True):
-        span = BuilderSpan(builder.id, builder.pool, requested_at=0.0)
-        if joined:
-            span.slots, span.speed, span.joined_at = builder.slots, builder.speed, joined_at
-        spans.append(span)
     return RunRecords(
-        ends=list(_ends(played)),
-        submissions=[JobsSubmitted(at, together) for at, together in played.load.batches],
-        builders=spans,
-        void_attempts=[],
+        ends=Lazily(lambda: _ends(played, _names(played), _reasons(played))),
+        submissions=Lazily(
+            lambda: (
+                events.JobsSubmitted(at, load.batch(number))
+                for number, at in enumerate(load.batch_columns["at"][:-1].tolist())
+            )
+        ),
+        builders=Lazily(lambda: _spans(played, _names(played))),
+        void_attempts=Lazily(lambda: _void(played, _names(played), _reasons(played))),
         estimates={},
         events=int(farm.counts[layout.EVENTS]),
         last_at=last_at,
+        left=len(farm.jobs) - int(farm.counts[layout.ENDED]),
+        made_of=Columns(
+            _end_columns(played), _span_columns(played), _void_columns(played), last_at
+        ),
     )
 
 
-def _ends(played: Played) -> Iterator[EndJob]:
+def _end_columns(played: Played) -> Ends:
+    """Return how each job ended, in the order of ending."""
+    traits, ended = played.load.traits, _ended(played)
+
+    def of(name: str) -> Any:
+        return played.farm.jobs[name][ended]
+
+    def each(values: Any) -> Any:
+        whole = len(values) == len(played.farm.jobs)
+        return values[ended] if whole else np.broadcast_to(values, len(ended))
+
+    failed, cause = each(traits.fails), _CAUSES[of("ended")]
+    failed = failed | (cause != CAUSES[Cause.FINISHED])
+    cause[failed & (cause == CAUSES[Cause.FINISHED])] = CAUSES[Cause.FAILED]
+    dispatched_at, started = of("dispatched_at"), of("started")
+    return Ends(
+        arrived_at=of("submitted_at"),
+        dispatched_at=dispatched_at,
+        started_at=dispatched_at if started.all() else np.where(started, dispatched_at, np.nan),
+        finished_at=of("finished_at"),
+        service_time=of("work"),
+        attempts=of("attempts"),
+        outcome=np.array((SUCCEEDED, FAILED), np.int8)[failed.astype(np.int8)],
+        cause=cause,
+        slot=of("slot"),
+        shared=np.broadcast_to(np.False_, len(ended)),
+        builder=of("builder"),
+        platform=each(traits.platform),
+        attribution=each(traits.attribution),
+        matrix=each(traits.matrix),
+        platforms=traits.platforms,
+        attributions=traits.attributions,
+        matrices=traits.matrices,
+    )
+
+
+def _span_columns(played: Played) -> Spans:
+    made = _made(played)
+    joined = ~np.isnan(made["joined_at"])
+    slots, speeds = (played.farm.pools[name][made["pool"]] for name in ("slots", "speed"))
+    pool, pools = in_order_of_appearance(made["pool"])
+    return Spans(
+        builder=np.arange(len(made)),
+        pool=pool,
+        slots=np.where(joined, slots, 1),
+        speed=np.where(joined, speeds, 1.0),
+        requested_at=made["requested_at"],
+        joined_at=made["joined_at"],
+        gone_at=made["gone_at"],
+        end=made["end"],
+        pools=[played.pools[number].name for number in pools.tolist()],
+    )
+
+
+def _void_columns(played: Played) -> Attempts:
+    ended, void = _ended(played), played.farm.void[: played.farm.counts[layout.VOID]]
+    rows = np.full(len(played.farm.jobs), -1)
+    rows[ended] = np.arange(len(ended))
+    return Attempts(
+        builder=void["builder"],
+        row=rows[void["job"]],
+        dispatched_at=void["dispatched_at"],
+        ended_at=void["ended_at"],
+    )
+
+
+def _ended(played: Played) -> Any:
+    return played.farm.ended[: played.farm.counts[layout.ENDED]]
+
+
+def _void(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[VoidAttempt]:
+    for job, builder, *instants in played.farm.void[: played.farm.counts[layout.VOID]].tolist():
+        at, ended_at = instants
+        yield VoidAttempt(played.load.jobs[job].id, names[builder], at, ended_at, reasons[builder])
+
+
+def _spans(played: Played, names: Sequence[str]) -> Iterator[BuilderSpan]:
+    rows = _made(played)[["pool", "requested_at", "joined_at", "gone_at", "end"]].tolist()
+    for name, (number, requested_at, joined_at, gone_at, end) in zip(names, rows, strict=True):
+        pool = played.pools[number]
+        span = BuilderSpan(name, pool.name, requested_at=requested_at)
+        if joined_at == joined_at:  # it came; NaN: it did not
+            span.slots, span.speed, span.joined_at = pool.slots, pool.speed, joined_at
+        if end:
+            span.gone_at = gone_at
+            span.end = "retired" if end == layout.HAS_RETIRED else "lost"
+        yield span
+
+
+def _made(played: Played) -> Any:
+    return played.farm.builders[: played.farm.counts[layout.MADE]]
+
+
+def _names(played: Played) -> list[str]:
+    rows = _made(played)[["pool", "number"]].tolist()
+    return [f"{played.pools[pool].name}-{number}" for pool, number in rows]
+
+
+def _builders(played: Played) -> list[Builder]:
+    rows = _made(played)[["pool", "number"]].tolist()
+    return [
+        played.pools[pool].builder(number, index) for index, (pool, number) in enumerate(rows, 1)
+    ]
+
+
+def _reasons(played: Played) -> list[str]:
+    return [_REASONS.get(reason, "") for reason in _made(played)["reason"].tolist()]
+
+
+def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[EndJob]:
     """Yield how each job ended, in the order of ending."""
-    farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates
-    names = [builder.id for builder in played.builders]
-    ended = farm.ended[: farm.counts[layout.ENDED]]
-    told = farm.jobs[["submitted_at", "finished_at", "dispatched_at", "builder", "slot"]][ended]
-    for number, row in zip(ended.tolist(), told.tolist(), strict=True):
-        submitted_at, finished_at, at, builder, slot = row
-        job = jobs[number]
+    farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates.tolist()
+    ended = _ended(played)
+    fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
+    told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
+    lost_under = _lost_under(played)
+    for number, row in zip(ended.tolist(), told, strict=True):
+        submitted_at, finished_at, at, builder, slot, attempts, started, how, losses = row
+        job, reason = jobs[number], ""
+        cause = Cause.FAILED if job.fails else Cause.FINISHED
+        if how != layout.ENDS_WELL:
+            cause, reason = Cause.LOST, f"{reasons[builder]} (attempt {losses} of "
+            reason += f"{1 + played.rules.retries})"
+        if how == layout.ENDS_POISONOUS:
+            under = ", ".join(names[one] for one in (*lost_under[number], builder))
+            cause = Cause.POISONOUS
+            reason = f"{reasons[builder]} (builders lost under it: {under})"
         yield EndJob(
             job,
-            _outcome(job.fails),
-            1,
+            _outcome(job.fails or how != layout.ENDS_WELL),
+            attempts,
             submitted_at,
             finished_at,
             at,
-            at,
+            at if started else None,
             names[builder],
             slot,
-            "",
+            reason,
             estimates[number],
             None,
-            Cause.FAILED if job.fails else Cause.FINISHED,
+            cause,
         )
+
+
+def _lost_under(played: Played) -> dict[int, list[int]]:
+    """Return the builders whose loss each job outlived, by job."""
+    found: dict[int, list[int]] = defaultdict(list)
+    void = played.farm.void[: played.farm.counts[layout.VOID]]
+    for job, builder in void[["job", "builder"]].tolist():
+        found[job].append(builder)
+    return found
 
 
 def _outcome(fails: bool) -> Outcome:

@@ -6,19 +6,20 @@ Readers raise TraceError, which names the record or line, for whatever is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from farm.core.errors import TraceError, did_you_mean
 from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
+from farm.workload.alike import AlikeJobs
 from farm.workload.heavy import longest, longest_rules
-from farm.workload.traces import csv_table, firefox_ci, swf, taskcluster
+from farm.workload.traces import batsim, csv_table, firefox_ci, swf, taskcluster
 from farm.workload.traces.csv_table import write_csv
 from farm.workload.traces.foreign_table import read_foreign
-from farm.workload.traces.records import Records, selected
-from farm.workload.traits import Fields, Streams, job_maker, source_streams
+from farm.workload.traces.records import Records, selected, widened
+from farm.workload.traits import Fields, Streams, job_maker, source_streams, trait_steps
 
 
 class Format(NamedTuple):
@@ -40,6 +41,7 @@ FORMATS: dict[str, Format] = {
     "swf": Format(swf.read, (".swf", ".swf.gz")),
     "csv": Format(_read_csv, (".csv", ".csv.gz")),
     "taskcluster": Format(taskcluster.read, ("datastore.json",)),
+    "batsim": Format(batsim.read, (".json", ".json.gz")),
 }
 
 
@@ -55,14 +57,13 @@ def read_trace(
     """
     options = options or TraceOptions()
     records = read_records(Path(path), format, options)
-    count = len(records.arrived)
-    ids = records.ids or [f"{number:06d}" for number in range(1, count + 1)]
-    return trace_jobs(records, options, ids)
+    return iter(trace_jobs(records, options, records.numbered))
 
 
 def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
     """Return what the options select of a trace file, as arrays."""
-    return selected(FORMATS[format_of(path, format)].read(path, options), options)
+    records = selected(FORMATS[format_of(path, format)].read(path, options), options)
+    return widened(records, options, str(path))
 
 
 def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenario's word
@@ -86,14 +87,28 @@ def trace_jobs(
     ids: Sequence[str],
     default: Platform | None = None,
     streams: Streams | None = None,
-) -> Iterator[Job]:
-    """Yield the jobs of the records, in their order, made as they are asked for.
+) -> Iterable[Job]:
+    """Return the jobs of the records, in their order, made as they are asked for.
 
     ``default`` is the platform of jobs of which neither the options nor the trace say one.
     """
-    make = job_maker(options, streams or source_streams(0, "trace"))
+    streams = streams or source_streams(0, "trace")
     forced = None if options.platform is None else options.platform.platform
     platform = forced or default or Platform()
+    if records.details is None and not longest_rules(options) and not trait_steps(options, streams):
+        pairs = zip(records.arrived.tolist(), records.service.tolist(), strict=True)
+        return AlikeJobs(pairs, lambda number: ids[number - 1], {"platform": platform})
+    return _each(records, options, ids, platform, forced, job_maker(options, streams))
+
+
+def _each(
+    records: Records,
+    options: TraceOptions,
+    ids: Sequence[str],
+    platform: Platform,
+    forced: Platform | None,
+    make: Callable[[Fields], Job],
+) -> Iterator[Job]:
     chosen = _longest_of(records, options)
     times = zip(ids, records.arrived.tolist(), records.service.tolist(), strict=True)
     for place, (job_id, arrived_at, service_time) in enumerate(times):

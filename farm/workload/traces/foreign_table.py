@@ -22,6 +22,7 @@ import csv
 import io
 import math
 import re
+from calendar import timegm
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -169,23 +170,10 @@ def _calendar(text: str) -> float:
     if found is None:
         raise ValueError("a number, or a time as 2024-05-01T10:00:00Z")
     year, month, day, hour, minute = map(int, found.groups()[:5])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
+    if not (year and 1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
         raise ValueError("a time that there is, as 2024-05-01T10:00:00Z")
-    seconds = _days(year, month, day) * 86400 + hour * 3600 + minute * 60
+    seconds = timegm((year, month, day, hour, minute, 0))
     return seconds + float(found[6] or 0) - _offset(found[7] or "")
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Return the days since 1970 (Fliegel and van Flandern's count of days, 1968)."""
-    shift = -1 if month <= 2 else 0
-    return (
-        1461 * (year + 4800 + shift) // 4
-        + 367 * (month - 2 - 12 * shift) // 12
-        - 3 * ((year + 4900 + shift) // 100) // 4
-        + day
-        - 32075
-        - 2440588
-    )
 
 
 def _offset(zone: str) -> int:

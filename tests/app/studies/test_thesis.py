@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from farm.app.studies.page import Section, figures, tables
+from farm.app.studies.page import Section
 from farm.app.studies.thesis import model
 from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
@@ -35,29 +35,33 @@ def small() -> Evaluation:
             f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]]
         )
         patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
-        patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda _: False)
+        patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda *_: False)
         return evaluate(1)
 
 
 def test_every_figure_and_table_is_there(small: Evaluation):
     """4.1, 5.1 to 5.12 in their order, tables 5.1 and 5.2 and the result table, each once."""
     shown = sections(small)
-    numbers = [re.match(r"Figure ([0-9.]+)", one.title) for one in figures(shown)]
+    charts = [chart for section in shown for chart in section.charts]
+    numbers = [re.match(r"Figure ([0-9.]+)", one.title) for one in charts]
     assert [found[1] for found in numbers if found] == [
         "4.1", "5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8", "5.9", "5.10", "5.11",
         "5.12",
     ]  # fmt: skip
-    heads = [table.title for table in tables(shown)]
+    heads = [table.title for section in shown for table in section.tables]
     for wanted in ("Table 5.1", "Table 5.2", "Result table"):
         assert sum(head.startswith(wanted) for head in heads) == 1
 
 
-def test_figures_are_the_medians_of_the_plays(small: Evaluation):
-    """A line for each policy; a point is what the scheduler comes to."""
-    makespans = next(f for f in figures(sections(small)) if f.title.startswith("Figure 5.7"))
-    assert list(makespans.lines) == list(POLICY_OF)
+def test_numbers_are_those_of_the_scheduler(small: Evaluation):
+    """Each policy at each size: median, mean and ratio of the very plays."""
+    (section,) = [one for one in sections(small) if one.title.endswith("without slowdown")]
+    table = section.tables[0]
+    assert table.columns == ("slots", *POLICY_OF)
     (jobs,) = model_sets(1)
-    assert dict(makespans.lines["LJF"])[6] == max(ends_of(jobs, "LJF", nodes(6)))
+    ljf, random = (max(ends_of(jobs, policy, nodes(6))) for policy in ("LJF", "Random"))
+    row = dict(zip(table.columns, table.rows[5], strict=True))
+    assert (row["slots"], row["LJF"]) == ("6", f"{ljf:.4g}; {ljf:.4g}; {ljf / random:.3f}")
 
 
 def test_runs_are_averaged_but_for_the_first(small: Evaluation):
@@ -102,7 +106,7 @@ def test_the_compiled_loop_says_the_same(law, monkeypatch: pytest.MonkeyPatch):
         cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
         found = []
         for fast in (True, False):
-            monkeypatch.setattr(model, "is_worth_it", lambda _, fast=fast: fast)
+            monkeypatch.setattr(model, "is_worth_it", lambda *_, fast=fast: fast)
             found.append(play_cases(cases).numbers)
         for cell, numbers in found[0].items():
             np.testing.assert_array_equal(numbers, found[1][cell])
@@ -121,23 +125,23 @@ def test_each_question_has_a_figure_and_a_paragraph(
         "6.4.1", "6.4.2", "6.4.3", "6.4.4", "6.1.1", "6.4.4", "4.2.1", "6.4.5",
     ]  # fmt: skip
     for section in found:
-        assert sum(isinstance(part, str) and "Best in" in part for part in section.parts) == 1
-        assert len(figures([section])) == 1
-    assert "40 recorded jobs" in str(found[-1].parts[0])
+        assert len(section.words) == len(section.charts) == 1
+        assert "Best in" in section.words[0]
+    assert "40 recorded jobs" in found[-1].words[0]
 
 
 def test_the_command_writes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Evaluation
 ):
     """Self-contained, with a drawing for each figure; what cannot be is refused beforehand."""
-    shown = [Section("The claims", [claims_table(small)]), *sections(small)]
+    shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
     monkeypatch.setattr("farm.cli.study.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output
     text = page.read_text("utf-8")
-    assert text.count("<svg ") == len(figures(shown))
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert text.count("<svg ") == sum(len(one.charts) for one in shown)
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     for wrong in (["-o", "page.pdf"], ["--part", "evaluation", "--trace", str(page)]):
         done = CliRunner().invoke(app, ["study", "thesis", *wrong])
         assert isinstance(done.exception, InputError)
@@ -161,7 +165,7 @@ def test_the_live_slice_is_beside_the_same_jobs(monkeypatch: pytest.MonkeyPatch)
     )
     monkeypatch.setattr("farm.app.studies.thesis.live_slice.ALL", ("SJF",))
     monkeypatch.setattr("farm.app.studies.thesis.live_slice.UNAGED", ("LJF",))
-    several = tables([live_slice()])
+    several = live_slice().tables
     assert [[row[0] for row in table.rows] for table in several] == [["LJF"], ["SJF"]]
     for table in several:
         for cell in table.rows[0][1:]:

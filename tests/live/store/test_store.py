@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fakeredis
 import pytest
+from redis.exceptions import ConnectionError as AwayError
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
@@ -13,6 +14,7 @@ from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
+from farm.live.store.drafts import SUFFIX
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Batch, Store
 from farm.live.wire.messages import VERSION
@@ -183,6 +185,36 @@ def test_a_farm_is_written_anew_in_the_place_of_what_is_left(
     saved = store.saved()
     assert saved is not None
     assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
+
+
+def test_a_large_farm_is_written_anew_in_pieces_and_appears_whole(
+    store: ReadableStore, redis, keys: Keys, monkeypatch
+):
+    """No command of them is large; readers see nothing until all is there, also if it is lost."""
+    monkeypatch.setattr("farm.live.store.drafts.AT_ONCE", 3)
+    store.open(1.0)
+    farm = Batch()
+    for number in range(10):
+        waits(farm, number)
+        farm.submitted[f"job-{number}"] = float(number)
+    farm.counts = Counts(serial=10)
+    seen: list[int] = []
+    write_part = store.fence.restore_part
+
+    def look(*args) -> None:
+        seen.append(redis.hlen(keys.jobs))
+        if len(seen) == 4:
+            redis.delete(keys.fence, *redis.keys(f"{keys.prefix}*{SUFFIX}"))  # emptied once more
+        write_part(*args)
+
+    monkeypatch.setattr(store.fence, "restore_part", look)
+    with pytest.raises(AwayError, match="lost again"):
+        store.restore(farm, [], {}, 10.0)
+    store.restore(farm, [], {}, 10.0)
+    assert set(seen) == {0}
+    assert len(store.jobs()) == redis.zcard(keys.submitted) == 10
+    assert store.waiting("amd64/virtual", 0, 99) == [f"job-{number}" for number in range(10)]
+    assert not redis.keys(f"{keys.prefix}*{SUFFIX}")
 
 
 def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):

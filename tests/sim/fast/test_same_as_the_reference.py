@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 pytest.importorskip("numba")
 
+from hypothesis import event as noted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,18 +17,26 @@ from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTab
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
-from farm.results.summary.records import Recorder
+from farm.results.summary.records import Recorder, RunRecords
+from farm.results.summary.summary import RunInfo, summarise
 from farm.sim.fast.coverage import why_not, why_not_these
 from farm.sim.fast.load import load_of
 from farm.sim.fast.play import play as play_fast
 from farm.sim.fast.story import records, story
+from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
+from provisioner.algorithms.registry import ALGORITHMS
+from provisioner.algorithms.sizing import AnyAlgorithm
+from tests.sim.drawn_algorithms import SPARED, algorithms_named
+
+INFO: Any = {"name": "", "world": "simulated", "engine": "", "seed": 1, "policy": ""}
 
 #: few instants and spans: what happens at one instant is what can go wrong
 spans = st.sampled_from([0.0, 0.5, 1.0, 1.0, 2.0, 3.7, 10.0])
@@ -43,13 +53,32 @@ laws = st.none() | st.builds(
 )
 
 
+def lifetimes(spans: tuple[float, ...]) -> Callable[[int], float]:
+    """Return how long the n-th builder lives: these spans, again and again."""
+    return lambda number: spans[number % len(spans)]
+
+
 @st.composite
 def pools(draw: st.DrawFn) -> list[PoolSpec]:
     """Draw pools; between them they run every platform."""
     made = []
     kinds = [(("a", "b"), True), (("a",), False), (("a",), True), (("b", "c"), True)]
+    changes = draw(st.booleans())
     for number, (processors, virtualized) in enumerate(kinds):
         broken = draw(st.sampled_from([None, None, lambda n: n % 2 == 0]))
+        comes_and_goes: dict[str, Any] = {}
+        if changes:
+            provisioned = draw(st.booleans())
+            time_outs = [None, None, 3.0, 20.0] if provisioned else [None, None, 400.0]
+            spans = st.tuples(st.sampled_from([5.0, 60.0]), st.sampled_from([0.5, 7.0]))
+            lives = draw(st.none() | st.none() | spans)
+            comes_and_goes = {
+                "provisioned": provisioned,
+                "idle_timeout": draw(st.sampled_from(time_outs)),
+                "shutdown_time": draw(st.sampled_from([0.0, 2.0])),
+                "lifetime": None if lives is None else lifetimes((1000.0, *lives)),
+                "lost_at": draw(st.sampled_from([(), (), (1.0, 7.0), (5.0, 5.0, 9.5)])),
+            }
         made.append(
             PoolSpec(
                 name=f"p{number}",
@@ -62,8 +91,25 @@ def pools(draw: st.DrawFn) -> list[PoolSpec]:
                 speed=draw(st.sampled_from([1.0, 1.0, 0.7, 3.0])),
                 fails_to_boot=broken,
                 law=draw(laws),
+                **comes_and_goes,
             )
         )
+    return made
+
+
+@st.composite
+def sizing(draw: st.DrawFn, pools: list[PoolSpec]) -> dict[str, AnyAlgorithm]:
+    """Draw who sizes each provisioned pool."""
+    names = [name for name in sorted(ALGORITHMS) if name != "target-wait"]
+    made = {}
+    for pool in pools:
+        if pool.provisioned:
+            # with others builders that time out would come and go for as long as a job waits
+            others = names if pool.idle_timeout is None else []
+            name = draw(st.sampled_from(["taskcluster", "taskcluster", *others]))
+            intervals = (0.7, 1.0, 7.0) if name in SPARED else (10.0, 70.0)
+            least = 0 if pool.idle_timeout is not None else draw(st.integers(0, 2))
+            made[pool.name] = draw(algorithms_named(name, least, intervals))
     return made
 
 
@@ -103,28 +149,50 @@ def rules(draw: st.DrawFn) -> SchedulingRules:
     return SchedulingRules(
         policy=POLICIES[draw(st.sampled_from(sorted(POLICIES)))](options),
         ranking=RANKINGS[draw(st.sampled_from(sorted(RANKINGS)))],
+        retries=draw(st.integers(0, 4)),
+        max_builders_lost=draw(st.integers(0, 3)),
     )
 
 
-def compare(
-    rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float
-) -> bool:
-    """Play in both lanes and compare; return whether the fast one played it."""
+def simulated(
+    rules: Any, specs: list[PoolSpec], algorithms: Any, jobs: list[Job], estimator: str, ends: float
+) -> tuple[RunRecords, list[Any]]:
+    """Play by the scheduler; return the records and the story."""
     told: list[Any] = []
     recorder = Recorder()
     scheduler = Scheduler(rules, make_estimator(estimator), specs)
     world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
+    sized = sorted((s for s in specs if s.provisioned), key=lambda s: -algorithms[s.name].interval)
+    for place, spec in enumerate(sized):
+        observer = PoolObserver(scheduler, spec)
+        world.provision(SimulatedProvisioner(spec.name, algorithms[spec.name], observer, place))
     play(scheduler, world, [recorder, lambda event, commands: told.append((event, list(commands)))])
-    assert not why_not(rules, make_estimator(estimator), specs) + why_not_these(rules, jobs)
-    load = load_of(rules.policy, make_estimator(estimator), list(batches(jobs)))
-    played = play_fast(load, specs, rules.ranking, ends_at=ends, noted=True)
+    return recorder.records(), told
+
+
+def compare(
+    rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float, data: Any
+) -> bool:
+    """Play in both lanes and compare; return whether the fast one played it."""
+    algorithms = data.draw(sizing(specs))
+    assert not why_not(rules, make_estimator(estimator), specs, algorithms)
+    assert not why_not_these(rules, jobs, specs)
+    load = load_of(rules.policy, make_estimator(estimator), jobs)
+    played = play_fast(load, specs, rules, algorithms, ends_at=ends, noted=True)
+    noted(f"played: {played is not None}, comes and goes: {any(s.loses for s in specs)}")
     if played is None:
         return False
+    kept, told = simulated(rules, specs, algorithms, jobs, estimator, ends)
     for fast, reference in zip(
         ((event, list(commands)) for event, commands in story(played)), told, strict=True
     ):
         assert fast == reference
-    assert records(played) == recorder.records()
+    of_play = records(played)
+    for field in ("ends", "submissions", "builders", "void_attempts"):
+        assert list(getattr(of_play, field)) == getattr(kept, field)
+    assert (of_play.events, of_play.last_at) == (kept.events, kept.last_at)
+    summaries = [summarise(one, RunInfo(**INFO), 0.0) for one in (of_play, kept)]
+    assert summaries[0] == summaries[1]
     return True
 
 
@@ -133,21 +201,22 @@ cases = given(
     pools(),
     loads(),
     st.sampled_from(["oracle", "declared"]),
-    st.sampled_from([0.0, 0.0, 30.0]),
+    st.sampled_from([0.0, 0.0, 30.0, 100.0]),
+    st.data(),
 )
 
 
 @cases
 @settings(max_examples=150, deadline=None)
-def test_the_same_story(rules, specs, jobs, estimator, ends_at):
+def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
     """Protects equality on farms and loads drawn at random."""
-    compare(rules, specs, jobs, estimator, ends_at)
+    compare(rules, specs, jobs, estimator, ends_at, data)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @cases
 @settings(max_examples=5000, deadline=None)
-def test_the_same_story_thousands_of_times(rules, specs, jobs, estimator, ends_at):
+def test_the_same_story_thousands_of_times(rules, specs, jobs, estimator, ends_at, data):
     """Protects equality on many more."""
-    compare(rules, specs, jobs, estimator, ends_at)
+    compare(rules, specs, jobs, estimator, ends_at, data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import psutil
 import pytest
 
 from workers.burn.burners import Burners, BurnSettings, Burnt
@@ -54,31 +54,21 @@ def fire() -> Iterator[Callable[..., Fire]]:
         one.burners.close()
 
 
-def state_and_parent(pid: int) -> tuple[str, int]:
-    """Return a process's state and its parent; Z and 0 when there is none."""
-    try:
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-    except OSError:
-        return "Z", 0
-    return state, int(parent)
-
-
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not merely unburied."""
-    return state_and_parent(pid)[0] != "Z"
+    """Whether the process exists and is not merely unreaped."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def processes_under(root: int) -> list[int]:
     """Return the live processes that descend from this one."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        state, parent = state_and_parent(int(folder.name))
-        if state != "Z":
-            parents[int(folder.name)] = parent
-    found, front = [], {root}
-    while front := {pid for pid, parent in parents.items() if parent in front}:
-        found += sorted(front)
-    return found
+    try:
+        family = psutil.Process(root).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process.pid for process in family if is_alive(process.pid)]
 
 
 def await_gone(pids: list[int]) -> None:

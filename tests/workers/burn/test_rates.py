@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
@@ -35,6 +37,12 @@ def test_kernels_take_turns():
     found = measure({"a": burst("a", 10.0), "b": burst("b", 20.0)}, turns=3, pause=0.0)
     assert turns == ["a", "b"] * 3
     assert found == {"a": 15.0, "b": 26.0}
+
+
+def test_nothing_to_measure_takes_no_time(monkeypatch):
+    """A job whose rates are known begins at once: there is no pause between turns of nothing."""
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("waited"))
+    assert measure({}, turns=3) == {}
 
 
 def test_what_is_said_is_not_measured(fire):

@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,15 @@ def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
     assert "burner program" in one.end().error
     one.start("stress", 0.1)
     assert one.end().error is None
+
+
+def test_an_error_in_a_callback_leaves_no_job_without_an_end(fire, monkeypatch):
+    """The thread that listens is lost, and the program with it: all its jobs fail, and say so."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    one = fire()
+    one.burn_for_ever()
+    one.burners.start("stress", 0.001, 1, lambda: None)  # which takes no Burnt
+    assert "burner program" in one.end().error
 
 
 HOST = """
@@ -224,7 +235,7 @@ def test_filling_the_buffer_is_part_of_the_work(fire):
 def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
     """No room for another process, say: the job fails, nobody waits for ever."""
 
-    def refuse(*_: object, **__: object):
+    def refuse(*_: object, **__: Any):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     one = fire()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Section, Table
+from farm.app.studies.page import Section, Table, drawn
 from farm.app.studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
 from farm.app.studies.thesis.model import (
     ALL,
@@ -27,7 +27,7 @@ from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdow
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
-from farm.results.figures.lines import Figure
+from farm.results.figures.chart import Chart
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))
@@ -97,78 +97,75 @@ def _reference_job(heavy: int) -> float:
 
 def sections(found: Evaluation) -> list[Section]:
     """Return the thesis's figures and tables, section by section."""
-    protocol = (
-        "Ten matrices of 100 jobs that sleep, four runs of each test; the first is discarded and "
-        "the other three are averaged, as in the thesis. In virtual time the runs of a test differ "
-        "only in the order in which a matrix enters the queue and in the weights of Random."
-    )
-    return [
-        Section("4.3 Risk of overload", [_figure_4_1()]),
-        Section(
+    measured = [
+        _measured(
             "5.1.5 Single matrix",
-            [
-                protocol,
-                *_shown(found.single, {"5.1": MAKESPAN, "5.2": RESPONSE}, SINGLE),
-            ],
+            """Ten matrices of 100 jobs that sleep, four runs of each test; the first is discarded
+            and the other three are averaged, as in the thesis. In virtual time the runs of a test
+            differ only in the order in which a matrix enters the queue and in the weights of
+            Random.""",
+            found.single,
+            {"5.1": MAKESPAN, "5.2": RESPONSE},
         ),
-        Section(
+        _measured(
             "5.1.6 Consecutive matrices",
-            [
-                "Each test has five of the ten matrices, all of them in turn the first.",
-                *_shown(
-                    found.several,
-                    {"5.3": MAKESPAN, "5.4": MATRIX_RESPONSE, "5.5": RESPONSE},
-                    SEVERAL,
-                ),
-            ],
+            """Each test has five of the ten matrices, 30 s apart, each of the ten once the
+            first.""",
+            found.several,
+            {"5.3": MAKESPAN, "5.4": MATRIX_RESPONSE, "5.5": RESPONSE},
         ),
-        Section(
-            "5.2 Load testing",
-            [
-                """A reference job of one thread beside heavy jobs of four threads each on a builder
-                of 8 threads, which share it evenly. The thesis measured this with bc and stress;
-                farm calibrate measures it on a machine at hand.""",
-                Figure(
-                    "Figure 5.6: the reference job beside heavy jobs",
-                    {"reference job": [(float(k), y) for k, y in enumerate(found.overload)]},
-                    ("heavy jobs", "times as long"),
-                ),
-            ],
+        _measured(
+            "5.3 Simulation model, without slowdown",
+            "Two builders; four matrices of 25 jobs, all released at once.",
+            found.plain,
+            {"5.7": MAKESPAN, "5.8": RESPONSE, "5.9": MATRIX_RESPONSE},
+            _spread("Table 5.1: standard deviation without slowdown", found.plain),
         ),
-        Section(
-            "5.3 Simulation model",
-            [
-                *_shown(found.plain, {"5.7": 0, "5.8": 1, "5.9": 2}, "without slowdown"),
-                *_shown(found.slowed, {"5.10": 0, "5.11": 1, "5.12": 2}, "with slowdown"),
-                _spread("Table 5.1: standard deviation without slowdown", found.plain),
-                _spread("Table 5.2: standard deviation with slowdown", found.slowed),
-            ],
+        _measured(
+            "5.3 Simulation model, with slowdown",
+            "The same jobs; the longest fifth is heavy and slows its builder down (page 16).",
+            found.slowed,
+            {"5.10": MAKESPAN, "5.11": RESPONSE, "5.12": MATRIX_RESPONSE},
+            _spread("Table 5.2: standard deviation with slowdown", found.slowed),
         ),
-        Section("5.4 Summary of results", [_result_table((found.plain, found.slowed))]),
     ]
-
-
-def _shown(plays: Plays, places: Mapping[str, int], said: str) -> list[Figure | Table]:
-    """Draw each figure, with its numbers behind it."""
     return [
-        part
-        for name, measure in places.items()
-        for part in (
-            _lines(f"Figure {name}: {METRICS[measure]}, {said}", plays, measure, "slots"),
-            numbers(f"Figure {name} in numbers", plays, measure, "slots"),
-        )
+        Section("4.3 Risk of overload", charts=[_figure_4_1()]),
+        *measured[:2],
+        _load_testing(found),
+        *measured[2:],
+        Section("5.4 Summary of results", tables=[_result_table((found.plain, found.slowed))]),
     ]
 
 
-def _lines(
-    title: str, plays: Plays, measure: int, axis: str, ticks: tuple[str, ...] = ()
-) -> Figure:
-    """Draw medians over the job sets, a line for each policy."""
-    drawn = {
-        policy: [(x, plays.median(policy, x, measure)) for x in plays.xs]
-        for policy in plays.policies
-    }
-    return Figure(f"{title} (median)", drawn, (axis, "seconds"), ticks=ticks)
+def _load_testing(found: Evaluation) -> Section:
+    line = {"reference job": [(float(k), times) for k, times in enumerate(found.overload)]}
+    return Section(
+        "5.2 Load testing",
+        [
+            """A reference job of one thread beside heavy jobs of four threads each on a builder of
+            8 threads, which share it evenly. The thesis measured this with bc and stress; farm
+            calibrate measures it on a machine at hand."""
+        ],
+        [drawn("Figure 5.6: the reference job", "heavy jobs beside it", "times as long", line)],
+    )
+
+
+def _measured(
+    title: str, words: str, plays: Plays, places: Mapping[str, int], *tables: Table
+) -> Section:
+    """Draw medians over the job sets, a line for each policy; all numbers stand in tables."""
+    charts = [
+        drawn(
+            f"Figure {name}: {METRICS[measure]} (median)",
+            "slots",
+            "seconds",
+            {p: [(x, plays.median(p, x, measure)) for x in plays.xs] for p in plays.policies},
+        )
+        for name, measure in places.items()
+    ]
+    kept = [numbers(f"Figure {name}", plays, m, "slots") for name, m in places.items()]
+    return Section(title, [words], charts, [*kept, *tables])
 
 
 def numbers(
@@ -189,14 +186,14 @@ def _cell(plays: Plays, policy: str, x: float, measure: int) -> str:
     return f"{plays.median(*cell):.4g}; {plays.mean(*cell):.4g}; {plays.ratio(*cell):.3f}"
 
 
-def _figure_4_1() -> Figure:
-    drawn = {
+def _figure_4_1() -> Chart:
+    lines = {
         f"p = {p:g}": [
             (n, expected_slowdown(int(n), p, THESIS_TABLE.slowdown)) for n in MODEL_SLOTS
         ]
         for p in (0.1, 0.2, 0.3, 0.4, 0.5)
     }
-    return Figure("Figure 4.1: slowdown to expect, f(n, p)", drawn, ("slots", "slowdown"))
+    return drawn("Figure 4.1: slowdown to expect, f(n, p)", "slots", "slowdown", lines)
 
 
 def spread(plays: Plays, policy: str, measure: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Section
+from farm.app.studies.page import Section, drawn
 from farm.app.studies.thesis.evaluation import PAGE_16, Tell, numbers
 from farm.app.studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
 from farm.app.studies.thesis.model import (
@@ -25,8 +25,8 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown
+from farm.core.errors import InputError
 from farm.core.pools.spec import PoolSpec
-from farm.results.figures.lines import Figure
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
@@ -45,18 +45,19 @@ UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
 
 def future_work(runs: int, trace: Path | None, tell: Tell = lambda _: None) -> list[Section]:
     """Play each question on ``runs`` job sets, at most 200, and a trace if one is given."""
+    recorded = [_trace(trace)] if trace else []
     tell("the future work")
     runs = min(runs, MAX_SETS)
     sets = model_sets(runs)
-    found = [
+    return [
         _distributions(runs),
         _heterogeneous(sets),
         _memory_bus(sets),
         *_failures(sets[:MAX_REFERENCE_SETS]),
         _slowdown(sets),
         _released_apart(runs),
+        *recorded,
     ]
-    return [*found, _trace(trace)] if trace else found
 
 
 def _section(
@@ -74,16 +75,14 @@ def _section(
         for name, (policy, x) in zip(names, best, strict=True)
     )
     kind = METRICS[measure]
-    drawn = {
+    lines = {
         policy: [(x, plays.ratio(policy, x, measure)) for x in plays.xs] for policy in POLICY_OF
     }
     return Section(
         title,
-        [
-            f"{text} Best in {kind}, by {axis}: {told}.",
-            Figure(f"{kind.capitalize()} by {axis}", drawn, (axis, "of Random's"), ticks=ticks),
-            *(numbers(METRICS[m].capitalize(), plays, m, axis, ticks) for m in range(3)),
-        ],
+        [f"{text} Best in {kind}, by {axis}: {told}."],
+        [drawn(f"{kind.capitalize()}, as a ratio to Random's", axis, "ratio", lines, ticks)],
+        [numbers(METRICS[m].capitalize(), plays, m, axis, ticks) for m in range(3)],
     )
 
 
@@ -264,6 +263,8 @@ def _trace(path: Path) -> Section:
     )
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     work, span = sum(job.service_time for job in jobs), max(arrivals[-1] - arrivals[0], 1e-9)
+    if not work:
+        raise InputError(f"--trace: {path}: found no work; allowed: jobs that take time")
     slots = {share: max(1, round(work / span / share)) for share in UTILIZATIONS}
     cases: Cases = {
         share: (

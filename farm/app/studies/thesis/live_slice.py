@@ -38,7 +38,9 @@ def live_slice(tell: Tell = lambda _: None) -> Section:
             of a real farm: Redis, Celery builders, jobs that sleep, {SPEED:g} farm seconds in a
             second. Four runs follow each other on one farm; the first is discarded. Beside them
             the same jobs in virtual time. A dispatch takes a real farm some milliseconds, on a busy
-            machine many more, and each is worth {SPEED:g} of farm time.""",
+            machine many more, and each is worth {SPEED:g} of farm time."""
+        ],
+        tables=[
             _table(SINGLE, 1, UNAGED, tell),
             _table(SEVERAL, 5, ALL, tell),
         ],

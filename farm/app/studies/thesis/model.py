@@ -111,7 +111,9 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
 def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
     (jobs, *_), plan = case
     rules = plan.rules("FIFO")
-    return why_not(rules, Oracle(), plan.pools) or why_not_these(rules, jobs)
+    if any(pool.loses for pool in plan.pools):
+        return "builders that retire or are lost"
+    return why_not(rules, Oracle(), plan.pools, {}) or why_not_these(rules, jobs, plan.pools)
 
 
 def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
@@ -126,10 +128,8 @@ def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], 
             sets, plan = cases[x]
             rules, key = plan.rules(policy), (id(sets), policy, plan.aging)
             if key not in loads:
-                loads[key] = [
-                    load_of(rules.policy, Oracle(), list(batches(iter(jobs)))) for jobs in sets
-                ]
-            play = threads.submit(ends_of_each, loads[key], plan.pools, rules.ranking)
+                loads[key] = [load_of(rules.policy, Oracle(), jobs) for jobs in sets]
+            play = threads.submit(ends_of_each, loads[key], plan.pools, rules)
             played[policy, x] = play
         return {cell: play.result() for cell, play in played.items()}
 

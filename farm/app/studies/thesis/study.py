@@ -41,7 +41,7 @@ def thesis(
     found = [_introduction(runs)]
     if Part.EVALUATION in parts:
         evaluation = evaluate(runs, tell)
-        found += [Section("The claims", [claims_table(evaluation)]), *sections(evaluation)]
+        found += [Section("The claims", tables=[claims_table(evaluation)]), *sections(evaluation)]
     if live:
         from farm.app.studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
 

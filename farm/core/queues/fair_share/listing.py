@@ -1,13 +1,12 @@
 """Looking at a fair-share tree: children and queues, never disturbing it.
 
-Every listing is a sorted copy, cut into pages by ``limit`` and ``after``.
+Every listing is a sorted copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import nsmallest
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -39,8 +38,6 @@ class InvocationView(msgspec.Struct, frozen=True):
     priority: int | None
     started_at: float
     completed_at: float
-    #: where it stands in this listing; give the last row's to get the next page
-    place: tuple[Any, ...]
 
 
 class TreeListing:
@@ -57,60 +54,27 @@ class TreeListing:
                 yield name, node.waiting
 
     def children(
-        self,
-        path: tuple[str, ...] = (),
-        show: Filter = "all",
-        *,
-        limit: int | None = None,
-        after: tuple[Any, ...] | None = None,
+        self, path: tuple[str, ...] = (), show: Filter = "all", *, limit: int | None = None
     ) -> list[InvocationView]:
         """List a node's children; none if there is no such node.
 
         ``queued``: those in which something waits, the one that gets the next slot first.
-        ``active``: those in which something waits or executes, and ``all``: both by key,
-        ascending. ``after``: the ``place`` of the last row seen, which need not exist any more.
+        ``active``: those in which something waits or executes, and ``all``: both by key.
         """
         node = self._tree.find(path)
         if node is None:
             return []
         if show == "queued":
-            placed = [(child.urgency(), child) for child in node.waiting_children]
+            found = sorted(node.waiting_children, key=Invocation.urgency)
         else:
-            placed = [
-                ((key,), child)
-                for key, child in node.children.items()
-                if show == "all" or child.active
-            ]
-        rows = [row for row in placed if after is None or row[0] > after]
-        return [_view(child, place) for place, child in _page(rows, limit)]
+            children = (child for _, child in sorted(node.children.items()))
+            found = [child for child in children if show == "all" or child.active]
+        return [_view(child) for child in found[:limit]]
 
-    def queue(
-        self, path: tuple[str, ...] = (), *, limit: int | None = None, after: JobState | None = None
-    ) -> list[JobState]:
-        """List the jobs queued directly in a node in the order in which they will leave it.
-
-        ``after``: the last job of the page before, which need not wait any more.
-        """
+    def queue(self, path: tuple[str, ...] = ()) -> list[JobState]:
+        """List the jobs queued directly in a node in the order in which they will leave it."""
         node = self._tree.find(path)
-        if node is None:
-            return []
-        rows = [
-            (operation.key, operation)
-            for operation in node.queue
-            if after is None or operation.key > after.key
-        ]
-        return [operation.states[0] for _, operation in _page(rows, limit)]
-
-    def waiting_in(self, path: tuple[str, ...] = ()) -> list[JobState]:
-        """List the waiting jobs of a node and below, in order of submission."""
-        top = self._tree.find(path)
-        states = [
-            state
-            for node in (() if top is None else top.subtree())
-            for operation in node.queue
-            for state in operation.states
-        ]
-        return sorted(states, key=lambda state: state.serial)
+        return [] if node is None else [found.states[0] for found in node.queue.ordered()]
 
     def running_in(self, path: tuple[str, ...] = ()) -> list[JobState]:
         """List the jobs of a node and below that are being executed, in order of submission."""
@@ -133,18 +97,10 @@ class TreeListing:
     def node(self, path: tuple[str, ...] = ()) -> InvocationView | None:
         """Return a node as it would be listed, None if there is none."""
         found = self._tree.find(path)
-        return None if found is None else _view(found, ())
+        return None if found is None else _view(found)
 
 
-def _page(rows: list[tuple[Any, Any]], limit: int | None) -> list[tuple[Any, Any]]:
-    """Return the first rows in order of their places (which are unique)."""
-    if limit is not None and limit < len(rows) // 8:
-        return nsmallest(limit, rows, key=lambda row: row[0])
-    rows.sort(key=lambda row: row[0])
-    return rows[:limit]
-
-
-def _view(node: Invocation, place: tuple[Any, ...]) -> InvocationView:
+def _view(node: Invocation) -> InvocationView:
     return InvocationView(
         path=node.path,
         waiting=node.waiting,
@@ -159,5 +115,4 @@ def _view(node: Invocation, place: tuple[Any, ...]) -> InvocationView:
         priority=node.priority if node.waiting else None,
         started_at=node.started[0],
         completed_at=node.completed[0],
-        place=place,
     )

@@ -165,8 +165,10 @@ class History(RuleBasedStateMachine):
         if hasattr(self, "yard"):
             here = [*self.yard.waiting.values(), *self.yard.running.values()]
             members = {m.job.id for s in here for m in (s, *s.followers)}
-            listing = self.yard.queue.listing
-            assert {s.job.id for s in (*listing.waiting_in(), *listing.running_in())} == members
+            queue = self.yard.queue
+            operations = [o for node in queue._tree.root.subtree() for o in node.queue]
+            waiting = [state for operation in operations for state in operation.states]
+            assert {s.job.id for s in (*waiting, *queue.listing.running_in())} == members
             assert members.isdisjoint(self.ended)
             assert members | self.ended == set(self.yard.jobs)
 

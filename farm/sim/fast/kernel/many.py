@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from farm.sim.fast import kernel
-from farm.sim.fast.compiled import compiled
-from farm.sim.fast.layout import HOPELESS, PLAYED
+from farm.sim.fast.kernel import loop
+from farm.sim.fast.kernel.compiled import inlined, kept
+from farm.sim.fast.kernel.layout import PLAYED
 
 
-@compiled
-def play_each(farm, fresh, columns, orders, ranking, ends):
+@kept
+def play_each(farm, fresh, columns, orders, ends):
     """Play each load on a fresh farm, and write down when its jobs end; return how it went."""
     for number in range(len(columns)):
+        copy(farm.pools, fresh.pools)
         copy(farm.builders, fresh.builders)
         copy(farm.slots, fresh.slots)
         copy(farm.lanes, fresh.lanes)
@@ -21,14 +22,15 @@ def play_each(farm, fresh, columns, orders, ranking, ends):
             copy(heap.keys, empty.keys)
         copy(farm.jobs, columns[number])
         copy(farm.in_order, orders[number])
-        if kernel.play(farm, ranking, 0.0) == HOPELESS:
-            return HOPELESS
+        halt = loop.play(farm)
+        if halt != PLAYED:
+            return halt
         for job in range(len(farm.jobs)):
             ends[number, job] = farm.jobs[job].finished_at
     return PLAYED
 
 
-@compiled
+@inlined
 def copy(to, source):
     """Copy what stands in one array into another (a slice would be copied twice)."""
     for place in range(len(to)):

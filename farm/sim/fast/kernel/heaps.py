@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farm.sim.fast.compiled import compiled
+from farm.sim.fast.kernel.compiled import compiled
 
 Array = Any
 """A NumPy array; compiled code has no use for more."""
@@ -26,7 +26,7 @@ class Keyed(NamedTuple):
     keys: Array
 
 
-HEAP = np.dtype([("begin", np.int64), ("size", np.int64)])
+HEAP = np.dtype([("begin", np.int64), ("count", np.int64)])
 KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)])
 
 
@@ -93,14 +93,14 @@ def put(heap, which, thing, first, second):
     heap.keys[thing].second = second
     place = heap.keys[thing].place
     if place < 0:
-        place = heap.heaps[which].size
-        heap.heaps[which].size = place + 1
+        place = heap.heaps[which].count
+        heap.heaps[which].count = place + 1
         heap.things[begin + place] = thing
         heap.keys[thing].place = place
         up(heap, begin, place)
         return
     up(heap, begin, place)
-    down(heap, begin, heap.heaps[which].size, heap.keys[thing].place)
+    down(heap, begin, heap.heaps[which].count, heap.keys[thing].place)
 
 
 @compiled
@@ -110,8 +110,8 @@ def take_out(heap, which, thing):
     if place < 0:
         return
     begin = heap.heaps[which].begin
-    size = heap.heaps[which].size - 1
-    heap.heaps[which].size = size
+    size = heap.heaps[which].count - 1
+    heap.heaps[which].count = size
     heap.keys[thing].place = -1
     if place == size:
         return

@@ -1,0 +1,73 @@
+"""Large keys that are written anew: beside the ones that they replace, in pieces, then renamed.
+
+No command keeps the server busy for long, and a reader finds the old keys or the new ones, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import redis
+
+from farm.live.redis.connection import Connection
+from farm.live.redis.fence import Fence
+
+#: fields or members written at once: some megabytes
+AT_ONCE = 5000
+SUFFIX = ":anew"
+
+
+Write = Callable[[str, dict[str, Any], Connection], object]
+
+
+def fill_hash(key: str, fields: dict[str, Any], pipe: Connection) -> None:
+    """Write fields of a hash."""
+    pipe.hset(key, mapping=fields)
+
+
+def fill_sorted_set(key: str, scores: dict[str, Any], pipe: Connection) -> None:
+    """Write members of a sorted set."""
+    pipe.zadd(key, scores)
+
+
+class Drafts:
+    """What is written so by the one in charge, until it is put in place."""
+
+    def __init__(self, fence: Fence) -> None:
+        self._fence = fence
+        #: what each key holds in the end
+        self._sizes: dict[str, int] = {}
+
+    def write(self, key: str, items: Iterable[tuple[str, Any]], write: Write) -> int:
+        """Write items into a key that there is, in pieces; return how many."""
+        rest, size = iter(items), 0
+        while some := dict(islice(rest, AT_ONCE)):
+            self._fence.restore_part(partial(write, key, some))
+            size += len(some)
+        return size
+
+    def draft(self, key: str, items: Iterable[tuple[str, Any]], write: Write) -> None:
+        """Write items beside a key."""
+        self._fence.restore_part(lambda pipe: pipe.unlink(key + SUFFIX))
+        if size := self.write(key + SUFFIX, items, write):
+            self._sizes[key] = size
+
+    def watch(self, pipe: Connection) -> None:
+        """Let the transaction fail if a draft changes; raises ConnectionError if one is not whole.
+
+        The server may have been emptied again while they were written.
+        """
+        for key, size in self._sizes.items():
+            pipe.watch(key + SUFFIX)
+            count = pipe.hlen if pipe.type(key + SUFFIX) == b"hash" else pipe.zcard
+            if count(key + SUFFIX) != size:
+                raise redis.ConnectionError(f"{key}{SUFFIX} has been lost again")
+
+    def put_in_place(self, pipe: Connection) -> None:
+        """Replace the keys."""
+        for key in self._sizes:
+            pipe.unlink(key)
+            pipe.rename(key + SUFFIX, key)

@@ -1,0 +1,130 @@
+"""The lives of builders, and who held their slots: as values, and in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from farm.core.commands import EndJob
+from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered
+from farm.results.summary.percentiles import Floats
+
+BuilderEnd = Literal["retired", "lost"]
+STAYED, RETIRED, LOST = range(3)
+_ENDS = {None: STAYED, "retired": RETIRED, "lost": LOST}
+
+
+class BuilderSpan(msgspec.Struct):
+    """One life of a builder, from request (or joining) until it is gone; instants in farm time."""
+
+    builder: str
+    pool: str
+    slots: int = 1
+    requested_at: float | None = None
+    joined_at: float | None = None
+    gone_at: float | None = None
+    end: BuilderEnd | None = None
+    speed: float = 1.0
+
+
+class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that came to nothing, yet held a slot from its dispatch until it was given up."""
+
+    job: str
+    builder: str
+    dispatched_at: float
+    ended_at: float
+    reason: str = ""
+
+
+class Spans(msgspec.Struct, frozen=True, kw_only=True):
+    """Lives of builders; an instant that never came is NaN, builders and pools are numbered."""
+
+    builder: Numbers
+    pool: Numbers
+    slots: Numbers
+    speed: Floats
+    requested_at: Floats
+    joined_at: Floats
+    gone_at: Floats
+    end: Numbers
+    pools: Sequence[str]
+
+    @classmethod
+    def of(cls, spans: Sequence[BuilderSpan], builders: dict[str, int]) -> Spans:
+        """Return the columns of these lives."""
+        pool, pools = numbered([span.pool for span in spans])
+        return cls(
+            builder=numbered([span.builder for span in spans], builders)[0],
+            pool=pool,
+            slots=np.array([span.slots for span in spans], np.int64),
+            speed=floats([span.speed for span in spans]),
+            requested_at=floats([span.requested_at for span in spans]),
+            joined_at=floats([span.joined_at for span in spans]),
+            gone_at=floats([span.gone_at for span in spans]),
+            end=np.array([_ENDS[span.end] for span in spans], np.int64),
+            pools=pools,
+        )
+
+    def taken(self, some: Flags) -> Spans:
+        """Return some of them."""
+        columns = {name: getattr(self, name)[some] for name in self.__struct_fields__[:-1]}
+        return Spans(**columns, pools=self.pools)
+
+
+class Attempts(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts that held a slot and are over."""
+
+    builder: Numbers
+    #: the row of its job among the ends; -1: that never ended
+    row: Numbers
+    dispatched_at: Floats
+    ended_at: Floats
+
+    @classmethod
+    def void(
+        cls, attempts: Sequence[VoidAttempt], ends: Sequence[EndJob], builders: dict[str, int]
+    ) -> Attempts:
+        """Return those that came to nothing."""
+        rows = {end.job.id: row for row, end in enumerate(ends)} if attempts else {}
+        return cls(
+            builder=numbered([one.builder for one in attempts], builders)[0],
+            row=np.array([rows.get(one.job, -1) for one in attempts], np.int64),
+            dispatched_at=floats([one.dispatched_at for one in attempts]),
+            ended_at=floats([one.ended_at for one in attempts]),
+        )
+
+    @classmethod
+    def all(cls, ends: Ends, void: Attempts) -> Attempts:
+        """Return every attempt: those of the jobs that ended, then those that came to nothing."""
+        dispatched = (ends.builder >= 0) & ~np.isnan(ends.dispatched_at)
+        over_at = _over_at(ends, dispatched)
+        rows = np.flatnonzero(~np.isnan(over_at))
+        return cls(
+            builder=np.concatenate((ends.builder[rows], void.builder)),
+            row=np.concatenate((rows, void.row)),
+            dispatched_at=np.concatenate((ends.dispatched_at[rows], void.dispatched_at)),
+            ended_at=np.concatenate((over_at[rows], void.ended_at)),
+        )
+
+
+def _over_at(ends: Ends, dispatched: Flags) -> Floats:
+    """Return when each job's own execution was over; NaN: it had none of its own.
+
+    An execution outlives the job that led it while it serves others; it is told by its slot.
+    """
+    over_at: Floats = np.where(dispatched & ~ends.shared, ends.finished_at, np.nan)
+    served = np.flatnonzero(dispatched & ends.shared)
+    if not len(served):
+        return over_at
+    which = list(zip(ends.builder, ends.slot, ends.dispatched_at, strict=True))
+    last = {which[row]: row for row in served.tolist()}
+    for row in np.flatnonzero(dispatched & ~ends.shared).tolist():
+        if (follower := last.pop(which[row], None)) is not None:
+            over_at[row] = max(over_at[row], ends.finished_at[follower])
+    for row in last.values():
+        over_at[row] = ends.finished_at[row]
+    return over_at

@@ -1,0 +1,120 @@
+"""Jobs that slow each other down (``farm.core.contention.progress``), compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farm.emulation.agenda import FINISH
+from farm.sim.fast.kernel.compiled import compiled, inlined
+from farm.sim.fast.kernel.heaps import put
+from farm.sim.fast.kernel.layout import FREE, NOW, SLOTS_EACH, TICKS
+
+
+@inlined
+def code(rank, builder, slot):
+    """Return the order of entries of one instant: by rank, then builder, then slot.
+
+    Slot -1 is a builder's lifetime, which it began with: before whatever else is due there.
+    """
+    return (rank << 48) + ((builder + 1) << 16) + slot + 1
+
+
+@inlined
+def own_thing(farm, builder):
+    """Return the thing of a builder's own life; behind it stands its lifetime."""
+    each = farm.counts[SLOTS_EACH]
+    return TICKS + len(farm.pools) + builder * (each + 2) + each
+
+
+@inlined
+def slot_thing(farm, builder, slot):
+    """Return the thing of a builder's slot."""
+    return TICKS + len(farm.pools) + builder * (farm.counts[SLOTS_EACH] + 2) + slot
+
+
+@inlined
+def first_slot(farm, builder):
+    """Return where a builder's slots begin."""
+    return builder * farm.counts[SLOTS_EACH]
+
+
+@inlined
+def rate_here(farm, builder):
+    """Return how fast every job on a builder advances under what runs there now."""
+    state = farm.builders[builder]
+    pool = farm.pools[state.pool]
+    return pool.speed / farm.slowdown[pool.law, state.heavy, state.memory_heavy]
+
+
+@inlined
+def read_clock(farm, builder, at):
+    """Return the work that each job on the builder has done since its clock began."""
+    state = farm.builders[builder]
+    return state.clock_work + (at - state.clock_at) * state.clock_rate
+
+
+@compiled
+def weigh(farm, builder, number, sign, at):
+    """Add a job's weight to the load, or take it away, and let the clock follow."""
+    job, state = farm.jobs[number], farm.builders[builder]
+    state.jobs += sign
+    state.heavy += sign * job.heavy
+    state.memory_heavy += sign * job.memory_heavy
+    rate = rate_here(farm, builder)
+    if rate != state.clock_rate:
+        state.clock_work = read_clock(farm, builder, at)
+        state.clock_at = at
+        state.clock_rate = rate
+
+
+@compiled
+def share(farm, builder, slot, number):
+    """Begin a job whose end depends on its neighbours."""
+    state = farm.builders[builder]
+    at = max(farm.instants[NOW], state.seen_at)
+    state.seen_at = at
+    if not state.jobs:
+        state.clock_at = at
+        state.clock_work = 0.0
+    work = read_clock(farm, builder, at) + farm.jobs[number].work
+    farm.slots[first_slot(farm, builder) + slot].ends_at_work = work
+    weigh(farm, builder, number, 1, at)
+    expect_next(farm, builder)
+
+
+@compiled
+def next_slot(farm, builder):
+    """Return the slot of the job that ends next; -1: nothing runs."""
+    first, found, soonest = first_slot(farm, builder), -1, np.inf
+    for place in range(farm.pools[farm.builders[builder].pool].slots):
+        slot = farm.slots[first + place]
+        if slot.job >= 0 and (found < 0 or slot.ends_at_work < soonest):
+            found, soonest = place, slot.ends_at_work
+    return found
+
+
+@compiled
+def expect_next(farm, builder):
+    """Put down who ends next, in the place of what was expected before."""
+    slot = next_slot(farm, builder)
+    if slot < 0:
+        return
+    state = farm.builders[builder]
+    left = farm.slots[first_slot(farm, builder) + slot].ends_at_work - state.clock_work
+    at = max(state.seen_at, state.clock_at + left / state.clock_rate)
+    put(farm.agenda, 0, own_thing(farm, builder), at, code(FINISH, builder, slot))
+
+
+@compiled
+def next_due(farm, builder):
+    """Take the job that is due now off the builder's load; return its slot."""
+    place = next_slot(farm, builder)
+    state = farm.builders[builder]
+    slot = farm.slots[first_slot(farm, builder) + place]
+    job = slot.job
+    state.seen_at = farm.instants[NOW]
+    weigh(farm, builder, job, -1, farm.instants[NOW])
+    slot.job = FREE
+    expect_next(farm, builder)
+    slot.job = job
+    return place

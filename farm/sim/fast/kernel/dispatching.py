@@ -1,0 +1,173 @@
+"""Which job goes to which slot, as ``farm.core.dispatching`` has it, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farm.emulation.agenda import FINISH
+from farm.sim.fast.kernel.compiled import compiled, inlined
+from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
+from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
+from farm.sim.fast.kernel.layout import (
+    BUSY,
+    FREE,
+    JENKINS,
+    NOW,
+    RANKING,
+    START,
+    STARTED,
+    WAITING,
+)
+from farm.sim.fast.kernel.noting import ask_alarm, note, soon
+
+
+@inlined
+def head(farm, lane):
+    """Return the place, in the order of all keys, of the first job that waits in a lane."""
+    return farm.queue[farm.lanes[lane].begin]
+
+
+@inlined
+def wait(farm, number):
+    """Let a job stand in its lane, at its place."""
+    job = farm.jobs[number]
+    lane = farm.lanes[job.lane]
+    push(farm.queue, lane.begin, lane.waiting, job.order)
+    lane.waiting += 1
+    farm.counts[WAITING] += 1
+
+
+@compiled
+def fill(farm):
+    """Dispatch, best job first, until no job waits that has a builder with room."""
+    while farm.counts[WAITING]:
+        chosen, to = -1, -1
+        for lane in range(len(farm.lanes)):
+            if not farm.lanes[lane].waiting:
+                continue
+            builder = best_builder(farm, lane)
+            if builder >= 0 and (chosen < 0 or head(farm, lane) < head(farm, chosen)):
+                chosen, to = lane, builder
+        if chosen < 0:
+            return
+        dispatch(farm, chosen, to, free_slot(farm, to))
+
+
+@inlined
+def best_builder(farm, lane):
+    """Return the builder with room that the balancer prefers; the lowest index on a tie."""
+    best = -1
+    for group in range(len(farm.free.heaps)):
+        if farm.serves[group, lane] and farm.free.heaps[group].count:
+            builder = farm.free.things[farm.free.heaps[group].begin]
+            if best < 0 or before(farm.free, builder, best):
+                best = builder
+    return best
+
+
+@inlined
+def free_slot(farm, builder):
+    """Return the lowest free slot of a builder that has room."""
+    first = first_slot(farm, builder)
+    for slot in range(farm.pools[farm.builders[builder].pool].slots):
+        if farm.slots[first + slot].job == FREE:
+            return slot
+    return -1
+
+
+@inlined
+def open_slot(farm, builder, slot):
+    """Offer a free slot: it takes the best waiting job at once, or stands ready for the next."""
+    best = -1
+    if farm.counts[WAITING]:
+        group = farm.pools[farm.builders[builder].pool].group
+        for lane in range(len(farm.lanes)):
+            if (
+                farm.lanes[lane].waiting
+                and farm.serves[group, lane]
+                and (best < 0 or head(farm, lane) < head(farm, best))
+            ):
+                best = lane
+    if best >= 0:
+        dispatch(farm, best, builder, slot)
+    else:
+        offer(farm, builder)
+
+
+@inlined
+def offer(farm, builder):
+    """Rank a builder that has room among the free ones of its group."""
+    state = farm.builders[builder]
+    pool = farm.pools[state.pool]
+    jenkins = farm.rules[RANKING] == JENKINS
+    rank = -(pool.slots / (0.5 + state.busy)) if jenkins else state.active_at
+    put(farm.free, pool.group, builder, rank, builder)
+
+
+@compiled
+def dispatch(farm, lane, builder, slot):
+    """Bind the first job of a lane to a slot; it starts there at this instant."""
+    at = farm.instants[NOW]
+    number = farm.in_order[head(farm, lane)]
+    job, state = farm.jobs[number], farm.builders[builder]
+    pool = farm.pools[state.pool]
+    pop(farm.queue, farm.lanes[lane].begin, farm.lanes[lane].waiting)
+    farm.lanes[lane].waiting -= 1
+    farm.counts[WAITING] -= 1
+    job.dispatched_at = at
+    job.builder = builder
+    job.slot = slot
+    job.attempts += 1
+    farm.slots[first_slot(farm, builder) + slot].job = number
+    pool.idle_builders -= state.busy == 0
+    pool.busy_slots += 1
+    state.busy += 1
+    farm.counts[BUSY] += 1
+    state.active_at = at
+    if state.busy < pool.slots:
+        offer(farm, builder)
+    else:
+        take_out(farm.free, pool.group, builder)
+    note(farm, START, number, builder, slot, job.attempts, at)
+    job.started = not state.vanished
+    if state.vanished:
+        return  # the scheduler learns that next
+    soon(farm, STARTED, number)
+    if pool.law >= 0:
+        share(farm, builder, slot, number)
+    else:
+        ends_at = at + job.work / pool.speed
+        put(farm.agenda, 0, slot_thing(farm, builder, slot), ends_at, code(FINISH, builder, slot))
+
+
+# --- idle time-outs (``farm.core.pools.idleness``) -----------------------------------------------
+
+
+@inlined
+def watch_idleness(farm, builder):
+    """Set the timer of a builder that has nothing to do and no timer."""
+    state = farm.builders[builder]
+    if state.timed or state.busy or state.draining:
+        return
+    state.timed = True
+    expires_at = state.active_at + farm.pools[state.pool].idle_timeout
+    put(farm.timers, 0, builder, expires_at, builder)
+    ask_alarm(farm, expires_at)
+
+
+@compiled
+def first_timer(farm):
+    """Return when the first time-out runs out, as things stand now; infinity: never."""
+    timers = farm.timers
+    while timers.heaps[0].count:
+        builder = timers.things[0]
+        state = farm.builders[builder]
+        expires_at = state.active_at + farm.pools[state.pool].idle_timeout
+        if state.busy or state.draining or state.end:
+            take_out(timers, 0, builder)
+            state.timed = False
+        elif expires_at > timers.keys[builder].first:
+            put(timers, 0, builder, expires_at, builder)
+        else:
+            return timers.keys[builder].first
+    return np.inf

@@ -1,0 +1,251 @@
+"""How jobs, builders and the state of a play lie in memory: what the kernel reads and writes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from farm.sim.fast.kernel.heaps import Array, Keyed
+
+# --- what is noted for the story: events, and behind each the commands that it led to ------------
+
+ARRIVALS_ENDED, SUBMITTED, JOINED, STARTED, FINISHED, CLEANED = range(1, 7)
+RETIRED, LOST, RANG, PLANNED = range(7, 11)
+START, END, REQUEUED, REQUESTED, DRAINED, RETIRE, LOSE, ALARM = range(11, 19)
+
+JENKINS, LONGEST_IDLE = 0, 1
+"""Balancers, by number (``farm.core.dispatching.balancers``)."""
+
+# --- places of ``Farm.counts`` -------------------------------------------------------------------
+
+(
+    OPEN,
+    BUSY,
+    WAITING,
+    BOOTING,
+    MADE,
+    GONE,
+    BATCH_NEXT,
+    ARRIVALS_OVER,
+    EVENTS,
+    ENDED,
+    VOID,
+    NOTED,
+    PLANS,
+    ALARMS,
+    RESTING,
+    LOSSES,
+    SOON_FIRST,
+    SOON_LAST,
+    ASKED,
+    BEGUN,
+    SLOTS_EACH,
+) = range(21)
+COUNTS = 21
+
+# --- places of ``Farm.instants`` -----------------------------------------------------------------
+
+NOW, LAST_EVENT, STILL_SINCE = range(3)
+
+# --- places of ``Farm.rules`` --------------------------------------------------------------------
+
+RANKING, RETRIES, MAX_LOST, ENDS_AT = range(4)
+
+FREE, CLEANING = -1, -2
+"""What a slot is that runs no job."""
+
+IS_THERE, HAS_RETIRED, IS_LOST = 0, 1, 2
+"""What became of a builder."""
+
+BY_LIFETIME, AS_PLANNED = 1, 2
+"""Why a builder is lost."""
+
+ENDS_WELL, ENDS_LOST, ENDS_POISONOUS = 1, 2, 3
+"""How a job ended: its attempt did, or builders were lost under it (0: it has not ended)."""
+
+PLAYED, HOPELESS, FULL, ASKS = 0, 1, 2, 3
+"""How a play came to a halt: at its end; where jobs were to be given up, which is not played here;
+where arrays are full; where a provisioning algorithm is to be asked."""
+
+ALARM_THING, TICKS = 0, 1
+"""Things of the agenda: the next alarm, a tick for each pool, then ``width`` for each builder:
+its slots, its own life (booting, shutting down; contention: its next end), its lifetime."""
+
+
+def record(**fields: type) -> np.dtype[np.void]:
+    """Return the type of records of these fields."""
+    return np.dtype(list(fields.items()), align=True)
+
+
+JOB = record(
+    work=np.float64,
+    submitted_at=np.float64,
+    dispatched_at=np.float64,
+    finished_at=np.float64,
+    #: its place in the order of all jobs' keys
+    order=np.int32,
+    builder=np.int32,
+    slot=np.int16,
+    lane=np.int16,
+    attempts=np.int16,
+    losses=np.int16,
+    heavy=np.int8,
+    memory_heavy=np.int8,
+    started=np.bool_,
+    ended=np.int8,
+)
+#: jobs submitted together, up to where the next batch begins; one more batch stands at the end
+BATCH = record(at=np.float64, begin=np.int64)
+POOL = record(
+    group=np.int64,
+    slots=np.int64,
+    speed=np.float64,
+    #: its law of contention; -1: none
+    law=np.int64,
+    boot_time=np.float64,
+    inter_job_time=np.float64,
+    shutdown_time=np.float64,
+    #: NaN: an idle builder stays
+    idle_timeout=np.float64,
+    provisioned=np.bool_,
+    #: what it is kept at, or begins with
+    kept_at=np.int64,
+    # what is there (``farm.core.state.PoolCounts``)
+    made=np.int64,
+    requested=np.int64,
+    builders=np.int64,
+    accepting=np.int64,
+    idle_builders=np.int64,
+    busy_slots=np.int64,
+    stopping=np.int64,
+    draining=np.int64,
+    draining_jobs=np.int64,
+    # its provisioner: when it plans, and its last word
+    interval=np.float64,
+    code=np.int64,
+    ticked_at=np.float64,
+    resting=np.bool_,
+    planned=np.int64,
+    #: whether ``desired`` and what follows it are said for the tick that is due
+    answered=np.bool_,
+    desired=np.int64,
+    start=np.int64,
+    stop=np.int64,
+    stays_until=np.float64,
+    # the estimator that is compiled (``farm.upstream.taskcluster``), if it is that one
+    estimates=np.bool_,
+    least=np.int64,
+    most=np.int64,
+    ratio=np.float64,
+    terminate=np.bool_,
+    counted=np.int64,
+)
+#: what a provisioner is told of a pool, as ``PoolSnapshot`` names it
+LOOK = record(
+    idle=np.int64,
+    busy=np.int64,
+    booting=np.int64,
+    draining=np.int64,
+    stopping=np.int64,
+    waiting_jobs=np.int64,
+    running_jobs=np.int64,
+    draining_jobs=np.int64,
+    joined=np.int64,
+)
+#: a builder's fate, by pool and number
+FATE = record(takes_jobs=np.bool_, lifetime=np.float64)
+BUILDER = record(
+    pool=np.int32,
+    #: its number in its pool
+    number=np.int32,
+    requested_at=np.float64,
+    joined_at=np.float64,
+    gone_at=np.float64,
+    end=np.int8,
+    reason=np.int8,
+    takes_jobs=np.bool_,
+    accepts=np.bool_,
+    draining=np.bool_,
+    retired=np.bool_,
+    #: it is lost already, and the scheduler learns that next
+    vanished=np.bool_,
+    timed=np.bool_,
+    busy=np.int32,
+    active_at=np.float64,
+    lifetime=np.float64,
+    # contention: the clock of work done, and what runs
+    clock_at=np.float64,
+    clock_work=np.float64,
+    clock_rate=np.float64,
+    seen_at=np.float64,
+    jobs=np.int32,
+    heavy=np.int32,
+    memory_heavy=np.int32,
+)
+#: ``job`` runs there (-1: none, -2: the slot is being cleaned)
+SLOT = record(ends_at_work=np.float64, job=np.int64)
+#: its jobs wait in ``Farm.queue`` from ``begin`` on; ``hopeful``: a pool may yet make builders
+LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_)
+#: a builder that a pool loses at an instant
+LOSS = record(at=np.float64, pool=np.int64)
+#: an attempt that came to nothing
+VOID_ATTEMPT = record(job=np.int64, builder=np.int64, dispatched_at=np.float64, ended_at=np.float64)
+PLAN = record(
+    pool=np.int64,
+    desired=np.int64,
+    requested=np.int64,
+    running=np.int64,
+    waiting=np.int64,
+    start=np.int64,
+    stop=np.int64,
+)
+SOON = record(kind=np.int64, what=np.int64)
+NOTE = record(
+    kind=np.int16, slot=np.int16, attempt=np.int32, builder=np.int64, what=np.int64, at=np.float64
+)
+
+
+class Farm(NamedTuple):
+    """Everything that one play needs; ``load.py`` and ``play.py`` fill it in."""
+
+    #: in order of submission
+    jobs: Array
+    #: the jobs in the order of their keys
+    in_order: Array
+    batches: Array
+    pools: Array
+    looks: Array
+    fates: Array
+    losses: Array
+    #: in order of request; ``counts[MADE]`` of them are in use
+    builders: Array
+    #: builder after builder, as many for each as the largest has
+    slots: Array
+    lanes: Array
+    #: the places, in the order of keys, of the jobs that wait: a heap for each lane
+    queue: Array
+    #: whether the builders of a group may run the jobs of a lane
+    serves: Array
+    #: slowdown by law, heavy jobs and memory-heavy jobs
+    slowdown: Array
+    #: builders with room, by group
+    free: Keyed
+    #: builders with an idle timer, by the instant at which it ran out when last looked at
+    timers: Keyed
+    #: what comes next
+    agenda: Keyed
+    #: instants of alarms that are set, the next one last
+    alarms: Array
+    counts: Array
+    instants: Array
+    rules: Array
+    #: events of this very instant that follow from commands just given
+    soon: Array
+    #: jobs in order of ending
+    ended: Array
+    #: attempts that came to nothing
+    void: Array
+    #: none are taken where there is no room for any
+    notes: Array
+    plans: Array

@@ -1,0 +1,279 @@
+"""Builders come and go, as ``farm.core.pools`` and ``farm.emulation`` have it, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farm.emulation.agenda import LIFE
+from farm.sim.fast.kernel.compiled import compiled, inlined
+from farm.sim.fast.kernel.contention import (
+    code,
+    first_slot,
+    own_thing,
+    rate_here,
+    slot_thing,
+)
+from farm.sim.fast.kernel.dispatching import (
+    fill,
+    first_timer,
+    open_slot,
+    wait,
+    watch_idleness,
+)
+from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.layout import (
+    AS_PLANNED,
+    BOOTING,
+    BUSY,
+    DRAINED,
+    END,
+    ENDED,
+    ENDS_LOST,
+    ENDS_POISONOUS,
+    GONE,
+    HAS_RETIRED,
+    IS_LOST,
+    JOINED,
+    LOSE,
+    LOSSES,
+    LOST,
+    MADE,
+    MAX_LOST,
+    NOW,
+    OPEN,
+    REQUESTED,
+    REQUEUED,
+    RETIRE,
+    RETIRED,
+    RETRIES,
+    VOID,
+)
+from farm.sim.fast.kernel.noting import ask_alarm, happened, note, soon
+
+
+@compiled
+def request(farm, number):
+    """Request a pool's next builder: it boots."""
+    at, pool = farm.instants[NOW], farm.pools[number]
+    builder = farm.counts[MADE]
+    farm.counts[MADE] += 1
+    pool.made += 1
+    pool.requested += 1
+    farm.counts[BOOTING] += 1
+    fate, state = farm.fates[number, pool.made], farm.builders[builder]
+    state.pool = number
+    state.number = pool.made
+    state.requested_at = at
+    state.takes_jobs = fate.takes_jobs
+    state.lifetime = fate.lifetime
+    state.timed = np.isnan(pool.idle_timeout)
+    note(farm, REQUESTED, builder, -1, 0, 0, at)
+    put(farm.agenda, 0, own_thing(farm, builder), at + pool.boot_time, code(LIFE, builder, 0))
+
+
+@compiled
+def joined(farm, builder):
+    """A builder is there: each of its slots is offered."""
+    happened(farm, JOINED, builder)
+    at, state = farm.instants[NOW], farm.builders[builder]
+    pool = farm.pools[state.pool]
+    farm.counts[BOOTING] -= 1
+    pool.requested -= 1
+    pool.builders += 1
+    state.joined_at = at
+    state.active_at = at
+    if not np.isnan(state.lifetime):
+        over_at = at + state.lifetime
+        put(farm.agenda, 0, own_thing(farm, builder) + 1, over_at, code(LIFE, builder, -1))
+    if pool.law >= 0:
+        state.clock_rate = rate_here(farm, builder)
+    if state.takes_jobs:
+        state.accepts = True
+        pool.accepting += 1
+        pool.idle_builders += 1
+        for slot in range(pool.slots):
+            open_slot(farm, builder, slot)
+    watch_idleness(farm, builder)
+
+
+@compiled
+def drain(farm, builder):
+    """A builder finishes what it runs, takes no more, and then goes for good."""
+    state = farm.builders[builder]
+    pool = farm.pools[state.pool]
+    if state.accepts:
+        take_out(farm.free, pool.group, builder)
+        pool.accepting -= 1
+        pool.idle_builders -= state.busy == 0
+    state.accepts = False
+    state.draining = True
+    pool.draining += 1
+    pool.draining_jobs += state.busy
+    retire_if_empty(farm, builder)
+
+
+@compiled
+def retire_if_empty(farm, builder):
+    """Let a builder that drains shut down once it has nothing left to do."""
+    state = farm.builders[builder]
+    if not state.draining or state.busy or state.retired:
+        return
+    at, pool = farm.instants[NOW], farm.pools[state.pool]
+    state.retired = True
+    pool.draining -= 1
+    pool.stopping += 1
+    note(farm, RETIRE, builder, -1, 0, 0, at)
+    if not state.vanished:
+        gone_at = at + pool.shutdown_time
+        put(farm.agenda, 0, own_thing(farm, builder), gone_at, code(LIFE, builder, 0))
+
+
+@inlined
+def slot_ready(farm, builder, slot):
+    """A busy slot is free again."""
+    state = farm.builders[builder]
+    pool = farm.pools[state.pool]
+    farm.slots[first_slot(farm, builder) + slot].job = -1
+    state.busy -= 1
+    pool.busy_slots -= 1
+    farm.counts[BUSY] -= 1
+    state.active_at = farm.instants[NOW]
+    if state.accepts:
+        pool.idle_builders += state.busy == 0
+        open_slot(farm, builder, slot)
+        watch_idleness(farm, builder)
+    else:
+        pool.draining_jobs -= 1
+        retire_if_empty(farm, builder)
+
+
+@compiled
+def lose(farm, builder, reason):
+    """A builder vanishes with whatever runs there; the scheduler learns that next."""
+    state, own = farm.builders[builder], own_thing(farm, builder)
+    state.vanished = True
+    state.reason = reason
+    for slot in range(farm.pools[state.pool].slots):
+        take_out(farm.agenda, 0, slot_thing(farm, builder, slot))
+    take_out(farm.agenda, 0, own)
+    take_out(farm.agenda, 0, own + 1)
+    soon(farm, LOST, builder)
+
+
+@compiled
+def gone(farm, builder, kind):
+    """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
+    happened(farm, kind, builder)
+    at, state = farm.instants[NOW], farm.builders[builder]
+    pool = farm.pools[state.pool]
+    state.gone_at = at
+    state.end = HAS_RETIRED if kind == RETIRED else IS_LOST
+    farm.counts[GONE] += 1
+    take_out(farm.agenda, 0, own_thing(farm, builder) + 1)
+    take_out(farm.free, pool.group, builder)
+    pool.builders -= 1
+    pool.busy_slots -= state.busy
+    farm.counts[BUSY] -= state.busy
+    if state.accepts:
+        pool.accepting -= 1
+        pool.idle_builders -= state.busy == 0
+    elif state.retired:
+        pool.stopping -= 1
+    elif state.draining:
+        pool.draining -= 1
+        pool.draining_jobs -= state.busy
+    first = first_slot(farm, builder)
+    for slot in range(pool.slots):
+        if farm.slots[first + slot].job >= 0:
+            give_back(farm, farm.slots[first + slot].job, builder)
+    fill(farm)
+    if not pool.provisioned and pool.kept_at > pool.builders + pool.requested:
+        request(farm, state.pool)
+
+
+@compiled
+def give_back(farm, number, builder):
+    """Requeue the job of a lost builder, or end it (``farm.core.jobs.requeueing``)."""
+    at, job, counts = farm.instants[NOW], farm.jobs[number], farm.counts
+    job.losses += 1
+    poisonous = 0 < farm.rules[MAX_LOST] <= job.losses
+    if not poisonous and job.losses <= farm.rules[RETRIES]:
+        void = farm.void[counts[VOID]]
+        counts[VOID] += 1
+        void.job = number
+        void.builder = builder
+        void.dispatched_at = job.dispatched_at
+        void.ended_at = at
+        note(farm, REQUEUED, number, builder, 0, job.attempts, at)
+        wait(farm, number)
+        return
+    job.ended = ENDS_POISONOUS if poisonous else ENDS_LOST
+    job.finished_at = at
+    farm.ended[counts[ENDED]] = number
+    counts[ENDED] += 1
+    counts[OPEN] -= 1
+    note(farm, END, number, -1, 0, 0, at)
+
+
+# --- what an alarm is for ------------------------------------------------------------------------
+
+
+@compiled
+def time_outs(farm):
+    """Let those go that were idle for too long; ask for an alarm for the next ones."""
+    at = farm.instants[NOW]
+    while first_timer(farm) <= at:
+        builder = farm.timers.things[0]
+        take_out(farm.timers, 0, builder)
+        drain(farm, builder)
+    if farm.timers.heaps[0].count:
+        ask_alarm(farm, farm.timers.keys[farm.timers.things[0]].first)
+
+
+@compiled
+def lose_as_planned(farm):
+    """Lose the builders whose instant has come (``farm.core.pools.planned_losses``)."""
+    at, counts = farm.instants[NOW], farm.counts
+    while counts[LOSSES] < len(farm.losses) and farm.losses[counts[LOSSES]].at <= at:
+        longest = -1
+        for builder in range(counts[MADE]):
+            state = farm.builders[builder]
+            if (
+                state.pool == farm.losses[counts[LOSSES]].pool
+                and not np.isnan(state.joined_at)
+                and not state.end
+                and not state.vanished
+                and (longest < 0 or state.joined_at < farm.builders[longest].joined_at)
+            ):
+                longest = builder
+        counts[LOSSES] += 1
+        if longest >= 0:
+            note(farm, LOSE, longest, -1, 0, 0, at)
+            lose(farm, longest, AS_PLANNED)
+    if counts[LOSSES] < len(farm.losses):
+        ask_alarm(farm, farm.losses[counts[LOSSES]].at)
+
+
+@compiled
+def stop(farm, number, count):
+    """Drain so many of a pool's builders (``farm.core.pools.retirement``)."""
+    for _ in range(count):
+        best = -1
+        for builder in range(farm.counts[MADE]):
+            state = farm.builders[builder]
+            here = state.pool == number and state.accepts and not state.end
+            if here and (best < 0 or goes_before(state, farm.builders[best])):
+                best = builder
+        if best < 0:
+            return
+        if farm.builders[best].busy:
+            note(farm, DRAINED, best, -1, 0, 0, farm.instants[NOW])
+        drain(farm, best)
+
+
+@compiled
+def goes_before(state, other):
+    """Whether a builder is stopped rather than an older one."""
+    if state.busy != other.busy:
+        return state.busy < other.busy
+    return state.active_at <= other.active_at

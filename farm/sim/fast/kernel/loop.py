@@ -1,0 +1,222 @@
+"""The compiled loop: what ``driver``, ``Scheduler`` and ``SimulatedWorld`` do, on arrays.
+
+The reader of ``farm.core.scheduler`` meets the same steps in the same order, and the order of
+simultaneous events of ``farm.emulation.agenda``. A policy is a number for each job (its place in
+the order of all keys), a law a table, a provisioner's plan an answer that the play halts for. If
+the two differ, this is wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farm.emulation.agenda import ARRIVAL, LIFE
+from farm.sim.fast.kernel.compiled import compiled, inlined, kept
+from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
+from farm.sim.fast.kernel.dispatching import fill, wait
+from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.layout import (
+    ALARM_THING,
+    ARRIVALS_ENDED,
+    ARRIVALS_OVER,
+    ASKED,
+    ASKS,
+    BATCH_NEXT,
+    BEGUN,
+    BY_LIFETIME,
+    CLEANED,
+    CLEANING,
+    END,
+    ENDED,
+    ENDS_AT,
+    ENDS_WELL,
+    EVENTS,
+    FINISHED,
+    FULL,
+    HOPELESS,
+    LOST,
+    NOW,
+    OPEN,
+    PLAYED,
+    RANG,
+    RETIRED,
+    SLOTS_EACH,
+    SOON_FIRST,
+    SOON_LAST,
+    STARTED,
+    SUBMITTED,
+    TICKS,
+)
+from farm.sim.fast.kernel.lives import (
+    gone,
+    joined,
+    lose,
+    lose_as_planned,
+    request,
+    slot_ready,
+    time_outs,
+)
+from farm.sim.fast.kernel.noting import alarm_rang, happened, hope, note, soon
+from farm.sim.fast.kernel.plans import answer, expect, has_room, look, planned, ticked, wake
+
+
+@kept
+def play(farm):
+    """Play on, to the end or a halt; return why it came to it."""
+    counts, instants, agenda = farm.counts, farm.instants, farm.agenda
+    batches = len(farm.batches) - 1
+    if not counts[BEGUN]:
+        counts[BEGUN] = 1
+        opened(farm)
+    while True:
+        if not follow(farm):
+            return HOPELESS
+        if not has_room(farm, 0):
+            return FULL
+        thing = agenda.things[0] if agenda.heaps[0].count else -1
+        at = agenda.keys[thing].first if thing >= 0 else np.inf
+        batch = counts[BATCH_NEXT]
+        if batch < batches and farm.batches[batch].at < at:
+            instants[NOW] = farm.batches[batch].at
+            wake(farm, instants[NOW], ARRIVAL << 48)
+            submitted(farm, batch)
+            continue
+        if thing < 0 or (batch == batches and counts[OPEN] == 0 and at > farm.rules[ENDS_AT]):
+            return PLAYED
+        instants[NOW] = at
+        place = agenda.keys[thing].second
+        if TICKS <= thing < TICKS + len(farm.pools):
+            number = thing - TICKS
+            pool = farm.pools[number]
+            if not pool.answered:
+                look(farm, number)
+                if not pool.estimates:
+                    counts[ASKED] = number
+                    return ASKS
+                answer(farm, number)
+            if not has_room(farm, pool.start):
+                return FULL
+            if ticked(farm, number):
+                wake(farm, at, place)
+                planned(farm, number)
+                if not hope(farm):
+                    return HOPELESS
+            continue
+        take_out(agenda, 0, thing)
+        wake(farm, at, place)
+        happens(farm, thing)
+        if not hope(farm):
+            return HOPELESS
+
+
+@compiled
+def opened(farm):
+    """The farm opens: pools get what they begin with, and provisioners their first ticks."""
+    farm.counts[EVENTS] = 1
+    for number in range(len(farm.pools)):
+        for _ in range(farm.pools[number].kept_at):
+            request(farm, number)
+    lose_as_planned(farm)
+    for number in range(len(farm.pools)):
+        if farm.pools[number].provisioned:
+            expect(farm, number, farm.pools[number].interval)
+    if len(farm.batches) == 1:
+        arrivals_ended(farm)
+
+
+@inlined
+def arrivals_ended(farm):
+    """Nothing more will arrive."""
+    soon(farm, ARRIVALS_ENDED, 0)
+
+
+@inlined
+def follow(farm):
+    """Let happen what follows at this instant; False: jobs are to be given up."""
+    counts = farm.counts
+    while counts[SOON_FIRST] < counts[SOON_LAST]:
+        event = farm.soon[counts[SOON_FIRST]]
+        counts[SOON_FIRST] += 1
+        if event.kind == STARTED:
+            reported(farm, STARTED, event.what)
+            continue
+        if event.kind == ARRIVALS_ENDED:
+            counts[ARRIVALS_OVER] = 1
+            happened(farm, ARRIVALS_ENDED, 0)
+        else:
+            gone(farm, event.what, LOST)
+        if not hope(farm):
+            return False
+    counts[SOON_FIRST] = 0
+    counts[SOON_LAST] = 0
+    return True
+
+
+@inlined
+def happens(farm, thing):
+    """What the agenda has happens: an alarm rings, or something becomes of a builder."""
+    if thing == ALARM_THING:
+        happened(farm, RANG, 0)
+        alarm_rang(farm)
+        time_outs(farm)
+        lose_as_planned(farm)
+        return
+    each, place = farm.counts[SLOTS_EACH], thing - TICKS - len(farm.pools)
+    builder, slot = place // (each + 2), place % (each + 2)
+    state = farm.builders[builder]
+    if slot == each + 1:
+        lose(farm, builder, BY_LIFETIME)
+    elif slot == each:
+        if np.isnan(state.joined_at):
+            joined(farm, builder)
+        elif state.retired:
+            gone(farm, builder, RETIRED)
+        else:
+            finished(farm, builder, next_due(farm, builder))
+    elif farm.slots[first_slot(farm, builder) + slot].job == CLEANING:
+        happened(farm, CLEANED, builder, -1, slot)
+        slot_ready(farm, builder, slot)
+    else:
+        finished(farm, builder, slot)
+
+
+@inlined
+def submitted(farm, batch):
+    """Jobs arrive: all of them wait, then the best one that has a builder goes, again and again."""
+    happened(farm, SUBMITTED, batch)
+    farm.counts[BATCH_NEXT] = batch + 1
+    if batch + 2 == len(farm.batches):
+        arrivals_ended(farm)
+    begin, end = farm.batches[batch].begin, farm.batches[batch + 1].begin
+    farm.counts[OPEN] += end - begin
+    for job in range(begin, end):
+        wait(farm, job)
+    fill(farm)
+
+
+@inlined
+def reported(farm, kind, number):
+    """A builder says something of the attempt that it runs."""
+    job = farm.jobs[number]
+    happened(farm, kind, number, job.builder, 0, job.attempts)
+
+
+@inlined
+def finished(farm, builder, slot):
+    """A job ends; its slot is cleaned, or takes the next one."""
+    at, counts, state = farm.instants[NOW], farm.counts, farm.builders[builder]
+    number = farm.slots[first_slot(farm, builder) + slot].job
+    job, pool = farm.jobs[number], farm.pools[state.pool]
+    reported(farm, FINISHED, number)
+    job.finished_at = at
+    job.ended = ENDS_WELL
+    farm.ended[counts[ENDED]] = number
+    counts[ENDED] += 1
+    counts[OPEN] -= 1
+    note(farm, END, number, -1, 0, 0, at)
+    if pool.inter_job_time > 0:
+        farm.slots[first_slot(farm, builder) + slot].job = CLEANING
+        thing = slot_thing(farm, builder, slot)
+        put(farm.agenda, 0, thing, at + pool.inter_job_time, code(LIFE, builder, slot))
+    else:
+        slot_ready(farm, builder, slot)

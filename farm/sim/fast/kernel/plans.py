@@ -1,0 +1,147 @@
+"""Pools are sized: when a provisioner is asked, what it is told, and what becomes of its answer.
+
+What ``farm.sim.provisioning`` and ``farm.core.pools.observer`` do, compiled. The algorithm itself
+is asked with the play halted, or it is ``farm.upstream.taskcluster``, compiled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farm.sim.fast.kernel.compiled import compiled, inlined
+from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.layout import (
+    MADE,
+    NOTED,
+    NOW,
+    PLANNED,
+    PLANS,
+    RESTING,
+    SLOTS_EACH,
+    TICKS,
+    VOID,
+)
+from farm.sim.fast.kernel.lives import request, stop
+from farm.sim.fast.kernel.noting import happened
+from farm.sim.ticks import first_tick
+from farm.upstream.taskcluster import plan
+
+first_tick_after = compiled(first_tick)
+estimate = compiled(plan)
+
+
+@inlined
+def look(farm, number):
+    """Look at a pool, for its provisioner."""
+    pool, seen = farm.pools[number], farm.looks[number]
+    seen.waiting_jobs = 0
+    for lane in range(len(farm.lanes)):
+        if farm.serves[pool.group, lane]:
+            seen.waiting_jobs += farm.lanes[lane].waiting
+    never_taking = pool.builders - pool.accepting - pool.draining - pool.stopping
+    seen.idle = pool.idle_builders + never_taking
+    seen.busy = pool.accepting - pool.idle_builders
+    seen.booting = pool.requested
+    seen.draining = pool.draining
+    seen.stopping = pool.stopping
+    seen.running_jobs = pool.busy_slots - pool.draining_jobs
+    seen.draining_jobs = pool.draining_jobs
+    seen.joined = seen.idle + seen.busy
+
+
+@inlined
+def answer(farm, number):
+    """Let the compiled estimator plan, where the pool has it."""
+    pool = farm.pools[number]
+    pool.desired, pool.start, pool.stop, _ = estimate(
+        farm.looks[number],
+        pool.slots,
+        pool.least,
+        pool.most,
+        pool.ratio,
+        pool.terminate,
+        pool.counted,
+    )
+    pool.stays_until = np.inf
+    pool.answered = True
+
+
+@inlined
+def ticked(farm, number):
+    """Take a provisioner's answer; say whether it is news."""
+    at, pool = farm.instants[NOW], farm.pools[number]
+    farm.counts[RESTING] -= pool.resting
+    pool.resting = False
+    pool.answered = False
+    pool.ticked_at = at
+    next_tick = at + pool.interval
+    if pool.desired != pool.planned or pool.start or pool.stop:
+        pool.planned = pool.desired
+        expect(farm, number, next_tick)
+        return True
+    if pool.stays_until <= next_tick:
+        expect(farm, number, next_tick)
+        return False
+    pool.resting = True
+    farm.counts[RESTING] += 1
+    if pool.stays_until < np.inf:
+        expect(farm, number, first_tick_after(at, pool.interval, pool.stays_until))
+    else:
+        take_out(farm.agenda, 0, TICKS + number)
+    return False
+
+
+@compiled
+def planned(farm, number):
+    """A provisioner decided how many builders its pool should have: it gets them, or loses some."""
+    pool, seen, counts = farm.pools[number], farm.looks[number], farm.counts
+    happened(farm, PLANNED, counts[PLANS])
+    if counts[PLANS] < len(farm.plans):
+        told = farm.plans[counts[PLANS]]
+        counts[PLANS] += 1
+        told.pool = number
+        told.desired = pool.desired
+        told.requested = seen.booting + pool.start
+        told.running = seen.joined
+        told.waiting = seen.waiting_jobs
+        told.start = pool.start
+        told.stop = pool.stop
+    for _ in range(pool.start):
+        request(farm, number)
+    stop(farm, number, pool.stop)
+
+
+@inlined
+def expect(farm, number, tick):
+    """Let a provisioner plan at a tick, and not at another one."""
+    put(farm.agenda, 0, TICKS + number, tick, farm.pools[number].code)
+
+
+@inlined
+def wake(farm, at, code):
+    """Something happens at that place of the agenda: the first tick after it is taken again."""
+    if not farm.counts[RESTING]:
+        return
+    for number in range(len(farm.pools)):
+        pool = farm.pools[number]
+        if pool.resting:
+            tick = first_tick_after(pool.ticked_at, pool.interval, at)
+            if tick == at and code > pool.code:
+                tick += pool.interval  # at this instant the tick would have come before
+            expect(farm, number, tick)
+            pool.resting = False
+    farm.counts[RESTING] = 0
+
+
+@inlined
+def has_room(farm, starts):
+    """Whether there is room for so many builders more, and for what an event may lead to."""
+    made, most = farm.counts[MADE] + starts + 1, len(farm.builders)
+    each = farm.counts[SLOTS_EACH] + 4
+    notes = len(farm.notes)
+    return (
+        made < most
+        and farm.counts[VOID] + each < len(farm.void)
+        and (not notes or farm.counts[NOTED] + each * made + starts + 8 < notes)
+        and (not notes or farm.counts[PLANS] < len(farm.plans))
+    )

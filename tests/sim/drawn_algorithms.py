@@ -1,0 +1,90 @@
+"""Provisioning algorithms with options drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from provisioner.algorithms.registry import make_algorithm
+from provisioner.algorithms.sizing import AnyAlgorithm
+
+few = st.integers(0, 4)
+spans = st.sampled_from([0.0, 0.3, 1.0, 2.0, 7.5, 60.0, 400.0])
+shares = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+
+#: options of each algorithm that has any, beside min, max and interval
+OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "fixed": {"builders": few},
+    "manual": {
+        "capacity": few | st.dictionaries(st.integers(0, 23), few, min_size=1, max_size=3),
+        "compatibility": st.sampled_from([None, "taskcluster"]),
+    },
+    "taskcluster": {
+        "scaling_ratio": shares,
+        "terminate": st.booleans(),
+        "compatibility": st.sampled_from([None, "taskcluster", "taskcluster-2020"]),
+    },
+    "keda": {
+        "list_length": st.sampled_from([0.5, 2.0]),
+        "length": st.sampled_from(["waiting", "waiting+running"]),
+        "polling_interval": spans,
+        "cooldown": spans,
+        "stabilization_window": spans,
+    },
+    "target-wait": {
+        "objective": st.sampled_from([1.0, 20.0, 300.0]),
+        "release": st.sampled_from([0.25, 1.0]),
+        "hold": spans,
+    },
+    "arc": {},
+    "buildkite": {
+        "availability_threshold": shares,
+        "settle_time": spans,
+        "instance_buffer": few,
+        "out_factor": shares,
+        "in_factor": shares,
+        "out_cooldown": spans,
+        "in_cooldown": spans,
+        "scale_only_after_all_events": st.booleans(),
+        "disable_scale_in": st.booleans(),
+    },
+    "gitlab": {
+        "idle_count": few,
+        "idle_time": spans,
+        "scale_factor": shares,
+        "preemptive_mode": st.booleans(),
+        "throttle_limit": st.sampled_from([0.0, 0.01, 0.5]),
+        "throttle_burst": few,
+    },
+    "buildbarn": {"quantile": shares, "window": st.sampled_from([2.0, 20.0])},
+    "predictive": {
+        "period": st.sampled_from([20.0, 86400.0]),
+        "step": st.sampled_from([5.0, 20.0]),
+        "ahead": spans,
+        "headroom": shares,
+    },
+    "jenkins": {"margin": shares, "margin0": shares, "initial_delay": spans},
+}
+#: those that some scenario must spare some ticks
+SPARED = ("fixed", "manual", "taskcluster", "target-wait", "arc", "buildkite", "gitlab")
+
+
+@st.composite
+def algorithms_named(
+    draw: st.DrawFn,
+    name: str,
+    least: int | None = None,
+    intervals: Sequence[float] = (0.1, 1.0, 1.5, 7.0, 10.0),
+) -> AnyAlgorithm:
+    """Draw an algorithm of a kind with any options."""
+    least = draw(few) if least is None else least
+    options: dict[str, Any] = {
+        "min": least,
+        "max": least + draw(st.integers(1, 6)),
+        "interval": draw(st.sampled_from(intervals)),
+    }
+    for key, values in OPTIONS.get(name, {}).items():
+        options[key] = draw(values)
+    return make_algorithm(name, options)
