@@ -14,10 +14,13 @@ import msgspec
 import pytest
 
 from farm.app.recorded.run_audit import audit_run
+from farm.app.staying_up.chosen_rules import choose
 from farm.core.commands import EndJob
+from farm.core.events import SchedulingChanged
 from farm.core.model import Job
 from farm.live.hosts.processes import HostProcesses
 from farm.live.operating.control_plane import MAX_STARTS
+from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
@@ -176,6 +179,34 @@ def test_other_rules_order_anew_what_waits(service: Service):
     service.start()
     service.until(lambda: service.store.count_results() == 20, "the end of all")
     assert all(service.store.result(job.id).outcome == "succeeded" for job in long_first)
+
+
+def test_changed_rules_outlive_a_scheduler(service: Service):
+    """What waits is put in the new order at once; a killed scheduler's successor goes by it too."""
+    service.start()
+    service.until(lambda: len(service.store.builders()) == 3, "joining")
+    times = [30.0] * 6 + [1.0, 3.0, 2.0]
+    service.submit(
+        [
+            Job(id=f"j{n}", service_time=t, declared_time=t, platform=AMD64)
+            for n, t in enumerate(times)
+        ]
+    )
+    service.until(lambda: len(on_builders(service.store)) == 6, "dispatch")
+    with Operator(service.url, service.keys.prefix) as operator:
+        choose(operator, SchedulingChanged(0.0, policy="sjf"))
+        in_order = ["j6", "j8", "j7"]
+        service.until(lambda: service.store.waiting(str(AMD64), 0, 9) == in_order, "new places")
+        service.kill()
+        service.start()
+        short = Job(id="short", service_time=0.5, declared_time=0.5, platform=AMD64)
+        service.submit([short])
+        waits = ["short", *in_order]
+        service.until(lambda: service.store.waiting(str(AMD64), 0, 9) == waits, "taking over")
+        assert service.end(signal.SIGTERM) == 0
+        service.scenario(policy="ljf")
+        service.start()
+        service.until(lambda: operator.status().choices.policy == "ljf", "another scenario")
 
 
 def test_farm_time_goes_on_while_nobody_is_in_charge(service: Service):

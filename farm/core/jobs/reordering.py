@@ -58,14 +58,14 @@ class Reorderer:
         return True
 
     def rekey_all(self, at: float) -> None:
-        """Give all jobs their keys anew.
-
-        In the order of submission: a policy may remember which matrices it has seen.
-        """
+        """Give all jobs their keys anew, and what waits its place by them."""
+        # in the order of submission: a policy may remember which matrices it has seen
         live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
         before = {state.serial: state.key for state in live}
         for state in live:
-            state.key = self._key(state)
+            key = self._key(state)
+            if key != state.key:  # queues tell an entry by the identity of its key
+                state.key = key
         for state in live:
             if state.leader is not None or state.status is not JobStatus.WAITING:
                 continue
@@ -73,6 +73,8 @@ class Reorderer:
             if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node of its own
                 # those of one node share an entry, which has the key of the first
                 members = [*reversed(state.followers), state]
+            if all(member.key is before[member.serial] for member in members):
+                continue
             for member in members:
                 member.lane.queue.rekeyed(member, before[member.serial], at)
 

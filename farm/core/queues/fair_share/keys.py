@@ -20,9 +20,9 @@ NO_KEY = "-"
 ATTRIBUTE_PREFIX = "attribute:"
 
 
-def attribute(name: str) -> KeyExtractor:
-    """Return the extractor of one entry of ``job.attributes``."""
-    return lambda job: job.attributes.get(name) or NO_KEY
+def attribute(name: str, instead: str = "") -> KeyExtractor:
+    """Return the extractor of one entry of ``job.attributes``, or where it is not said another."""
+    return lambda job: job.attributes.get(name) or job.attributes.get(instead) or NO_KEY
 
 
 KEYS: Mapping[str, KeyExtractor] = {
@@ -36,7 +36,7 @@ KEYS: Mapping[str, KeyExtractor] = {
     # upstream's names
     "tool_invocation_id": attribute("tool_invocation_id"),
     "correlated_invocations_id": attribute("correlated_invocations_id"),
-    "authentication_metadata": attribute("user"),
+    "authentication_metadata": attribute("authentication_metadata", "user"),
     "kind": lambda job: job.kind or NO_KEY,
     "matrix": lambda job: job.matrix or NO_KEY,
     "platform": lambda job: str(job.platform),
