@@ -14,7 +14,7 @@ RUN python3 -m venv /opt/farm
 COPY pyproject.toml setup.py constraints.txt deploy/requirements.py ./
 RUN python3 requirements.py pyproject.toml > requirements.txt \
  && /opt/farm/bin/pip install -c constraints.txt -r requirements.txt
-COPY README.md ./
+COPY README.md LICENSE ./
 COPY farm ./farm
 COPY workers ./workers
 COPY provisioner ./provisioner

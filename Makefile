@@ -14,7 +14,7 @@ HERE := not docker and not browser
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-docker search test-all lint format types contracts docs-test benchmarks clean
+.PHONY: help run test test-slow test-docker search test-all lint format types contracts coverage docs-test dist site figures benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -50,11 +50,23 @@ format: $(VENV)/.installed-dev ## format the code and mend what can be mended wi
 types: $(VENV)/.installed-dev ## strict types
 	@$(BIN)/mypy
 
+coverage: $(VENV)/.installed-dev ## lines and branches that the fast tests reach, with a floor
+	@$(PYTEST) -q -m "not slow and $(HERE)" --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
 contracts: $(VENV)/.installed-dev ## which part may import which (pyproject.toml)
 	@$(BIN)/lint-imports
 
 docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and examples/
 	@$(PYTEST) -q tests/docs $(PYTEST_ARGS)
+
+dist: $(VENV)/.installed-dev ## a wheel and an sdist, in dist/
+	@$(BIN)/python -m build --quiet
+
+site: $(VENV)/.installed-dev ## the documentation as a site: build/site/index.html, which needs no server
+	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
+
+figures: $(VENV)/.installed-dev ## draw the tutorials' pictures anew, by the code that they show
+	@FARM_FIGURES=1 $(BIN)/pytest -q tests/docs/test_tutorials.py -m "not live"
 
 benchmarks: $(VENV)/.installed-dev ## how fast it is; numbers and what they mean: benchmarks/README.md
 	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -47,6 +47,9 @@ class Delays:
 
     commit = aside = cycle
 
+    def lost_writes(self) -> None:
+        """Nor this."""
+
     def step(self) -> bool:
         return False
 

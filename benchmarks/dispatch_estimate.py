@@ -14,8 +14,8 @@ import time
 
 from farm.forecasts.dispatch import (
     RULES,
+    BuilderPools,
     BuilderView,
-    Capacity,
     FarmView,
     JobView,
     QueueEstimates,
@@ -31,7 +31,7 @@ def farm(waiting: int, platforms: int, builders: int = 500, seed: int = 1) -> Fa
     """Make a farm: half of the builders busy, a tenth of the jobs platform-independent."""
     rng = random.Random(seed)
     kinds = [(f"p{i // 2}", bool(i % 2)) for i in range(platforms)]
-    fleet = tuple(
+    machines = tuple(
         BuilderView(f"b{i}", (kinds[i % platforms][0],), kinds[i % platforms][1])
         for i in range(builders)
     )
@@ -41,23 +41,23 @@ def farm(waiting: int, platforms: int, builders: int = 500, seed: int = 1) -> Fa
     )
     queue = []
     for i in range(builders, builders + waiting):
-        processor, virtual = rng.choice(kinds)
-        processor = None if rng.random() < 0.1 else processor
-        score, duration = float(rng.randrange(5000)), float(rng.randrange(10, 5000))
-        queue.append(JobView(i, f"j{i}", processor, virtual, score, duration))
-    return FarmView(fleet, busy + tuple(queue))
+        name, virtual = rng.choice(kinds)
+        processor = None if rng.random() < 0.1 else name
+        score, run_time = float(rng.randrange(5000)), float(rng.randrange(10, 5000))
+        queue.append(JobView(i, f"j{i}", processor, virtual, score, run_time))
+    return FarmView(machines, busy + tuple(queue))
 
 
 def measure(waiting: int, platforms: int, rules_name: str) -> list[str]:
     view, rules = farm(waiting, platforms), RULES[rules_name]
-    laps = {"sort": [], "columns": [], "sweep": []}
+    laps: dict[str, list[float]] = {"sort": [], "columns": [], "sweep": []}
     for _ in range(REPEATS):
         start = time.perf_counter()
         jobs = view.waiting()
         sorted_at = time.perf_counter()
         columns = WaitingColumns.of(jobs)
         laid_out_at = time.perf_counter()
-        queue = QueueEstimates(columns, Capacity(view.builders, view.jobs, rules), rules)
+        queue = QueueEstimates(columns, BuilderPools(view.builders, view.jobs, rules), rules)
         end = time.perf_counter()
         laps["sort"].append(sorted_at - start)
         laps["columns"].append(laid_out_at - sorted_at)

@@ -127,9 +127,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     said = parser.parse_args()
     original = None if said.original == "-" else Path(said.original).absolute()
-    if said.traces is None and original is None:
+    if said.traces is not None:
+        traces = said.traces
+    elif original is not None:
+        traces = original / "sims" / "loadgen" / "firefox-ci"
+    else:
         sys.exit("--traces: missing; without the original its .dat files are needed")
-    traces = said.traces or original / "sims" / "loadgen" / "firefox-ci"
     print(f"min and median of {said.rounds}, seconds; {os.cpu_count()} processors")
     print("| pool | original: CPU | wall | simulation | farm: CPU | wall | simulation | ", end="")
     print("original ÷ farm: process | simulation |")

@@ -27,7 +27,7 @@ name: scale
 pools: [{{name: linux, platform: {{processor: amd64}}, builders: {builders}, slots: {slots}}}]
 workload:
   - arrivals:
-      every: {between}s
+      every: {between:.9f}s
       count: {jobs}
       service_time: {{uniform: {{min: {least}s, max: {most}s}}}}
 live: {{speed: 1}}

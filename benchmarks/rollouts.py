@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import msgspec
 
@@ -103,7 +104,7 @@ def main() -> None:
     _time("fair share by user, two processes", fair, 20, processes=2)
 
 
-def _time(what: str, fork: Fork, count: int, **more: object) -> None:
+def _time(what: str, fork: Fork, count: int, **more: Any) -> None:
     began = time.perf_counter()
     found = rollouts(fork, count=count, **more)
     spent = time.perf_counter() - began

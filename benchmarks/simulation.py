@@ -19,9 +19,10 @@ import random
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from itertools import accumulate
+from typing import Any
 
 import simpy
 
@@ -119,14 +120,14 @@ def simpy_run(jobs: int, builders: int) -> float:
     pool = simpy.Resource(env, builders)
     waits: list[float] = []
 
-    def job(service: float):
+    def job(service: float) -> Generator[simpy.Event]:
         arrived = env.now
         with pool.request() as request:
             yield request
             waits.append(env.now - arrived)
             yield env.timeout(service)
 
-    def source():
+    def source() -> Generator[simpy.Event]:
         for gap, service in draws(jobs, builders):
             yield env.timeout(gap)
             env.process(job(service))
@@ -146,7 +147,7 @@ def simpy_like_run(jobs: int, builders: int) -> float:
     free = list(range(builders))
     records: list[tuple[str, int, float, float, float]] = []
 
-    def job(name: str, key: tuple[int, float, int], service: float):
+    def job(name: str, key: Any, service: float) -> Generator[simpy.Event]:
         arrived = env.now
         with pool.request(priority=key) as request:
             yield request
@@ -156,7 +157,7 @@ def simpy_like_run(jobs: int, builders: int) -> float:
             heapq.heappush(free, builder)
         records.append((name, builder, arrived, started, env.now))
 
-    def source():
+    def source() -> Generator[simpy.Event]:
         for number, (gap, service) in enumerate(draws(jobs, builders)):
             yield env.timeout(gap)
             env.process(job(f"job-{number}", (0, 0.0, number), service))
@@ -170,7 +171,9 @@ def heap_run(jobs: int, builders: int) -> float:
     """Return the mean waiting time by a loop over one heap."""
     stream = draws(jobs, builders)
     gap, service = next(stream)
-    arrives_at, ends, queue, waited, served = gap, [], deque(), 0.0, 0
+    arrives_at, waited, served = gap, 0.0, 0
+    ends: list[float] = []
+    queue: deque[tuple[float, float]] = deque()
     while served < jobs:
         if ends and ends[0] <= arrives_at:
             at = heapq.heappop(ends)
@@ -218,9 +221,9 @@ def compare(jobs: int, builders: int, rounds: int) -> None:
     if max(means.values()) - min(means.values()) > 1e-9 * jobs:
         raise SystemExit(f"the three do not agree: {means}")
     print(f"M/M/{builders}, {jobs:,} jobs, median of {rounds} rounds")
-    for name, spent in times.items():
-        middle = statistics.median(spent)
-        ratio = statistics.median(spent) / statistics.median(times["farm"])
+    for name, laps in times.items():
+        middle = statistics.median(laps)
+        ratio = middle / statistics.median(times["farm"])
         print(f"  {name:30} {jobs / middle:12,.0f} jobs/s   farm is {ratio:5.2f}x")
 
 

@@ -6,14 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("farm", "workers", "provisioner", "examples")
-FILES = ("pyproject.toml", "setup.py", "README.md", "constraints.txt", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "README.md", "constraints.txt", "LICENSE", "MANIFEST.in")
 SCRIPT = """
 import farm
 
@@ -32,18 +34,49 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
+def pythons() -> dict[str, str]:
+    """Return the interpreters that are there, by version: this one's always is."""
+    found = {f"3.{sys.version_info.minor}": sys.executable}
+    managed = sorted((Path.home() / ".pyenv" / "versions").glob("3.*/bin/python3"))
+    for path in ["python3", *(f"python3.{minor}" for minor in range(11, 16)), *managed]:
+        words = [path, "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2], sep='.')"]
+        with suppress(OSError):
+            said = subprocess.run(words, capture_output=True, text=True).stdout.strip()
+            if said and tuple(map(int, said.split("."))) >= (3, 11):
+                found.setdefault(said, str(path))
+    return found
+
+
+PYTHONS = pythons()
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel, built from a copy: building leaves things behind."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel and an sdist, built from a copy: building leaves things behind."""
     copy = tmp_path_factory.mktemp("source")
     for folder in SOURCES:
         leftovers = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, copy / folder, ignore=leftovers)
     for file in FILES:
         shutil.copy(ROOT / file, copy)
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", "dist", ".", cwd=copy)
-    (built,) = (copy / "dist").glob("*.whl")
-    return built
+    run(sys.executable, "-m", "build", "--quiet", cwd=copy)  # the wheel from the sdist
+    return copy / "dist"
+
+
+@pytest.fixture
+def wheel(built: Path) -> Path:
+    """The wheel."""
+    (found,) = built.glob("*.whl")
+    return found
+
+
+def test_the_sdist_holds_no_tests(built: Path):
+    """It has what builds the wheel, the licence and the examples."""
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "LICENSE", "examples/quickstart.yaml"} <= names
+    assert not [name for name in names if name.startswith("tests")]
 
 
 def test_the_wheel_holds_what_is_needed(wheel: Path):
@@ -62,9 +95,10 @@ def test_the_wheel_holds_what_is_needed(wheel: Path):
 
 
 @pytest.mark.live
-def test_an_installed_farm_works_anywhere(wheel: Path, tmp_path: Path):
-    """By its command, as a module, and in a script of the user's."""
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_an_installed_farm_works_anywhere(python: str, wheel: Path, tmp_path: Path):
+    """By its command, as a module, and in a script of the user's; on each Python that is there."""
+    run(PYTHONS[python], "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     bin_ = tmp_path / "venv" / "bin"
     constraints = ("-c", ROOT / "constraints.txt")
     run(bin_ / "python", "-m", "pip", "install", "-q", *constraints, wheel, cwd=tmp_path)

@@ -178,6 +178,9 @@ def run(
 
     Raises InputError for what cannot be played, ServerError without a usable server, RunError if
     the run cannot go on.
+
+    >>> farm.run("mm1", speed=1000, workload__0__count=50)
+    <farm.Result: live mm1 (fifo, seed 1), 50 jobs, 0 lost>
     """
     from farm.app.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
 

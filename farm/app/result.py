@@ -35,6 +35,12 @@ class JobTable:
 
     ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array: numbers are
     floats with NaN where there is none, texts are texts. Iterating yields a dict for each job.
+
+    >>> jobs = farm.simulate("quickstart").jobs
+    >>> len(jobs), jobs.columns[:2], float(jobs["waiting_time_s"].min())
+    (655, ('job_id', 'matrix'), 0.0)
+    >>> sorted({job["platform"] for job in jobs})
+    ['amd64/virtual', 'win10-64/virtual']
     """
 
     def __init__(self, columns: dict[str, Column]) -> None:
@@ -104,7 +110,14 @@ def _library(name: str) -> Any:
 
 
 class Result:
-    """A finished run: ``summary``, ``jobs``, ``events``, and ``save``."""
+    """A finished run: ``summary``, ``jobs``, ``events``, and ``save``.
+
+    >>> result = farm.simulate("quickstart")
+    >>> result.summary["jobs"]["succeeded"], len(result.jobs)
+    (655, 655)
+    >>> next(result.events)["event"]
+    'farm-opened'
+    """
 
     def __init__(self, kept: Run | RecordedRun) -> None:
         self.kept = kept
@@ -197,7 +210,12 @@ class Result:
 
 
 class Results(Sequence[Result]):
-    """The runs of one scenario with several seeds, in the order of the seeds."""
+    """The runs of one scenario with several seeds, in the order of the seeds.
+
+    >>> runs = farm.simulate("mm1", seeds=[7, 8], workload__0__count=100)
+    >>> [summary["seed"] for summary in runs.summaries], len(runs.jobs)
+    ([7, 8], 200)
+    """
 
     def __init__(self, results: Sequence[Result]) -> None:
         self._results = tuple(results)

@@ -142,7 +142,7 @@ def _queue_rows(jobs: list[JobView], queue: QueueEstimates) -> Iterator[dict[str
         yield {
             "job": job.name,
             "predecessors": [names[i] for i in queue.predecessor_places(place)],
-            "pool_for_job": queue.capacity.pool_for_job(written),
+            "pool_for_job": queue.builder_pools.pool_for_job(written),
             "head_platform": _pair(
                 queue.rules.head_shown(head_platform, own=head is None or head == place)
             ),

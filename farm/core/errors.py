@@ -17,13 +17,25 @@ from difflib import get_close_matches
 
 
 class FarmError(Exception):
-    """Anything this project raises on purpose; its text is one message for a person."""
+    """Anything this project raises on purpose; its text is one message for a person.
+
+    ``exit_code`` is what the command line ends with.
+
+    >>> issubclass(farm.InputError, farm.FarmError), farm.InputError.exit_code
+    (True, 2)
+    """
 
     exit_code = 1
 
 
 class InputError(FarmError):
-    """The user gave something wrong: the message says where, what was found, what is allowed."""
+    """The user gave something wrong: the message says where, what was found, what is allowed.
+
+    >>> farm.simulate("quickstart", pools__linux__builders=-1)
+    Traceback (most recent call last):
+        ...
+    farm.core.errors.ScenarioError: pools.linux.builders: found -1; ...
+    """
 
     exit_code = 2
 
@@ -41,13 +53,23 @@ class StateError(InputError):
 
 
 class ServerError(FarmError):
-    """A Redis server that cannot be started, reached or used."""
+    """A Redis server that cannot be started, reached or used.
+
+    >>> farm.run("quickstart", redis="redis://127.0.0.1:1/0")
+    Traceback (most recent call last):
+        ...
+    farm.core.errors.ServerError: Redis at redis://127.0.0.1:1/0 cannot be reached: ...
+    """
 
     exit_code = 2
 
 
 class RunError(FarmError):
-    """A run that began but could not be carried through."""
+    """A run that began but could not be carried through.
+
+    >>> farm.RunError.exit_code
+    1
+    """
 
 
 class InvariantError(FarmError):

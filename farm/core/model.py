@@ -55,6 +55,9 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a job needs: a processor (None: any) and a virtualization.
 
     ``virtualized`` is True, False or None; None (unspecified) means virtual builders only.
+
+    >>> farm.Platform.parse("arm64/native") == farm.Platform("arm64", virtualized=False)
+    True
     """
 
     processor: str | None = None
@@ -96,6 +99,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     ``service_time`` and ``fails`` are the truth about the job. Only the worlds (which carry the
     job out) and the ``oracle`` estimator may look at them; policies see estimates.
+
+    >>> jobs = [farm.Job(id=name, service_time=60.0, arrived_at=0.0) for name in ("a", "b")]
+    >>> farm.simulate("mm1", jobs=jobs).jobs["response_time_s"].tolist()
+    [60.0, 120.0]
     """
 
     id: str
@@ -156,6 +163,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speed: float = 1.0
     #: False: it boots and is there, yet never takes a job (a failed boot)
     takes_jobs: bool = True
+    #: it boots so much longer than its pool's others, farm seconds
+    boot_delay: float = 0.0
     #: truth: it is lost so long after it joined, farm seconds; None: it is not
     lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned

@@ -18,7 +18,11 @@ def example_files() -> dict[str, Path]:
 
 
 def examples() -> dict[str, str]:
-    """Return the packaged examples: what each is about, by the name that ``simulate`` takes."""
+    """Return the packaged examples: what each is about, by the name that ``simulate`` takes.
+
+    >>> farm.examples()["mm1"]
+    'M/M/1: one builder, load 0.8'
+    """
     return {name: about(path) for name, path in example_files().items()}
 
 

@@ -14,10 +14,10 @@ from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
     Flag,
-    Name,
     Positive,
     PositiveDuration,
     PositiveNumber,
+    RunName,
     Whole,
 )
 from farm.scenario.scheduling import Scheduling
@@ -75,11 +75,16 @@ class Live(Section):
 
 
 class Scenario(Section):
-    """A farm, what it has to do, and how it decides."""
+    """A farm, what it has to do, and how it decides.
+
+    >>> scenario = farm.load_scenario("quickstart")
+    >>> scenario.seed, scenario.scheduling.policy, [pool.builders for pool in scenario.pools]
+    (1, 'fifo', [12, 4])
+    """
 
     version: Literal[1] = 1
     """Of this file's form."""
-    name: Name = "scenario"
+    name: RunName = "scenario"
     """Names the run."""
     description: str = ""
     """For people."""

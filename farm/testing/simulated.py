@@ -15,7 +15,13 @@ from farm.scenario import Scenario, load_scenario
 
 
 class Simulated:
-    """A finished simulation: its ``result`` (summary, jobs, events), and objectives on it."""
+    """A finished simulation: its ``result`` (summary, jobs, events), and objectives on it.
+
+    >>> afternoon = farm.testing.simulated("quickstart")
+    >>> afternoon.assert_that("p95(waiting_time) < 30m and mean(stretch) <= 3")
+    >>> afternoon.measured("max(waiting_time)") < 3600
+    True
+    """
 
     def __init__(self, scenario: Scenario, result: Result, records: RunRecords) -> None:
         self.result = result
@@ -50,6 +56,9 @@ def simulated(scenario: Source, **overrides: Any) -> Simulated:
     """Simulate a scenario (a file, an example's name, a mapping) and return it for assertions.
 
     ``overrides``: keys of the scenario with ``__`` for dots, as ``farm.simulate`` takes them.
+
+    >>> farm.testing.simulated("quickstart", scheduling__policy="sjf").summary["policy"]
+    'sjf'
     """
     changes = {key.replace("__", "."): value for key, value in overrides.items()}
     loaded = load_scenario(scenario, changes=changes)

@@ -41,6 +41,12 @@ class VirtualFarm:
 
     ``operator`` is the same as that of a live farm: what it reads lies in fakeredis (``redis``),
     what it sends is taken in at the present instant by ``advance``.
+
+    >>> built = farm.testing.VirtualFarm("mm1")  # one builder
+    >>> built.submit(*(farm.Job(id=name, service_time=60.0) for name in ("a", "b")))
+    >>> built.advance("90s")
+    >>> built.state("a"), built.state("b"), built.at
+    ('succeeded', 'running', 90.0)
     """
 
     def __init__(self, scenario: Source, **overrides: Any) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
 import farm
-import farm.app.api
-import farm.app.result
+import farm.testing
 from tests.docs.documents import BLOCKS
 
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -22,12 +22,27 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("module", [farm, farm.app.api, farm.app.result])
-def test_docstrings(module: ModuleType):
-    """Who types them sees what is shown."""
-    failed, tried = doctest.testmod(module, extraglobs={"farm": farm}, optionflags=LENIENT)
-    assert tried
-    assert not failed
+def marked(public: str) -> object:
+    """What needs Celery or a server takes longer."""
+    live = public in ("farm.run", "farm.ServerError")
+    return pytest.param(public, marks=[pytest.mark.slow, pytest.mark.live] if live else [])
+
+
+NAMES = [f"{room.__name__}.{name}" for room in (farm, farm.testing) for name in room.__all__]
+
+
+@pytest.mark.parametrize("public", [marked(name) for name in ("farm", *NAMES)])
+def test_every_public_name_has_an_example(public: str):
+    """A reader who types it sees what is shown."""
+    room, _, name = public.rpartition(".")
+    documented = getattr(import_module(room), name) if room else farm
+    tests = [
+        test
+        for test in doctest.DocTestFinder().find(documented, public, globs={"farm": farm})
+        if test.examples
+    ]
+    assert tests
+    assert sum(doctest.DocTestRunner(optionflags=LENIENT).run(test).failed for test in tests) == 0
 
 
 def test_the_page_on_python():
@@ -40,11 +55,22 @@ def test_the_page_on_python():
     assert not failed
 
 
+def test_the_policy_that_contributing_shows():
+    """The first change that a newcomer is shown is one that works."""
+    (block,) = [
+        b for b in BLOCKS if b.document.name == "CONTRIBUTING.md" and b.language == "python"
+    ]
+    module: dict[str, Any] = {}
+    exec(block.text, module)
+    last_first = farm.simulate("quickstart", policy=module["key"]).summary
+    assert last_first["jobs"]["lost"] == 0
+    assert last_first["waiting_time_s"] != farm.simulate("quickstart").summary["waiting_time_s"]
+
+
 def test_every_name_is_documented():
-    """dir(farm) shows the tour's names, and each of them explains itself."""
+    """dir(farm) shows the tour's names, and the tour speaks of each."""
     assert set(farm.__all__) <= set(dir(farm))
     for name in farm.__all__:
-        assert getattr(farm, name).__doc__, name
         assert name in (farm.__doc__ or ""), name
     with pytest.raises(AttributeError):
         farm.nothing  # noqa: B018

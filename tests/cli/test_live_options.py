@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from farm.app import live_farm, live_run
+from farm.app import live_farm
 from farm.cli.main import app
 from farm.core.errors import RunError
 from farm.core.events import DrainRequested
 from farm.live.run import LiveOptions
+from provisioner.embedded import EmbeddedProvisioner
 
 SCENARIO = """
 pools: [{name: p, platform: {processor: amd64}, builders: 1}]
@@ -58,8 +59,17 @@ def test_the_event_log_of_a_live_run_can_be_followed(
         raise RunError("enough seen")
 
     monkeypatch.setattr(live_farm, "run_live", run_live)
-    monkeypatch.setattr(live_run.EmbeddedProvisioner, "tick", lambda *_: None)
+    monkeypatch.setattr(EmbeddedProvisioner, "tick", lambda *_: None)
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
     CliRunner().invoke(app, ["run", str(path), "--quiet", "--out", str(tmp_path / "out")])
     assert seen == ['{"at_s":1.5,"event":"drain-requested","pattern":"p-1"}\n']
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "nan", "inf"])
+@pytest.mark.parametrize("command", ["run", "up"])
+def test_a_speed_is_checked_where_it_is_named(farm, command: str, speed: str) -> None:
+    """The message has the option's name, not that of the key that it stands for."""
+    said = farm(command, "quickstart", "--speed", speed)
+    assert said.code == 2
+    assert f"--speed: found {float(speed):g}; allowed: a number above 0" in said.err

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ workload:
 def says(farm) -> Callable[..., tuple[int, str]]:
     """Run a command; return its exit code and what it said, in one line."""
 
-    def run(*words: str, **options: object) -> tuple[int, str]:
+    def run(*words: str, **options: Any) -> tuple[int, str]:
         done = farm(*words, **options)
         return done.code, " ".join(done.err.split())
 

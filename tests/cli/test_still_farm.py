@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -235,7 +236,7 @@ def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
 def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
     """Its status is fresh, but it is stopped, or too busy: what is known without it is told."""
 
-    def silence(*_: object, **__: object) -> None:
+    def silence(*_: object, **__: Any) -> None:
         raise ServerError("the farm's scheduler did not answer")
 
     monkeypatch.setattr(Operator, "ask", silence)

@@ -11,7 +11,7 @@ from farm.cli.estimate import estimate
 from farm.core.errors import StateError
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform
-from farm.forecasts.dispatch import RULES, Capacity, estimate_dispatch, estimate_queue
+from farm.forecasts.dispatch import RULES, BuilderPools, estimate_dispatch, estimate_queue
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.upstream.launchpad.duration import estimate_duration
 from farm.upstream.launchpad.score import score_other_build, score_package_build
@@ -105,13 +105,13 @@ def test_secondary_numbers(case):
     """Untruncated lead times, named free counts and upstream's own assertions hold."""
     view, rules = view_of(case), RULES[rules_of(case)]
     expect = case["expect"]
-    capacity = Capacity(view.builders, view.jobs, rules)
+    builder_pools = BuilderPools(view.builders, view.jobs, rules)
     found = {}
     asserted = case.get("asserted_upstream", {})
     for key in {*expect, *asserted}:
         if match := FREE.fullmatch(key):
             processor = None if match[1] == "any" else match[1]
-            found[key] = capacity.free(Platform(processor, match[2] == "virtual"))
+            found[key] = builder_pools.free(Platform(processor, match[2] == "virtual"))
     assert found == found | {key: expect[key] for key in found if key in expect}
     if "error" in expect:
         return

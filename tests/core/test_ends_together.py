@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
@@ -23,7 +25,7 @@ SIX = [
 ]
 
 
-def makespan(jobs: list[Job], **rules: object) -> float:
+def makespan(jobs: list[Job], **rules: Any) -> float:
     """Play jobs that all come at 0 on two builders of two slots; return when the last ends."""
     pool = PoolSpec(name="node", slots=2, builders=2, law=ContentionLaw(THESIS_TABLE))
     world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))

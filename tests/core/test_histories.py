@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from farm.core import policies
 from farm.core.commands import IGNORED, SetAlarm
@@ -27,12 +28,15 @@ from tests.fixtures.player import (
     trees,
 )
 
+#: nothing is learned; or it is, and the queues are sorted by it
+LEARNING = st.sampled_from([{}, {"estimates": "last-3", "sort_every": 4.0}])
+
 
 @settings(max_examples=120, deadline=None, phases=PHASES)
-@given(history=histories, rules=rules_of_a_farm, stickiness=trees)
-def test_no_history_breaks_a_promise(ledger, history, rules, stickiness):
+@given(history=histories, rules=rules_of_a_farm, stickiness=trees, learning=LEARNING)
+def test_no_history_breaks_a_promise(ledger, history, rules, stickiness, learning):
     """No job lost, each ends once, no slot over-filled, nobody waits beside a free builder."""
-    farm = ledger("b0", pools=POOLS, **made(rules, stickiness))
+    farm = ledger("b0", pools=POOLS, **made(rules, stickiness), **learning)
     player = Player(farm)
     for kind, number in history:
         player.play(kind, number)
@@ -142,14 +146,14 @@ def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, n
 
 
 @settings(max_examples=60, deadline=None, phases=PHASES)
-@given(history=histories, rules=rules_of_a_farm, stickiness=trees)
-def test_a_history_replays(ledger, history, rules, stickiness):
+@given(history=histories, rules=rules_of_a_farm, stickiness=trees, learning=LEARNING)
+def test_a_history_replays(ledger, history, rules, stickiness, learning):
     """The same events give the same orders, and are ignored alike."""
-    farm = ledger(pools=POOLS, **made(rules, stickiness))
+    farm = ledger(pools=POOLS, **made(rules, stickiness), **learning)
     player = Player(farm)
     for kind, number in history:
         player.play(kind, number)
-    fresh = ledger(pools=POOLS, **made(rules, stickiness)).scheduler
+    fresh = ledger(pools=POOLS, **made(rules, stickiness), **learning).scheduler
     again = [(event, fresh.handle(event)) for event, _ in farm.story]
     assert [(event, list(orders)) for event, orders in again] == farm.story
     assert all(not orders for _, orders in again if orders is IGNORED)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.conftest import ROOT, Composed
+from tests.docker.conftest import ROOT
+from tests.fixtures.composed_farm import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
 

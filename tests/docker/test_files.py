@@ -125,7 +125,7 @@ def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(com
 
 
 def test_a_swarms_services_are_users_of_their_own_and_hold_no_socket():
-    """Each has the secret of its role alone; hosts have room for one builder."""
+    """Each has the secret of its role alone; a host has room for the builder that it is given."""
     swarm = yaml.safe_load((ROOT / "deploy/swarm.yaml").read_text())
     for name, service in swarm["services"].items():
         assert "docker.sock" not in str(service), name

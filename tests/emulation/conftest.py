@@ -25,6 +25,12 @@ from workers.builder import PlayedBuilder
 class Stage:
     """A builder called b, and what it reported; instants are farm seconds."""
 
+    #: how time passes there: the two stages below say it
+    make: Any
+    do: Any
+    now: Any
+    clock: Any
+
     def __init__(self, own: type[BuilderBehaviour] = BuilderBehaviour, **spec: Any) -> None:
         self.own = own
         self.told: list[tuple[float, Event]] = []

@@ -12,7 +12,7 @@ import pytest
 from tests.grafana.conftest import FOLDER, ROOT, load
 
 sys.path.insert(0, str(ROOT / "grafana"))
-import pictures
+import pictures  # type: ignore[import-not-found]  # beside the dashboards, in no package
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ class Farm:
         on_event: Callable[[Event], None] | None = None,
         on_up=None,
         pool: dict[str, object] | None = None,
-        **options: object,
+        **options: Any,
     ) -> LiveRun:
         def observe(event: Event, commands) -> None:
             self.story.append((event, list(commands)))
@@ -137,7 +138,7 @@ def farm(keys: Keys, tmp_path: Path) -> Farm:
 def jobs_like() -> Callable[..., list[Job]]:
     """Make jobs that arrive at a steady pace."""
 
-    def make(count: int, service_time: float, every: float = 0.0, **more: object) -> list[Job]:
+    def make(count: int, service_time: float, every: float = 0.0, **more: Any) -> list[Job]:
         return [
             Job(
                 id=f"job-{number}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_the_estimate_is_told_at_submission(up: Up):
     assert up.rows("job", "told")[0]["estimated_completion_in_s"] > 500
 
 
-def submit(up: Up, job: str, team: str, build: str, **more: object) -> None:
+def submit(up: Up, job: str, team: str, build: str, **more: Any) -> None:
     """Submit an hour's work of a team's build."""
     row = {
         "job_id": job, "service_time_s": 3600, **more,

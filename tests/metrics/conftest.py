@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ METRICS = ("in_steps", "monotonic", "pools")
 class Play:
     """A scheduler with metrics; events are handed in one by one."""
 
-    def __init__(self, rules: SchedulingRules, **more: object) -> None:
+    def __init__(self, rules: SchedulingRules, **more: Any) -> None:
         self.scheduler = Scheduler(rules, make_estimator("oracle"))
         self.metrics = FarmMetrics(self.scheduler, **more)
 
@@ -58,7 +59,7 @@ class Play:
 def play() -> Callable[..., Play]:
     """Make a farm; ``fair_share`` names its keys; more rules, or options of the metrics."""
 
-    def make(fair_share: tuple[str, ...] = (), **more: object) -> Play:
+    def make(fair_share: tuple[str, ...] = (), **more: Any) -> Play:
         options = {name: more.pop(name) for name in METRICS if name in more}
         rules = SchedulingRules(**more)
         if fair_share:
@@ -74,7 +75,7 @@ def play() -> Callable[..., Play]:
 def job() -> Callable[..., Job]:
     """Make a job for amd64."""
 
-    def make(name: str, service_time: float = 10.0, **more: object) -> Job:
+    def make(name: str, service_time: float = 10.0, **more: Any) -> Job:
         return Job(id=name, service_time=service_time, platform=AMD64, **more)
 
     return make

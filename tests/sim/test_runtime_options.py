@@ -24,7 +24,7 @@ SCENARIO: dict[str, Any] = {
 }
 
 
-def estimate_after(count: int, **scheduling: object) -> float:
+def estimate_after(count: int, **scheduling: Any) -> float:
     """Return what a waiting job is estimated to need after so many successes."""
     source = {"arrivals": SCENARIO["workload"][0]["arrivals"] | {"count": count}}
     given = {"runtime_estimates": "boinc", **scheduling}

@@ -28,7 +28,7 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table
             Text(job.name),
             str(job.platform),
             str(queue.predecessors[place]),
-            str(queue.capacity.pool_for_job(queue.rules.shown(job.platform))),
+            str(queue.builder_pools.pool_for_job(queue.rules.shown(job.platform))),
             *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
             _done(job, float(queue.estimate_s[place])),
         )
@@ -48,7 +48,7 @@ def _done(job: JobView, dispatch: float) -> str:
     return "-" if job.duration_s is None else _seconds(dispatch + job.duration_s)
 
 
-def explanation(estimate: DispatchEstimate, rules: Rules, duration: float | None) -> Group:
+def explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
     """Spell out one estimate: groups, sums, divisors, the head job, the builder that frees up."""
     table = Table(show_footer=True)
     table.add_column("predecessors", "lead time")
@@ -59,9 +59,9 @@ def explanation(estimate: DispatchEstimate, rules: Rules, duration: float | None
         table.add_row(*_group_row(group))
     title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
     lines = [Text(line) for line in _lines(estimate, rules)]
-    if estimate.estimate_s is not None and duration is not None:
-        done = _seconds(estimate.estimate_s + duration)
-        lines.append(Text(f"  with {_seconds(duration)} of run time it is done in {done}"))
+    if estimate.estimate_s is not None and run_time is not None:
+        done = _seconds(estimate.estimate_s + run_time)
+        lines.append(Text(f"  with {_seconds(run_time)} of run time it is done in {done}"))
     return Group(title, *([table] if estimate.groups else []), *lines)
 
 

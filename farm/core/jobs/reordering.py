@@ -40,7 +40,7 @@ class Reorderer:
         choices = self._book.rules.choices.changed(event)
         if choices == self._book.rules.choices or not self.adopt(choices):
             return IGNORED
-        self._rekey_all(event.at)
+        self.rekey_all(event.at)
         return self._look_again(event.at)
 
     def adopt(self, choices: Choices) -> bool:
@@ -57,8 +57,11 @@ class Reorderer:
                 lane.queue.weigh()
         return True
 
-    def _rekey_all(self, at: float) -> None:
-        """In the order of submission: a policy may remember which matrices it has seen."""
+    def rekey_all(self, at: float) -> None:
+        """Give all jobs their keys anew.
+
+        In the order of submission: a policy may remember which matrices it has seen.
+        """
         live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
         before = {state.serial: state.key for state in live}
         for state in live:

@@ -6,7 +6,8 @@ from farm.core import events
 from farm.core.alarms import Alarms, Handler, looking_after
 from farm.core.commands import Command
 from farm.core.jobs.book import JobBook
-from farm.core.state import JobState, JobStatus
+from farm.core.jobs.reordering import Reorderer
+from farm.core.state import JobStatus
 
 WATCHED = (
     events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
@@ -21,9 +22,10 @@ class QueueSorter:
     A job keeps the key of its submission otherwise. While nothing waits there is nothing to sort.
     """
 
-    def __init__(self, every: float, book: JobBook, alarms: Alarms) -> None:
+    def __init__(self, every: float, book: JobBook, reorderer: Reorderer, alarms: Alarms) -> None:
         self._every = every
         self._book = book
+        self._reorderer = reorderer
         self._alarms = alarms
         self._due_at: float | None = None
 
@@ -37,8 +39,7 @@ class QueueSorter:
         commands: list[Command] = []
         if self._due_at is not None and self._due_at <= at:
             self._due_at = None
-            for state in list(self._book.by_id.values()):
-                self._sort(state, at)
+            self._sort(at)
         if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
             if self._due_at is None:
                 due_at = (at // self._every + 1) * self._every
@@ -46,14 +47,8 @@ class QueueSorter:
             self._alarms.ask(self._due_at, commands)
         return commands
 
-    def _sort(self, state: JobState, at: float) -> None:
-        runs = state.leader or state
-        if state.abandoned or runs.status is not JobStatus.WAITING:
-            return
-        if runs is state and state.inherited is None:
-            state.estimated_time = self._book.estimator.estimate(state.job)
-        own_key = self._book.rules.policy(state.job, *runs.execution, state.serial)
-        before, key = state.key, (-state.job.level, own_key, state.serial)
-        if key != before:
-            state.key = key
-            state.lane.queue.rekeyed(state, before, at)
+    def _sort(self, at: float) -> None:
+        for state in self._book.by_id.values():
+            if state.status is JobStatus.WAITING and state.inherited is None:
+                state.estimated_time = self._book.estimator.estimate(state.job)
+        self._reorderer.rekey_all(at)

@@ -21,6 +21,10 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Every builder is in exactly one of the five states counted here. A builder that booted and never
     takes a job looks idle.
+
+    >>> pool = farm.PoolSnapshot(pool="linux", at=0.0, idle=1, busy=3, waiting_jobs=5)
+    >>> pool.joined
+    4
     """
 
     pool: str

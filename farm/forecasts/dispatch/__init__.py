@@ -23,7 +23,7 @@ jobs did not all start at once; the head job's wait is added even where the job 
 free builder of its own.
 """
 
-from farm.forecasts.dispatch.capacity import Capacity, NextBuilder
+from farm.forecasts.dispatch.builder_pools import BuilderPools, NextBuilder
 from farm.forecasts.dispatch.estimate import (
     DispatchEstimate,
     PredecessorGroup,
@@ -50,8 +50,8 @@ __all__ = [
     "LAUNCHPAD_2010",
     "PAGE",
     "RULES",
+    "BuilderPools",
     "BuilderView",
-    "Capacity",
     "DispatchEstimate",
     "FarmView",
     "JobView",

@@ -13,7 +13,7 @@ import msgspec
 
 from farm.core.errors import StateError
 from farm.core.model import Platform
-from farm.forecasts.dispatch.capacity import Capacity, NextBuilder
+from farm.forecasts.dispatch.builder_pools import BuilderPools, NextBuilder
 from farm.forecasts.dispatch.rules import LAUNCHPAD, Rules
 from farm.forecasts.dispatch.view import FarmView, JobView
 
@@ -64,10 +64,10 @@ def estimate_dispatch(view: FarmView, job_id: int, rules: Rules = LAUNCHPAD) -> 
     StateError when the job is unknown or is not waiting.
     """
     job = _job_of_interest(view, job_id)
-    capacity = Capacity(view.builders, view.jobs, rules)
+    builder_pools = BuilderPools(view.builders, view.jobs, rules)
     waiting = view.waiting()
     ahead = waiting[: next(place for place, other in enumerate(waiting) if other.id == job_id)]
-    return _estimate(job, ahead, waiting[0], capacity, rules)
+    return _estimate(job, ahead, waiting[0], builder_pools, rules)
 
 
 def _job_of_interest(view: FarmView, job_id: int) -> JobView:
@@ -82,17 +82,17 @@ def _job_of_interest(view: FarmView, job_id: int) -> JobView:
 
 
 def _estimate(
-    job: JobView, ahead: list[JobView], first: JobView, capacity: Capacity, rules: Rules
+    job: JobView, ahead: list[JobView], first: JobView, builder_pools: BuilderPools, rules: Rules
 ) -> DispatchEstimate:
     rivals = {(j.processor, j.virtualized): j.platform for j in ahead}
     competing = {
-        key for key, platform in rivals.items() if capacity.competes(job.platform, platform)
+        key for key, platform in rivals.items() if builder_pools.competes(job.platform, platform)
     }
     predecessors = [j for j in ahead if (j.processor, j.virtualized) in competing]
-    groups = _groups(predecessors, capacity, rules)
+    groups = _groups(predecessors, builder_pools, rules)
     head = first if rules.global_head else (predecessors or [job])[0]
-    next_builder = capacity.next_builder(head.platform)
-    pool = capacity.pool_for_job(job.platform)
+    next_builder = builder_pools.next_builder(head.platform)
+    pool = builder_pools.pool_for_job(job.platform)
     lead_time = sum((group.lead_time_s for group in groups), 0.0)
     total = max(rules.floor_s, next_builder.tnb_s + lead_time)
     return DispatchEstimate(
@@ -111,7 +111,7 @@ def _estimate(
 
 
 def _groups(
-    predecessors: list[JobView], capacity: Capacity, rules: Rules
+    predecessors: list[JobView], builder_pools: BuilderPools, rules: Rules
 ) -> tuple[PredecessorGroup, ...]:
     """Group the predecessors, in order of first appearance (which fixes the order of adding)."""
     # sums are kept per platform as written, because that is where whole seconds are rounded:
@@ -125,7 +125,7 @@ def _groups(
         parts[written] = parts.get(written, 0.0) + (job.duration_s or 0.0)
         counts[group] = counts.get(group, 0) + 1
     return tuple(
-        _group(group, counts[group], _total(parts, rules), capacity.group_pool(group), rules)
+        _group(group, counts[group], _total(parts, rules), builder_pools.group_pool(group), rules)
         for group, parts in sums.items()
     )
 

@@ -18,7 +18,7 @@ from farm.core.dispatching.matching import Lane
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.plain import Entry
 from farm.core.state import BuilderState, JobState
-from farm.forecasts.dispatch.capacity import Capacity
+from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
 from farm.forecasts.dispatch.rules import FARM, Rules
 from farm.forecasts.dispatch.sweep import QueueEstimates, WaitingColumns
@@ -134,8 +134,8 @@ class QueueSweep:
         columns = WaitingColumns(
             tuple(platforms), np.array(codes, np.int32), np.array(durations, np.float64)
         )
-        capacity = Capacity(self._builders, held, self._rules)
-        self._estimates = QueueEstimates(columns, capacity, self._rules)
+        builder_pools = BuilderPools(self._builders, held, self._rules)
+        self._estimates = QueueEstimates(columns, builder_pools, self._rules)
 
     def _keep_places(self, states: Sequence[JobState], first: int) -> None:
         since = self._since

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.model import Platform
-from farm.forecasts.dispatch.capacity import Capacity, NextBuilder
+from farm.forecasts.dispatch.builder_pools import BuilderPools, NextBuilder
 from farm.forecasts.dispatch.rules import LAUNCHPAD, Rules
 from farm.forecasts.dispatch.view import FarmView, JobView
 
@@ -63,10 +63,10 @@ class QueueEstimates:
     estimates of some jobs (``estimate_at``, ``head_of_queue``, ``new_job``) does not pay for them.
     """
 
-    def __init__(self, columns: WaitingColumns, capacity: Capacity, rules: Rules) -> None:
+    def __init__(self, columns: WaitingColumns, builder_pools: BuilderPools, rules: Rules) -> None:
         self.rules = rules
         self.columns = columns
-        self.capacity = capacity
+        self.builder_pools = builder_pools
         written = [rules.shown(platform) for platform in columns.platforms]
         names = list(dict.fromkeys(platform.normalised() for platform in written))
         #: platform code -> group
@@ -106,7 +106,7 @@ class QueueEstimates:
         """Seconds until dispatch; NaN: no builder can run it."""
         found = np.maximum(self.rules.floor_s, self.tnb_s + self.plt_s)
         shown = (self.rules.shown(platform) for platform in self.columns.platforms)
-        pools = np.array([self.capacity.pool_for_job(p) for p in shown], dtype=np.int64)
+        pools = np.array([self.builder_pools.pool_for_job(p) for p in shown], dtype=np.int64)
         if len(self):
             found[pools[self.columns.codes] == 0] = np.nan
         return found
@@ -126,7 +126,7 @@ class QueueEstimates:
         head = self.head_place(platform)
         if head is not None:
             platform = self.columns.platforms[self.columns.codes[head]]
-        return self.capacity.next_builder(platform)
+        return self.builder_pools.next_builder(platform)
 
     def predecessor_places(self, place: int) -> Counts:
         """Return the places of the jobs that are ahead of this one and compete with it."""
@@ -144,7 +144,7 @@ class QueueEstimates:
         binary search per platform, so a scheduler can afford it at every submission.
         """
         written = self.rules.shown(platform)
-        if not self.capacity.pool_for_job(written):
+        if not self.builder_pools.pool_for_job(written):
             return None
         place = len(self) if place is None else place
         lead_time = 0.0
@@ -155,7 +155,7 @@ class QueueEstimates:
             head = min(head, int(rival.positions[0]))
         if head < place:
             platform = self.columns.platforms[self.columns.codes[head]]
-        tnb = self.capacity.next_builder(platform).tnb_s
+        tnb = self.builder_pools.next_builder(platform).tnb_s
         return max(self.rules.floor_s, tnb + lead_time)
 
     def head_of_queue(self, platform: Platform) -> float | None:
@@ -173,7 +173,9 @@ class QueueEstimates:
         key = (platform.processor, platform.needs_virtual)
         if key not in self._rivals_of:
             self._rivals_of[key] = [
-                group for group in self._groups if self.capacity.competes(platform, group.platform)
+                group
+                for group in self._groups
+                if self.builder_pools.competes(platform, group.platform)
             ]
         return self._rivals_of[key]
 
@@ -199,7 +201,7 @@ class QueueEstimates:
 
     def _make_group(self, name: Platform, positions: Counts, written: list[Platform]) -> _Group:
         durations, codes = self.columns.durations[positions], self.columns.codes[positions]
-        pool = self.capacity.group_pool(name)
+        pool = self.builder_pools.group_pool(name)
         quotients = np.zeros(len(positions) + 1)
         if pool:
             sums = self._running_sums(durations, codes, written)
@@ -244,5 +246,5 @@ def estimate_queue(
     those of ``estimate_dispatch`` exactly.
     """
     jobs = view.waiting()
-    capacity = Capacity(view.builders, view.jobs, rules)
-    return jobs, QueueEstimates(WaitingColumns.of(jobs), capacity, rules)
+    builder_pools = BuilderPools(view.builders, view.jobs, rules)
+    return jobs, QueueEstimates(WaitingColumns.of(jobs), builder_pools, rules)

@@ -93,6 +93,10 @@ def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
         return "a provisioning algorithm that looks at every job"
     if pool.behaviour:
         return "builders of the user's own"
+    if pool.misinformed:
+        return "a provisioner that is told late or wrongly"
+    if pool.boot_delay is not None:
+        return "boot times that are drawn"
     if pool.load_limits is not None:
         return "builders that report their load"
     if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):

@@ -9,8 +9,8 @@ from farm.forecasts.dispatch import (
     LAUNCHPAD,
     LAUNCHPAD_2010,
     PAGE,
+    BuilderPools,
     BuilderView,
-    Capacity,
     FarmView,
     JobView,
     estimate_dispatch,
@@ -244,17 +244,17 @@ def test_plain_formula_on_one_platform():
         assert found.estimate_s[place] == pytest.approx(plain, rel=1e-12), job.name
 
 
-def test_capacity_counts_only_usable_builders():
-    """Disabled and manual builders are no capacity; busy ones are."""
+def test_pools_count_only_usable_builders():
+    """Disabled and manual builders are no builder_pools; busy ones are."""
     fleet = (
         *builders(2),
         BuilderView("off", ("i386",), ok=False),
         BuilderView("hand", ("i386",), manual=True),
     )
-    capacity = Capacity(fleet, (running(1, "i386-v-0", 10.0, 0.0),), LAUNCHPAD)
-    assert capacity.pool_for_job(Platform("i386", True)) == 2
-    assert capacity.free(Platform("i386", True)) == 1
-    assert capacity.free(Platform("i386", False)) == 0
+    builder_pools = BuilderPools(fleet, (running(1, "i386-v-0", 10.0, 0.0),), LAUNCHPAD)
+    assert builder_pools.pool_for_job(Platform("i386", True)) == 2
+    assert builder_pools.free(Platform("i386", True)) == 1
+    assert builder_pools.free(Platform("i386", False)) == 0
 
 
 def test_empty_queue_and_new_jobs():

@@ -1,6 +1,7 @@
 """The boinc estimators on a build farm: the ladder, what is learned, what is never harmed."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,12 @@ ONE = Builder(id="one", pool="p", index=0)
 TWO = Builder(id="two", pool="p", index=1, speed=2.0)
 
 
-def job(kind: str = "unit", declared: float | None = 100.0, **more: object) -> Job:
+def job(kind: str = "unit", declared: float | None = 100.0, **more: Any) -> Job:
     """A job of a kind that is said to take 100 s."""
     return Job(id="j", service_time=1.0, kind=kind, declared_time=declared, **more)  # type: ignore[arg-type]
 
 
-def taught(estimator: Boinc, builder: Builder, elapsed: float, times: int, **of: object) -> Boinc:
+def taught(estimator: Boinc, builder: Builder, elapsed: float, times: int, **of: Any) -> Boinc:
     """Return the estimator after so many equal successes."""
     for _ in range(times):
         estimator.learn(job(**of), builder, elapsed, "succeeded")  # type: ignore[arg-type]

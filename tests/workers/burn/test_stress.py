@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -234,7 +235,7 @@ def test_filling_the_buffer_is_part_of_the_work(fire):
 def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
     """No room for another process, say: the job fails, nobody waits for ever."""
 
-    def refuse(*_: object, **__: object):
+    def refuse(*_: object, **__: Any):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     one = fire()

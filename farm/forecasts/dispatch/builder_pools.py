@@ -35,7 +35,7 @@ class NextBuilder(msgspec.Struct, frozen=True):
     left_s: float | None = None
 
 
-class Capacity:
+class BuilderPools:
     """The builders' side of an estimate; answers are computed once per platform.
 
     ``jobs`` may be all jobs of the farm: only those that hold a builder matter. A slot counts as

@@ -1,0 +1,126 @@
+"""GLOSSARY.md's column *not to be called* holds for names in the code and for the pages.
+
+A word that the column explains, as *run* (a whole experiment), has a meaning of its own, and may
+stand; one without an explanation may not.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .documents import DOCUMENTS, ROOT
+
+#: others' words, in what others read or wrote: by word, the files (or name in them) where it stands
+OTHERS = {
+    "capacity": {
+        "provisioner/algorithms/manual.py": "the Taskcluster simulator's option, in scenarios",
+    },
+    "duration": {
+        "farm/app/api.py": "an option of farm run, and its argument",
+        "farm/app/live_run.py": "the same",
+        "farm/cli/run.py": "the same",
+        "farm/results/event_store.py": "the Taskcluster simulator's log",
+        "farm/scenario/quantities.py": "the JSON Schema's name for such values",
+        "farm/scenario/workload.py": "a key of scenarios",
+        "farm/upstream/": "Launchpad's and BOINC's word",
+        "farm/workload/traces/": "a column of traces",
+        "farm/forecasts/dispatch/": "Launchpad's word, and a key of state files",
+        "farm/units.py": "how a scenario writes such values",
+    },
+    "turnaround": {
+        "farm/upstream/boinc/": "BOINC's word",
+        "farm/forecasts/runtime/boinc.py": "BOINC's word",
+    },
+    "config": {"farm/scenario/": "pydantic's model_config"},
+    "fleet": {"farm/live/": "builders that are wanted"},
+}
+
+
+def forbidden() -> set[str]:
+    """Return the words of the column that stand without an explanation."""
+    table = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
+    column = [line.split("|")[3] for line in table.splitlines() if line.startswith("|")][2:]
+    found = [pair for cell in column for pair in re.findall(r"\*([^*]+)\*( \()?", cell)]
+    return {word for word, explained in found if not explained} - {
+        word for word, explained in found if explained
+    }
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module gives: to functions, classes, arguments, values."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name, in lower case and the singular."""
+    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
+    return {re.sub(r"(?<!s)s$", "", part.lower()) for part in parts}
+
+
+def modules(room: str) -> dict[str, set[str]]:
+    """Return the names of each module of a package."""
+    found = {}
+    for path in sorted((ROOT / room).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found[path.relative_to(ROOT).as_posix()] = set(names(tree))
+    return found
+
+
+@pytest.mark.parametrize("room", ["farm", "workers", "provisioner"])
+def test_names_in_the_code(room: str):
+    """A function, class, argument or value is called by the glossary's word."""
+    wrong = {
+        (path, name)
+        for path, given in modules(room).items()
+        for name in given
+        for word in words_of(name) & forbidden()
+        if not any(path.startswith(place) for place in OTHERS.get(word, ()))
+    }
+    assert wrong == set()
+
+
+def test_no_exception_outlives_its_reason():
+    """Where others' words are allowed, they stand."""
+    given = {
+        path: found for room in ("farm", "provisioner") for path, found in modules(room).items()
+    }
+    stale = [
+        (word, place)
+        for word, places in OTHERS.items()
+        for place in places
+        if not any(
+            word in words_of(name)
+            for path, found in given.items()
+            if path.startswith(place)
+            for name in found
+        )
+    ]
+    assert stale == []
+
+
+#: the glossary itself, and the page that lists five systems' features in their words
+PAGES = [page for page in DOCUMENTS if page.name not in ("GLOSSARY.md", "seeds.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_words_of_the_pages(page: Path):
+    """So is it in the text of a page; code, links and what others call it (*in italics*) apart."""
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(
+        r"^```.*?^```|^ {4}.*?$|`[^`]*`|\]\([^)]*\)|\*[^*\n]+\*",
+        "",
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    pattern = rf"\b(?:{'|'.join(sorted(forbidden()))})s?\b"
+    assert re.findall(pattern, text, re.IGNORECASE) == []

@@ -1,0 +1,50 @@
+"""Commands of the documents, typed and compared with what the documents say.
+
+How long the machine took is not compared, and of what a live farm prints no number is.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a shell's command with this interpreter's ``farm`` in front."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    plain = {"PATH": path, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    return subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env=os.environ | plain,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def assert_prints(expected: str, found: str, *, live: bool) -> None:
+    """Compare, leaving out blank space and what differs from machine to machine."""
+    hide = without_numbers if live else same_speed
+    expected, found = hide(expected), hide(found)
+    if not doctest.OutputChecker().check_output(expected, found, LENIENT):
+        assert found == expected
+
+
+def same_speed(text: str) -> str:
+    """Hide the real time that a run took."""
+    return re.sub(r"^took +.*? of real time", "took TIME of real time", text, flags=re.MULTILINE)
+
+
+def without_numbers(text: str) -> str:
+    """Hide numbers with their units, and which server it was."""
+    text = re.sub(r"\b(?:redis|valkey)\b(?= \d)", "SERVER", same_speed(text))
+    return re.sub(r"[-+]?\d[\d.,]*(?: ?(?:ms|s|m|h|d|%)\b)?(?: \d\d[smh]\b)?", "N", text)
