@@ -79,6 +79,8 @@ def pools(draw: st.DrawFn) -> list[PoolSpec]:
                 "lifetime": None if lives is None else lifetimes((1000.0, *lives)),
                 "lost_at": draw(st.sampled_from([(), (), (1.0, 7.0), (5.0, 5.0, 9.5)])),
             }
+            if provisioned and comes_and_goes["idle_timeout"] is None:
+                broken = None  # else it might stay for ever in the place of one that works
         made.append(
             PoolSpec(
                 name=f"p{number}",
@@ -207,7 +209,7 @@ cases = given(
 
 
 @cases
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
     """Protects equality on farms and loads drawn at random."""
     compare(rules, specs, jobs, estimator, ends_at, data)
