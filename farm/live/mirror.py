@@ -17,6 +17,7 @@ from farm.core.commands import (
     StartJob,
 )
 from farm.core.events import Event
+from farm.core.jobs.reordering import Reorderer
 from farm.core.model import Platform
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.rules import SchedulingRules
@@ -44,6 +45,7 @@ class FarmBook(Protocol):
         """How it decides at present."""
 
     keeper: PoolKeeper
+    reorderer: Reorderer
 
 
 class Mirror:
@@ -58,6 +60,8 @@ class Mirror:
         #: jobs that are not in the store yet, and the serial of the last one that was new
         self._new: set[str] = set()
         self._serial = 0
+        #: how often all jobs had other keys when they were written last
+        self._reorders = 0
         self._on_builder: set[str] = set()
 
     @property
@@ -83,8 +87,6 @@ class Mirror:
             self.touch_builder(event.builder)
         elif isinstance(event, events.PriorityChanged):
             self.touch_job(event.job)
-        elif isinstance(event, events.SchedulingChanged):
-            self._jobs.update(dict.fromkeys(self._book.jobs))
         elif isinstance(event, events.DrainRequested | events.UndrainRequested):
             for builder in self._book.builders:
                 self.touch_builder(builder)
@@ -135,6 +137,9 @@ class Mirror:
 
     def write(self, batch: Batch) -> None:
         """Add what changed since the last time to the batch."""
+        if self._reorders != self._book.reorderer.reorders:
+            self._reorders = self._book.reorderer.reorders
+            self._jobs.update(dict.fromkeys(self._book.jobs))
         for job_id in self._jobs:
             self._write_job(job_id, batch)
         for builder in self._builders:

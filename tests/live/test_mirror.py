@@ -14,6 +14,7 @@ from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
+from farm.forecasts.runtime import make_estimator
 from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.store.store import Batch
@@ -25,12 +26,13 @@ PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, Tr
 class History:
     """Random events for a scheduler, mirrored batch by batch."""
 
-    def __init__(self, seed: int, estimator) -> None:
+    def __init__(self, seed: int, estimator, policy="score", **more) -> None:
         self.dice = random.Random(seed)
         rules = SchedulingRules(
-            policy=POLICIES["score"](PolicyOptions()),
+            policy=POLICIES[policy](PolicyOptions()),
             policy_of=lambda choices: POLICIES[choices.policy](PolicyOptions()),
             retries=1,
+            **more,
         )
         self.scheduler = Scheduler(rules, estimator)
         self.mirror = Mirror(self.scheduler)
@@ -93,6 +95,7 @@ class History:
                 id=f"j{self.made}-{number}",
                 service_time=1.0,
                 platform=dice.choice(PLATFORMS),
+                kind=dice.choice("ab"),
                 score=float(dice.randint(-3, 3)),
             )
             for number in range(dice.randint(1, 3))
@@ -140,6 +143,13 @@ def test_redis_shows_what_the_scheduler_knows(seed: int, truth):
     history = History(seed, truth)
     history.play(60)
     assert history.ended > 10
+
+
+def test_redis_shows_the_order_of_the_last_sorting():
+    """Jobs that are sorted by what was learned since their submission."""
+    history = History(0, make_estimator("last-3"), policy="sjf", sort_every=5.0)
+    history.play(60)
+    assert history.scheduler.reorderer.reorders > 10
 
 
 def test_a_successor_finds_each_builder_as_it_was(truth):

@@ -21,6 +21,8 @@ class Reorderer:
     def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
         self._book = book
         self._dispatcher = dispatcher
+        #: how often all jobs were given other keys
+        self.reorders = 0
 
     def change_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
         """Give a waiting job another level, score or priority."""
@@ -58,7 +60,8 @@ class Reorderer:
         return True
 
     def rekey_all(self, at: float) -> None:
-        """Give all jobs their keys anew, and what waits its place by them."""
+        """Give all jobs their keys again, and what waits its place by them."""
+        self.reorders += 1
         # in the order of submission: a policy may remember which matrices it has seen
         live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
         before = {state.serial: state.key for state in live}
