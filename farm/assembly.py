@@ -30,6 +30,7 @@ from farm.results.summary.costs import Bill
 from farm.results.summary.summary import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
+from farm.workload.distributions import quantile_function
 from farm.workload.streams import stream
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -195,6 +196,9 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         idle_timeout=pool.idle_timeout,
         inter_job_time=pool.inter_job_time,
         shutdown_time=pool.shutdown_time,
+        boot_delay=_boot_delays(seed, pool),
+        misinformed=pool.signals is not None,
+        kills=pool.signals is not None and pool.signals.kills,
         speed=pool.speed,
         fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,
         lifetime=None if losses.rate is None else _lifetimes(seed, pool.name, losses.rate),
@@ -217,6 +221,13 @@ def _checked_behaviour(pool: Pool) -> str:
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
     """Return whether the n-th builder of a pool never takes a job: one draw a builder."""
     return lambda number: stream(seed, "boot", pool, number).random() < rate
+
+
+def _boot_delays(seed: int, pool: Pool) -> Callable[[int], float] | None:
+    if pool.boot_delay is None:
+        return None
+    delay = quantile_function(pool.boot_delay)
+    return lambda number: delay(stream(seed, "boot delay", pool.name, number).random())
 
 
 def _lifetimes(seed: int, pool: str, rate: float) -> Callable[[int], float]:

@@ -14,6 +14,7 @@ from farm.scenario.pools import ProvisionerSettings
 from farm.units import parse_duration
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import Memoryless, Sizing
+from provisioner.misinformed import Misinformed
 
 
 def algorithms_of(
@@ -32,7 +33,17 @@ def algorithms_of(
             f"algorithms: found {min(unknown)!r}; allowed: pools with a provisioner section"
             f" ({', '.join(provisioned) or 'there is none'})"
         )
-    return {name: _algorithm(pool, own.get(name)) for name, pool in provisioned.items()}
+    return {
+        name: _informed(_algorithm(pool, own.get(name)), pool, scenario.seed)
+        for name, pool in provisioned.items()
+    }
+
+
+def _informed(algorithm: Algorithm[Any], pool: Pool, seed: int) -> Algorithm[Any]:
+    words = pool.signals
+    if words is None or not (words.delay or words.wrong):
+        return algorithm
+    return Misinformed(algorithm, words.delay, words.wrong, f"{seed} {pool.name}")
 
 
 class _ByFunction(Memoryless, frozen=True, kw_only=True):

@@ -83,7 +83,11 @@ def simulated_run(
         load=batches(load),
     )
     with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
-        simulation.play([*recorder.observers, *observers])
+        try:
+            simulation.play([*recorder.observers, *observers])
+        except KeyboardInterrupt:
+            recorder.finish("reference", state="interrupted")
+            raise
     guards = [*algorithms.values(), *simulation.world.behaviours.values()]
     warnings = complaints(simulation.scheduler, guards)
     return recorder.finish("reference", warnings=warnings)

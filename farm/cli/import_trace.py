@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -16,9 +16,10 @@ from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.console import Column, FarmConsole, listing
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.workload import read_trace, write_csv
-from farm.workload.traces import FORMATS
+from farm.workload import write_csv
+from farm.workload.traces import FORMATS, read_records, trace_jobs
 from farm.workload.traces.foreign_table import read_foreign
+from farm.workload.traces.records import widened
 
 SHOWN = 5
 
@@ -35,6 +36,10 @@ def import_trace(
     show: Annotated[
         bool, typer.Option("--show", help="Show the first jobs, platforms, what is left out.")
     ] = False,
+    parallel: Annotated[
+        Literal["one", "split", "refuse"],
+        typer.Option(help="Jobs of several processors: take one slot each, are split, refused."),
+    ] = "one",
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Only this many jobs, the first ones.")
     ] = None,
@@ -46,11 +51,18 @@ def import_trace(
     if out is not None and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
     fields = columns_of(column)
-    found = list(read_trace(source, trace_format, TraceOptions(jobs=jobs, fields=fields)))
+    options = TraceOptions(jobs=jobs, fields=fields)
+    records = read_records(source, trace_format, options)
+    made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
+    found = list(trace_jobs(made, options, made.numbered))
     console = Console(stderr=True, markup=False, highlight=False)
     if fields and trace_format == "csv" and not quiet:
         for line in _left_out(source, fields):
             console.print(line, soft_wrap=True)
+    if records.parallel and not quiet:
+        became = "one slot each" if parallel == "one" else "a job for each"
+        several = f"jobs of several processors: {records.parallel:,}, taken as {became}"
+        console.print(several, soft_wrap=True)
     if show:
         _show(found)
     if out is not None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from farm.app.capacity import plan_pools
+from farm.app.capacity import plan_pools, priced
+from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.summary.objectives import Term, parse_objective
@@ -31,6 +32,14 @@ def plan(
         ),
     ],
     sets: Overrides = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="Try these settings instead of sizes: pools.*.provisioner.max=10,20 "
+            "pools.linux.idle_timeout=5m,15m …; may be given again.",
+        ),
+    ] = None,
     replications: Annotated[
         int, typer.Option(min=1, max=1000, help="Simulations of each size, with common seeds.")
     ] = 10,
@@ -41,7 +50,8 @@ def plan(
     price: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[POOL=]PRICE", help="Of a builder-hour (absent: 1); may be given again."
+            metavar="[POOL=]PRICE",
+            help="Of a builder-hour; absent: the pool's; may be given again.",
         ),
     ] = None,
     plot: Plot = None,
@@ -50,28 +60,26 @@ def plan(
 ) -> None:
     """Find the smallest pools with which a scenario meets an objective.
 
-    Exit code 1: no size meets it. Pools with a provisioner keep it beside fixed pools;
-    where all have one, they are planned as fixed ones.
+    Exit code 1: no size meets it. Pools with a provisioner keep it beside fixed pools; where all
+    have one, they are planned as fixed ones. With --vary the cheapest of these settings is
+    found, such as of min, max, ratio and idle time-out of provisioned pools.
     """
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
         raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
     wanted = load_scenario(scenario, sets or ())
-    options = PlanOptions(
-        replications=replications,
-        confidence=confidence,
-        most=most,
-        prices=_prices(price or (), wanted),
-    )
+    wanted = priced(wanted, _prices(price or (), wanted))
+    axes = [parse_axis(text) for text in vary or ()]
+    options = PlanOptions(replications=replications, confidence=confidence, most=most)
     with progress("simulating", silent=quiet or as_json) as update:
 
         def told(point: Point) -> None:
             if update is not None:
-                sizes = " + ".join(map(str, point.sizes))
+                tried = " + ".join(map(str, point.sizes))
                 verdict = "meets it" if point.met else "misses it"
-                update(description=f"{sizes} builders: {verdict}")
+                update(description=f"{tried}: {verdict}")
 
-        found = plan_pools(wanted, terms, options, told)
+        found = plan_pools(wanted, terms, options, told, axes)
     if plot is not None:
         _plot(found, terms, plot)
     if as_json:
@@ -85,7 +93,7 @@ def plan(
 def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
     names = [pool.name for pool in scenario.pools]
     prices: dict[str, float] = {}
-    for text in texts:
+    for text in sorted(texts, key=lambda one: "=" in one):  # a price for all, then exceptions
         pool, _, amount = text.rpartition("=")
         try:
             price = float(amount)
@@ -106,11 +114,11 @@ def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path 
     if found.best is None:
         note(f"{objective}: {found.why}")
     else:
-        sizes = ", ".join(
-            f"{name} {size}" for name, size in zip(found.pools, found.best.sizes, strict=True)
-        )
+        named = zip(found.pools, found.best.sizes, strict=True)
+        needs = ", ".join(f"{name} {size}" for name, size in named)
+        counted = "" if _settings(found) else " builders"
         note(
-            f"{objective} needs {sizes} builders ({options.confidence:.0%} confidence, "
+            f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "
             f"{options.replications} replications): {found.best.builder_hours:.1f} builder-hours, "
             f"cost {found.best.cost:.2f}"
         )
@@ -118,27 +126,33 @@ def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path 
         note(f"Curves written to {plot}")
 
 
+def _settings(found: Plan) -> bool:
+    """Whether settings were tried, not sizes."""
+    return any(isinstance(size, str) for size in found.points[0].sizes)
+
+
 def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
-    table = Table(title="Builders against wait and cost")
-    for name in found.pools:
-        table.add_column(name, justify="right")
+    """Lay out what was tried, the cheapest first; pools and keys share one column."""
+    table = Table(title=f"{' + '.join(found.pools)}: what was tried, the cheapest first")
+    table.add_column("settings" if _settings(found) else "builders", overflow="fold")
     for term in terms:
-        table.add_column(term.name, justify="right")
+        table.add_column(f"{term.statistic} {term.metric}", justify="right")
         table.add_column(f"{options.confidence:.0%} below", justify="right")
-    for heading in ("mean wait", "builder-hours", "cost", "meets it"):
+    for heading in ("mean wait", "hours", "cost", "meets it"):
         table.add_column(heading, justify="right")
-    for point in found.points:
+    for point in sorted(found.points, key=lambda one: (one.cost, one.bounds)):
         cells = []
         for term, mean, bound in zip(terms, point.means, point.bounds, strict=True):
             cells += [term.show(mean), term.show(bound)]
+        best = point == found.best
         table.add_row(
-            *map(str, point.sizes),
+            " + ".join(map(str, point.sizes)),
             *cells,
             format_roughly(point.mean_wait),
             f"{point.builder_hours:.1f}",
             f"{point.cost:.2f}",
-            "yes" if point.met else "no",
-            style="bold" if point == found.best else None,
+            "best" if best else "yes" if point.met else "no",
+            style="bold" if best else None,
         )
     return table
 
@@ -156,7 +170,9 @@ def _as_json(found: Plan, terms: Sequence[Term], options: PlanOptions) -> dict[s
 
 def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, Any]:
     return {
-        "builders": dict(zip(found.pools, point.sizes, strict=True)),
+        "settings" if _settings(found) else "builders": dict(
+            zip(found.pools, point.sizes, strict=True)
+        ),
         "statistics": [
             {"name": term.name, "mean": mean, "upper_bound": bound, "limit": term.limit}
             for term, mean, bound in zip(terms, point.means, point.bounds, strict=True)
@@ -169,20 +185,24 @@ def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, A
 
 
 def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
+    """Draw for each term what it costs: of all that was tried, what nothing cheaper was as good."""
     # far beyond the limit a curve only squeezes the rest
-    shown = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
-    shown = shown or list(found.points)
+    near = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
+    shown = sorted(near or found.points, key=lambda one: (one.cost, one.bounds))
     figures = []
     for place, term in enumerate(terms):
-        ends = (float(sum(shown[0].sizes)), float(sum(shown[-1].sizes)))
+        frontier: list[Point] = []
+        for point in shown:
+            if not frontier or point.bounds[place] < frontier[-1].bounds[place]:
+                frontier.append(point)
         lines = {
-            "mean of replications": [(float(sum(p.sizes)), p.means[place]) for p in shown],
-            "upper bound": [(float(sum(p.sizes)), p.bounds[place]) for p in shown],
-            "limit": [(ends[0], term.limit), (ends[1], term.limit)],
+            "upper bound": [(p.cost, p.bounds[place]) for p in frontier],
+            "mean of replications": [(p.cost, p.means[place]) for p in frontier],
+            "limit": [(shown[0].cost, term.limit), (shown[-1].cost, term.limit)],
         }
-        figures.append(Figure(str(term), lines, ("builders", term.name)))
-    cost = {"cost": [(float(sum(p.sizes)), p.cost) for p in shown]}
-    figures.append(Figure("Cost", cost, ("builders", "builder-hours at their price")))
+        if found.best is not None:
+            lines["best"] = [(found.best.cost, found.best.bounds[place])]
+        figures.append(Figure(str(term), lines, ("cost", term.name)))
     write_figures(path, figures, "--plot")
 
 

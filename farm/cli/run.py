@@ -27,6 +27,7 @@ from farm.terminal.options import (
     Quiet,
     ScenarioFile,
     learning,
+    speed_set,
 )
 
 
@@ -62,8 +63,7 @@ def run(
     Ctrl-C stops the load and lets running jobs end; twice ends them at once. Either way the run
     is reported.
     """
-    overrides = [*(sets or ()), *learning(learn_from)]
-    overrides += [] if speed is None else [f"live.speed={speed}"]
+    overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
     display = None if quiet or as_json or log else RunDisplay()
     with display or nullcontext():

@@ -53,11 +53,16 @@ def simulate(
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
-    with progress("starting", silent=quiet or as_json or log) as update:
-        observers: list[Observer] = [] if update is None else [_Ticker(update)]
-        if log:
-            observers, engine = [EventLines()], "reference"
-        result = simulated_run(wanted, out=out, observers=observers, engine=engine)
+    try:
+        with progress("starting", silent=quiet or as_json or log) as update:
+            observers: list[Observer] = [] if update is None else [_Ticker(update)]
+            if log:
+                observers, engine = [EventLines()], "reference"
+            result = simulated_run(wanted, out=out, observers=observers, engine=engine)
+    except KeyboardInterrupt:
+        if out is not None and out.is_dir():
+            suggest(f"interrupted; what happened until then is in {out}")
+        raise
     show(result, as_json=as_json)
     if out is not None and not (quiet or as_json):
         suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
@@ -74,10 +79,10 @@ class _Ticker:
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
         self._events += 1
-        if self._events & 0x3FFF:
+        if self._events & 0x3FF:
             return
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 0.2
-            at = format_duration(event.at)
+            at = format_duration(round(event.at))
             self._update(description=f"farm time {at}, {self._events:,} events")

@@ -1,4 +1,4 @@
-"""``farm study``: a published experiment, played again."""
+"""``farm study``: a published experiment, played again, or every autoscaler on one week."""
 
 from __future__ import annotations
 
@@ -9,50 +9,66 @@ from typing import Annotated
 
 import typer
 
+from farm.app.studies import autoscalers
 from farm.app.studies.page import tables, write_page
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
+from farm.results.report.page import write_page as write_report
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json, runs_progress, table_of
 
 
 class Published(StrEnum):
     """What can be played again."""
 
     THESIS = "thesis"
+    AUTOSCALERS = "autoscalers"
 
 
 def study(
-    which: Annotated[Published, typer.Argument(help="The thesis on CI scheduling policies.")],
+    which: Annotated[Published, typer.Argument(help="What is played.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="PAGE", help="The page to write (.html).")
-    ] = Path("thesis.html"),
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="PAGE", help="The page to write; absent: thesis.html, ….html."
+        ),
+    ] = None,
     runs: Annotated[
         int, typer.Option(min=1, max=MAX_SETS, help="Job sets; the thesis has 1000.")
     ] = 20,
     part: Annotated[
-        list[Part] | None, typer.Option(help="Only this part (may be repeated).")
+        list[Part] | None, typer.Option(help="Thesis: only this part (may be repeated).")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="A slice of section 5.1 on a real farm, too.")
+        bool, typer.Option("--live", help="Thesis: a slice of section 5.1 on a real farm, too.")
     ] = False,
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Recorded jobs for the future work.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Recorded jobs: for the thesis's future work, or as the week."
+        ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Play a published experiment again and write its figures and tables into one page.
 
+    Autoscalers: what each provisioning algorithm does with one week of a browser's CI, on a farm
+    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a minute.
+
     The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
     section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
     sets take some ten seconds on two cores; --live takes some five minutes more.
     """
+    out = out or Path(f"{which}.html")
     if out.suffix != ".html":
         raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
     if not out.parent.is_dir():
         raise InputError(f"--out: found no folder {out.parent}; allowed: one that is there")
+    if which is Published.AUTOSCALERS:
+        _autoscalers(out, trace, as_json=as_json, quiet=quiet)
+        return
     parts = part or list(Part)
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")
@@ -64,6 +80,19 @@ def study(
         print_json({"which": which, "runs": runs, "tables": tables(found)})
     elif not quiet:
         typer.echo(f"{sum(len(one.charts) for one in found)} figures written to {out}")
+
+
+def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
+    with runs_progress(silent=quiet) as told:
+        found = autoscalers.play(trace, told)
+    write_report(out, autoscalers.document(found))
+    if as_json:
+        print_json({"which": "autoscalers", "outcomes": found})
+        return
+    rows = map(autoscalers.row_of, found)
+    note(table_of(autoscalers.TITLE, autoscalers.HEAD[:2], autoscalers.HEAD[2:], rows))
+    if not quiet:
+        note(f"wait against cost, and the table: {out}", err=True)
 
 
 def _told(what: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import play_sweep
@@ -17,7 +15,7 @@ from farm.results.comparison.sweep_table import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, Relevant, ScenarioFile, share_of
-from farm.terminal.output import note, progress
+from farm.terminal.output import note, runs_progress
 
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 
@@ -52,6 +50,14 @@ def sweep(
         list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
     ] = None,
     relevant: Relevant = "1%",
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Celery workers play the runs: FARM_REDIS_URL=URL celery -A "
+            "farm.app.sweeps.worker worker, on any machine.",
+        ),
+    ] = None,
     sets: Overrides = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -61,15 +67,9 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    lines = _Lines(silent=quiet)
-    with progress("runs", *columns, silent=quiet) as update:
-
-        def told(done: int, of: int) -> None:
-            lines(done, of) if update is None else update(completed=done, total=of)
-
+    with runs_progress(silent=quiet) as told:
         found = play_sweep(
-            grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told
+            grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told, redis
         )
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
@@ -84,15 +84,3 @@ def _baseline(text: str) -> tuple[str, str]:
     if not equals:
         raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
     return key.strip(), value.strip()
-
-
-class _Lines:
-    """Says each tenth that is done, where there is no terminal."""
-
-    def __init__(self, *, silent: bool) -> None:
-        self._told = 10 if silent else 0
-
-    def __call__(self, done: int, of: int) -> None:
-        if of and (tenth := done * 10 // of) > self._told:
-            self._told = tenth
-            sys.stderr.write(f"{done} of {of} runs\n")

@@ -25,6 +25,7 @@ from farm.terminal.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    speed_set,
 )
 from farm.terminal.output import print_json
 
@@ -59,7 +60,7 @@ def up(
 
     Its workload comes from farm submit. What waited when it went down (or was killed) goes on.
     """
-    overrides = [*(sets or ()), *([] if speed is None else [f"live.speed={speed}"])]
+    overrides = [*(sets or ()), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
     redis = with_password(redis)

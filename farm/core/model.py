@@ -163,6 +163,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speed: float = 1.0
     #: False: it boots and is there, yet never takes a job (a failed boot)
     takes_jobs: bool = True
+    #: it boots so much longer than its pool's others, farm seconds
+    boot_delay: float = 0.0
     #: truth: it is lost so long after it joined, farm seconds; None: it is not
     lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, looking_after
-from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder
+from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder, LoseBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
@@ -343,10 +343,13 @@ class Scheduler:
         at, commands = event.at, list[Command]()
         self.keeper.request(event.pool, event.start, at, commands, outside=event.outside)
         if event.stop:
+            kills = self.keeper.kills(event.pool)
             for state in builders_to_stop(self.builders.values(), event.pool, event.stop):
                 if state.busy:
-                    commands.append(DrainBuilder(state.builder.id))
-                commands.extend(self._drain(state, at, retire=True))
+                    end = LoseBuilder if kills else DrainBuilder
+                    commands.append(end(state.builder.id))
+                if not (state.busy and kills):
+                    commands.extend(self._drain(state, at, retire=True))
             self.dispatcher.look_again(at, commands)
         return commands or NO_COMMANDS
 

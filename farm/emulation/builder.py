@@ -214,7 +214,8 @@ class EmulatedBuilder:
     def boot(self, since: float | None = None) -> None:
         """Join when the boot time is over; ``since``: it boots since that instant."""
         now = self._agenda.now
-        joins_at = (now if since is None else since) + self._behaviour.boot_time()
+        boot_time = self._behaviour.boot_time() + self.builder.boot_delay
+        joins_at = (now if since is None else since) + boot_time
         self._agenda.put(max(now, joins_at), LIFE, self.place, self._joined)
 
     def _joined(self, at: float) -> None:

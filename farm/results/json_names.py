@@ -6,7 +6,7 @@ field's name into its key in a file, so that no file's keys are spelled by hand.
 
 from __future__ import annotations
 
-_SECONDS = frozenset({"at", "lifetime", "makespan", "run_phase"})
+_SECONDS = frozenset({"at", "boot_delay", "lifetime", "makespan", "run_phase"})
 """Fields in seconds whose name the rule below would not recognise."""
 
 

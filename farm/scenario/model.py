@@ -14,10 +14,10 @@ from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
     Flag,
-    Name,
     Positive,
     PositiveDuration,
     PositiveNumber,
+    RunName,
     Whole,
 )
 from farm.scenario.scheduling import Scheduling
@@ -84,7 +84,7 @@ class Scenario(Section):
 
     version: Literal[1] = 1
     """Of this file's form."""
-    name: Name = "scenario"
+    name: RunName = "scenario"
     """Names the run."""
     description: str = ""
     """For people."""

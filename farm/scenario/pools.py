@@ -18,6 +18,7 @@ from pydantic import (
 
 from farm.core.contention import laws
 from farm.core.model import Platform
+from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Count,
     Duration,
@@ -205,6 +206,17 @@ class Losses(Section):
     """Instants at which the pool loses the builder that has been there longest."""
 
 
+class Signals(Section):
+    """What a provisioner is told of the queue and of busy builders, where it is not the truth."""
+
+    delay: Duration = 0.0
+    """It is told what was so this long ago."""
+    wrong: Share = 0.0
+    """Share of its looks at which it is told that nothing waits and nothing runs."""
+    kills: Flag = False
+    """A builder that it stops is not drained: what runs there is lost."""
+
+
 class Pool(Section):
     """The builders of one kind."""
 
@@ -223,6 +235,8 @@ class Pool(Section):
     """An algorithm that sizes the pool."""
     boot_time: Duration = 0.0
     """From requested to joined (provisioned pools)."""
+    boot_delay: Distribution | None = None
+    """Drawn for each builder, and added to its boot time."""
     idle_timeout: Duration | None = None
     """A builder with nothing to do for this long retires (provisioned pools); absent: never."""
     inter_job_time: Duration = 0.0
@@ -235,6 +249,8 @@ class Pool(Section):
     """Share of builders that boot and never take a job."""
     losses: Losses | None = None
     """Builders that are lost; absent: none."""
+    signals: Signals | None = None
+    """What its provisioner is told late or wrongly; absent: the truth, at once."""
     contention: Contention | None = None
     """Absent: co-scheduled jobs do not slow each other down."""
     price: NonNegative = 1.0
@@ -252,6 +268,13 @@ class Pool(Section):
         if value == 0 and value is not False:
             raise ValueError("found 0: a pool with no slots can run nothing; allowed: 1 or more")
         return value
+
+    @field_validator("boot_delay")
+    @classmethod
+    def _one_distribution(cls, delay: Distribution | None) -> Distribution | None:
+        if delay is not None and delay.by_kind is not None:
+            raise ValueError("found by_kind: a builder has no kind; allowed: any other form")
+        return delay
 
     @property
     def job_platform(self) -> Platform:

@@ -12,6 +12,7 @@ from farm.scenario.document import mark_of
 
 Path = tuple[str | int, ...]
 
+MAX_LISTED = 20
 _ALLOWED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -20,7 +21,8 @@ _ALLOWED = {
     "string_type": "text (put it in quotes)",
     "string_too_short": "some text",
     "string_too_long": "shorter text",
-    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores",
+    # of a run's name letters of any script
+    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores (letters: a to z)",
     "finite_number": "a finite number",
     "tuple_type": "a list",
     "dict_type": "a mapping of keys to values",
@@ -33,19 +35,22 @@ _ALLOWED = {
 
 
 def describe(error: ValidationError, data: Any, source: str) -> str:
-    """Return ``file:line: dotted.key: found …; allowed: …`` for the first thing that is wrong.
+    """Return ``file:line: dotted.key: found …; allowed: …``, a line for each thing that is wrong.
 
     ``data`` is what was validated: where it knows its lines, the message names one.
     """
     problems = error.errors(include_url=False)
-    first = problems[0]
-    path = _path(first)
+    lines = [_line(problem, data, source) for problem in problems[:MAX_LISTED]]
+    more = len(problems) - len(lines)
+    return "\n".join([*lines, f"… and {more} more problems"] if more else lines)
+
+
+def _line(problem: ErrorDetails, data: Any, source: str) -> str:
+    path = _path(problem)
     place = mark_of(data, path) or source
     dotted = ".".join(_readable(path, data))
-    more = len(problems) - 1
-    others = f" (and {more} more problem{'s' if more > 1 else ''})" if more else ""
     # an override's place is its key, which is not said twice
-    return ": ".join(part for part in dict.fromkeys((place, dotted, _text(first))) if part) + others
+    return ": ".join(part for part in dict.fromkeys((place, dotted, _text(problem))) if part)
 
 
 def _path(problem: ErrorDetails) -> Path:

@@ -59,6 +59,8 @@ Flag = Annotated[bool, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=500)]
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 """Letters, digits, dots, dashes and underscores: it becomes part of ids, keys and file names."""
+RunName = Annotated[str, Field(strict=True, max_length=100, pattern=r"^\w[\w.-]*\Z")]
+"""The same, with letters of any script: it is shown, and written into files."""
 
 MODES = ("timed", "stress", "memory", "mixed")
 """How a live builder carries a job out: by letting time pass, or by burning what the job burns."""

@@ -38,6 +38,9 @@ class TraceOptions(Traits):
     """Arrival times are multiplied by it; service times are not."""
     platform: PlatformDemand | None = None
     """What every job needs. Absent: the trace's own platforms, else the only pool's."""
+    parallel: Literal["one", "split", "refuse"] | None = None
+    """Jobs of several processors (swf, batsim) take `one` slot each (this is the default), are
+    `split` into a job for each, in a matrix, or the trace is refused."""
     fields: dict[Text, Text] | None = None
     """Which field of swf, or column of another's csv, becomes which part of the job."""
 

@@ -11,7 +11,8 @@ dearest first, each is made as small as the others allow, again and again until 
 That is a local optimum: no single pool can be smaller, while another mixture may be cheaper.
 
 Beside pools of fixed size those with a provisioner keep it, and count in the cost. Where all pools
-have one, all are sized as if they were fixed.
+have one, all are sized as if they were fixed; or settings of provisioners are tried instead of
+sizes, all that are given (``plan_settings``), and the cheapest that meets the objective is best.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ from farm.sim.recorded import recorded
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
+Tried = tuple[int | str, ...]
+"""Sizes by pool, or settings by key as they are written."""
+AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
+"""Who sizes the pools of a scenario that keep their provisioners."""
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
@@ -47,18 +52,24 @@ WORTH_SHARING = 1.5
 RUNS_OF_A_SEARCH = 100
 
 
+def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
+    """Return none: all pools are of a fixed size."""
+    return {}
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """One replication of one size: the terms' statistics, and what was paid."""
 
     values: tuple[float, ...]
-    builder_hours: tuple[float, ...]
+    builder_hours: float
+    cost: float
     mean_wait: float
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """One size of the pools and how it does over the replications."""
 
-    sizes: Sizes
+    sizes: Tried
     #: for each term: the statistic's mean, and the bound that must keep the limit
     means: tuple[float, ...]
     bounds: tuple[float, ...]
@@ -71,9 +82,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What was found; ``best`` is None when no size meets the objective."""
 
+    #: what the points' sizes are of: pools, or keys
     pools: tuple[str, ...]
     best: Point | None
-    #: every size that was tried, by total builders
+    #: everything that was tried
     points: tuple[Point, ...]
     #: why none was found
     why: str = ""
@@ -85,10 +97,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     replications: int = 10
     confidence: float = 0.95
     most: int = 10_000
-    #: price of a builder-hour by pool; a pool that is not named costs 1
-    prices: Mapping[str, float] = {}
-    #: who sizes each pool that keeps its provisioner
-    algorithms: Mapping[str, Algorithm[Any]] = {}
+    algorithms: AlgorithmsOf = no_algorithms
 
 
 def pools_to_size(scenario: Scenario) -> tuple[Pool, ...]:
@@ -108,26 +117,19 @@ def sized(scenario: Scenario, sizes: Sequence[int]) -> Scenario:
 
 def play(
     scenario: Scenario,
-    sizes: Sizes,
     terms: Sequence[Term],
     seed: int,
-    algorithms: Mapping[str, Algorithm[Any]] | None = None,
+    algorithms: AlgorithmsOf = no_algorithms,
 ) -> Outcome:
     """Simulate one replication."""
-    own = sized(scenario, sizes).model_copy(update={"seed": seed})
-    records = recorded(own, algorithms, runs=RUNS_OF_A_SEARCH)
+    own = scenario.model_copy(update={"seed": seed})
+    records = recorded(own, algorithms(own), runs=RUNS_OF_A_SEARCH)
     info = run_info(own, "simulated", "reference")
-    hours: dict[str, float] = dict.fromkeys((pool.name for pool in own.pools), 0.0)
-    end = records.last_at
-    window = info.window
-    for span in records.builders:
-        if span.joined_at is not None:
-            here = min(span.gone_at if span.gone_at is not None else end, end, window.end)
-            hours[span.pool] += max(0.0, here - max(span.joined_at, window.start)) / 3600
     summary = summarise(records, info, 0.0)
     return Outcome(
-        tuple(measure(records, window, term) for term in terms),
-        tuple(hours.values()),
+        tuple(measure(records, info.window, term) for term in terms),
+        summary.builder_time / 3600,
+        summary.cost,
         summary.waiting_time.mean or 0.0,
     )
 
@@ -137,12 +139,14 @@ class Evaluator:
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario_of: Callable[[Any], Scenario],
+        seed: int,
         terms: Sequence[Term],
         options: PlanOptions,
         told: Callable[[Point], None] = lambda _: None,
     ) -> None:
-        self._scenario = scenario
+        self._scenario_of = scenario_of
+        self._seeds = range(seed, seed + options.replications)
         self._terms = tuple(terms)
         self._options = options
         self._told = told
@@ -152,7 +156,7 @@ class Evaluator:
             if options.replications > 1
             else 0.0
         )
-        self.points: dict[Sizes, Point] = {}
+        self.points: dict[Tried, Point] = {}
         self._pool: ProcessPoolExecutor | None = None
         self._spent = 0.0
 
@@ -163,20 +167,19 @@ class Evaluator:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def at(self, sizes: Sizes) -> Point:
+    def at(self, sizes: Tried) -> Point:
         """Return how these sizes do."""
         if sizes not in self.points:
             point = self.points[sizes] = self._point(sizes, self._outcomes(sizes))
             self._told(point)
         return self.points[sizes]
 
-    def _outcomes(self, sizes: Sizes) -> list[Outcome]:
-        seeds = range(self._scenario.seed, self._scenario.seed + self._options.replications)
+    def _outcomes(self, sizes: Tried) -> list[Outcome]:
+        scenario, seeds = self._scenario_of(sizes), self._seeds
         if self._pool is None and self._spent > WORTH_SHARING and (os.cpu_count() or 1) > 1:
             processes = min(os.cpu_count() or 1, len(seeds))
             self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
-        algorithms = self._options.algorithms
-        one = partial(play, self._scenario, sizes, self._terms, algorithms=algorithms)
+        one = partial(play, scenario, self._terms, algorithms=self._options.algorithms)
         if self._pool is not None:
             return list(self._pool.map(one, seeds))
         began = time.perf_counter()
@@ -184,22 +187,19 @@ class Evaluator:
         self._spent = time.perf_counter() - began
         return found
 
-    def _point(self, sizes: Sizes, outcomes: Sequence[Outcome]) -> Point:
+    def _point(self, sizes: Tried, outcomes: Sequence[Outcome]) -> Point:
         values = np.array([outcome.values for outcome in outcomes])
         means = values.mean(axis=0)
         finite = bool(np.isfinite(values).all())
         spread = values.std(axis=0, ddof=1) if finite and len(values) > 1 else np.zeros(len(means))
         bounds = means + self._factor * spread
-        hours = np.array([outcome.builder_hours for outcome in outcomes]).mean(axis=0)
-        names = [pool.name for pool in self._scenario.pools]
-        prices = np.array([self._options.prices.get(name, 1.0) for name in names])
         return Point(
             sizes=sizes,
             means=tuple(means.tolist()),
             bounds=tuple(bounds.tolist()),
             mean_wait=float(np.mean([outcome.mean_wait for outcome in outcomes])),
-            builder_hours=float(hours.sum()),
-            cost=float((hours * prices).sum()),
+            builder_hours=float(np.mean([outcome.builder_hours for outcome in outcomes])),
+            cost=float(np.mean([outcome.cost for outcome in outcomes])),
             met=all(t.is_met_by(b) for t, b in zip(self._terms, bounds.tolist(), strict=True)),
         )
 
@@ -212,25 +212,41 @@ def plan(
 ) -> Plan:
     """Return the smallest pools that meet the objective, or say that none do."""
     jobs = sum(1 for _ in build_jobs(scenario))
-    with Evaluator(scenario, terms, options, told) as evaluator:
-        search = _Search(scenario, evaluator, options, min(options.most, jobs))
+    scenario_of = partial(sized, scenario)
+    with Evaluator(scenario_of, scenario.seed, terms, options, told) as evaluator:
+        search = _Search(scenario, evaluator, min(options.most, jobs))
         best, why = search.run()
-        points = sorted(evaluator.points.values(), key=lambda p: (sum(p.sizes), p.sizes))
+        points = list(evaluator.points.values())
     names = tuple(pool.name for pool in pools_to_size(scenario))
     return Plan(pools=names, best=best, points=tuple(points), why=why)
 
 
+def plan_settings(
+    scenarios: Mapping[tuple[str, ...], Scenario],
+    keys: Sequence[str],
+    terms: Sequence[Term],
+    options: PlanOptions,
+    told: Callable[[Point], None] = lambda _: None,
+) -> Plan:
+    """Try every scenario, and return the cheapest that meets the objective."""
+    seed = next(iter(scenarios.values())).seed
+    with Evaluator(scenarios.__getitem__, seed, terms, options, told) as evaluator:
+        points = [evaluator.at(settings) for settings in scenarios]
+    met = [point for point in points if point.met]
+    best = min(met, key=lambda point: point.cost, default=None)
+    why = "" if met else f"none of {len(points)} settings meets it"
+    return Plan(pools=tuple(keys), best=best, points=tuple(points), why=why)
+
+
 class _Search:
-    def __init__(
-        self, scenario: Scenario, evaluator: Evaluator, options: PlanOptions, most: int
-    ) -> None:
+    def __init__(self, scenario: Scenario, evaluator: Evaluator, most: int) -> None:
         self._at = evaluator.at
         #: more builders in a pool than jobs in the whole scenario change nothing
         self._most = most
         self._why = ""
         pools = pools_to_size(scenario)
         self._start = tuple(pool.builders or 1 for pool in pools)
-        prices = [options.prices.get(pool.name, 1.0) for pool in pools]
+        prices = [pool.price for pool in pools]
         self._dearest_first = sorted(range(len(prices)), key=lambda place: -prices[place])
 
     def run(self) -> tuple[Point | None, str]:
@@ -280,15 +296,15 @@ class _Search:
         fails, tried = 0, 1
         last: Point | None = None
         while not (point := self._at(at(tried))).met:
-            more = last is not None and sum(point.sizes) > sum(last.sizes)
+            more = last is not None and builders(point) > builders(last)
             if last is not None and more and _same_waits(point, last):
                 self._why = (
-                    f"no size can: with {sum(last.sizes)} builders nobody waits for another any "
+                    f"no size can: with {builders(last)} builders nobody waits for another any "
                     "more, more of them change nothing, and it is missed still"
                 )
                 return None
             if tried >= most:
-                self._why = f"not even {sum(point.sizes)} builders meet it, and no more are allowed"
+                self._why = f"not even {builders(point)} builders meet it, and no more are allowed"
                 return None
             last, fails, tried = point, tried, min(most, tried * 2)
         return fails, tried
@@ -310,6 +326,11 @@ class _Search:
             found = bad[-1] + 1
         self._why = f"not even {most} builders meet it, though fewer do"
         return None
+
+
+def builders(point: Point) -> int:
+    """Return how many builders the sizes are together."""
+    return sum(size for size in point.sizes if isinstance(size, int))
 
 
 def _same_waits(one: Point, other: Point) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Callable
 
@@ -11,6 +12,8 @@ from farm.core.errors import FarmError
 
 def with_error_messages(command: Callable[[], object]) -> None:
     """Run a command line; a user's mistake gets one message and exit code 2, no traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding has no signs for
     try:
         command()
     except FarmError as error:

@@ -108,6 +108,15 @@ def learning(source: Path | None) -> list[str]:
     return [] if source is None else [f"estimates.learn_from={json.dumps(str(source.absolute()))}"]
 
 
+def speed_set(speed: float | None) -> list[str]:
+    """Return the override that ``--speed`` stands for; raises InputError."""
+    if speed is None:
+        return []
+    if not 0 < speed < float("inf"):
+        raise InputError(f"--speed: found {speed:g}; allowed: a number above 0")
+    return [f"live.speed={speed}"]
+
+
 def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
     """Return the seconds that ``250ms`` or ``5m`` says; raises InputError."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,11 +12,23 @@ from typing import Any
 import msgspec
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from farm.terminal.console import FarmConsole
+from farm.units import format_duration
+
+#: real seconds between two lines about what goes on, where there is no terminal
+LINE_EVERY = 2.5
 
 
 def print_json(*values: object, pretty: bool = False) -> None:
@@ -54,11 +67,55 @@ def progress(
 ) -> Iterator[Callable[..., None] | None]:
     """Show on standard error how far it is; yields what takes ``description=, completed=, total=``.
 
-    None where it is to be silent, or there is no terminal.
+    None where it is to be silent. Where there is no terminal, a line is written now and then.
     """
-    if silent or not sys.stderr.isatty():
+    if silent:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _Lines(what)
         return
     columns = columns or (SpinnerColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         yield partial(shown.update, shown.add_task(what))
+
+
+@contextmanager
+def runs_progress(*, silent: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show how many runs are done, of how many, and how long the others will take."""
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress("runs", *columns, silent=silent) as update:
+
+        def told(done: int, of: int) -> None:
+            if update is not None:
+                update(completed=done, total=of)
+
+        yield told
+
+
+class _Lines:
+    """Writes a line every few seconds; of what is counted also how long the rest takes."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._began = self._told_at = time.monotonic()
+        self._first: int | None = None
+        self._advanced = 0
+
+    def __call__(
+        self, description: str = "", completed: int = 0, total: int = 0, advance: int = 0
+    ) -> None:
+        now = time.monotonic()
+        self._advanced += advance
+        completed = completed or self._advanced
+        self._first = completed if self._first is None else self._first
+        if now - self._told_at < LINE_EVERY:
+            return
+        self._told_at = now
+        made = completed - self._first
+        if not description:
+            description = f"{completed} of {total} {self._what}"
+        if made and completed < total:
+            left = round((now - self._began) / made * (total - completed))
+            description += f", about {format_duration(left)} left"
+        sys.stderr.write(f"{description}\n")

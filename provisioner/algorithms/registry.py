@@ -20,6 +20,7 @@ from provisioner.algorithms.gitlab import Gitlab
 from provisioner.algorithms.jenkins import Jenkins
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.manual import Manual
+from provisioner.algorithms.predictive import Predictive
 from provisioner.algorithms.sizing import AnyAlgorithm
 from provisioner.algorithms.target_wait import TargetWait
 from provisioner.algorithms.taskcluster import Taskcluster
@@ -35,6 +36,7 @@ ALGORITHMS: dict[str, type[AnyAlgorithm]] = {
     "gitlab": Gitlab,
     "buildbarn": Buildbarn,
     "jenkins": Jenkins,
+    "predictive": Predictive,
 }
 
 ParseTime = Callable[[Any], float]

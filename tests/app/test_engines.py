@@ -175,3 +175,20 @@ def test_an_endless_load_is_not_awaited(monkeypatch):
     with pytest.raises(LongEnoughError):
         simulated_run(scenario, own=OwnParts(jobs=endless), observers=[watch])
     assert taken[-2] < 4000.0
+
+
+def test_an_interrupted_simulation_leaves_what_happened_until_then(tmp_path):
+    """The run is marked and can be read; the interrupt goes on to whoever waits for it."""
+    seen = []
+
+    def impatient(event, _):
+        seen.append(event)
+        if len(seen) == 50:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulated_run(farm.load_scenario(BUSY), out=tmp_path / "run", observers=[impatient])
+    run = farm.open_run(tmp_path / "run")
+    assert run.interrupted
+    assert len(list(run.events)) >= 50
+    assert 0 < run.summary["jobs"]["submitted"] < 120

@@ -21,6 +21,8 @@ from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.comparison.statistics import holm_levels, mean_of
+from farm.results.comparison.sweep import Played, judge
+from farm.sim.fast import coverage
 
 SMALL = {"workload__0__count": 60}
 
@@ -165,6 +167,18 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     assert [s.seed for s in shared] == [0, 1, 2, 3]
 
 
+def test_many_runs_share_the_loading_of_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run too short for it alone is played by it among many, with the same numbers."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(coverage, "WORTH_LOADING", 100)
+    monkeypatch.setattr(coverage, "WORTH_COMPILING", 100)
+    run = SeededRun(farm.load_scenario("mm1", **SMALL), 3)
+    alone, among_many = run.play(), run.play(runs=2)
+    assert (alone.engine, among_many.engine) == ("reference", "fast")
+    assert alone.waiting_time == among_many.waiting_time
+    assert alone.cost == among_many.cost
+
+
 def test_something_else_is_not_written_into(tmp_path: Path) -> None:
     """A directory with other files is the user's own."""
     (tmp_path / "thesis.tex").touch()
@@ -186,6 +200,26 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
         judged = [mean.interval("t", level) for mean, level in zip(means, levels, strict=True)]
         alarms += any(interval is not None and not interval.holds_zero for interval in judged)
     assert alarms <= 10
+
+
+@pytest.mark.slow
+def test_settings_that_are_the_same_are_seldom_told_apart() -> None:
+    """A/A sweeps: of 200, each of two equal settings with jobs of their own, ≤ 5 % find better.
+
+    Nothing but the interval decides: any difference would be relevant.
+    """
+    scenario = farm.load_scenario("mm1", workload__0__count=40)
+    runs = [SeededRun(scenario, number).play() for number in range(400)]
+    rng, found = np.random.default_rng(3), 0
+    for _ in range(8):
+        for group in rng.permutation(len(runs)).reshape(25, 2, 8).tolist():
+            each = {
+                (name,): [runs[n] for n in half] for name, half in zip("ab", group, strict=True)
+            }
+            played = Played(scenario="mm1", axes={"x": "ab"}, seeds=range(8), summaries=each)
+            rows_of = judge(played, {"x": "a"}, relevant=0.0).rows
+            found += any(r.verdict == "better" for r in rows_of if r.metric == "waiting_time mean")
+    assert 0 < found <= 10, found
 
 
 def test_json_is_the_kept_file(tmp_path: Path) -> None:

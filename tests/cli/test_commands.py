@@ -16,6 +16,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
+from farm.terminal import output
 
 SMALL = """\
 name: small
@@ -144,3 +145,32 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
     assert done.out == ""
     if where == LATE:
         assert json.loads((tmp_path / "kept" / "meta.json").read_text())["state"] != "finished"
+
+
+def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_path: Path):
+    """A run, a processor, a team may be called größe; a terminal of ASCII gets an escape."""
+    text = SMALL.replace("small", "größe").replace("amd64", "größe")
+    (tmp_path / "named.yaml").write_text(text, encoding="utf-8")
+    for encoding, name in (("utf-8", "größe"), ("ascii", r"gr\xf6\xdfe")):
+        done = subprocess.run(
+            [sys.executable, "-m", "farm", "simulate", "named.yaml", "--quiet"],
+            cwd=tmp_path, env={"PYTHONIOENCODING": encoding}, capture_output=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert name in done.stdout.decode(encoding)
+
+
+def test_what_goes_on_is_said_also_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A line every few seconds, of runs also how long the rest takes."""
+    monkeypatch.setattr(output, "LINE_EVERY", 0.0)
+    with output.runs_progress() as told:
+        told(0, 4)
+        told(2, 4)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "0 of 4 runs"
+    assert second.startswith("2 of 4 runs, about ")
+    with output.runs_progress(silent=True) as told:
+        told(1, 4)
+    assert capsys.readouterr().err == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -41,9 +42,10 @@ def test_the_figure_is_one_self_contained_file(tmp_path: Path, suffix: str) -> N
     result = CliRunner().invoke(app, ["--quiet", "--plot", str(path)])
     assert result.exit_code == 0, result.output
     text = path.read_text()
-    drawing = text[text.index("<svg") : text.index("</svg>") + 6]
-    assert len(ET.fromstring(drawing).findall("{http://www.w3.org/2000/svg}polyline")) == 5
-    assert "href" not in text
+    drawing = ET.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
+    said = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert {f"p = 0.{tenths}" for tenths in range(1, 6)} <= said
+    assert all(place.startswith("#") for place in re.findall(r'href="([^"]*)"', text))
     assert "src=" not in text
 
 
@@ -54,8 +56,8 @@ def test_the_figure_is_one_self_contained_file(tmp_path: Path, suffix: str) -> N
         (["--heavy", "1.2"], "heavy fraction: found 1.2"),
         (["--slowdown", "1,0.5"], r"--slowdown\[1\]: found 0.5"),
         (["--slowdown", "quick"], "--slowdown: found 'quick'"),
-        (["--plot", "risk.png"], "ends in .svg or .html"),
-        (["--plot", "/no/such/folder/risk.svg"], "cannot write /no/such/folder/risk.svg"),
+        (["--plot", "risk.jpg"], "ends in .html, .svg, .png, .pdf"),
+        (["--plot", "/no/such/folder/risk.svg"], "/no/such/folder/risk.svg: cannot be written"),
     ],
 )
 def test_a_mistake_is_one_message(arguments: list[str], message: str) -> None:

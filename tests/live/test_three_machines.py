@@ -54,6 +54,8 @@ class ThreeMachines:
         until(lambda: "eady to accept" in self.log("redis"), "the server")
         scheduler = f"{FARM} scheduler farm.yaml --log run"
         head.start("scheduler", scheduler, **self.as_role("scheduler"))
+        looks = self.as_role("reader")
+        until(lambda: head.call(f"{FARM} status", **looks).returncode == 0, "the scheduler")
         provisioner = f"{sys.executable} -m provisioner farm.yaml --backend joined"
         head.start("provisioner", provisioner, **self.as_role("provisioner"))
         hosts = shlex.join(word for rack in self.racks for word in ("--host", rack.name))

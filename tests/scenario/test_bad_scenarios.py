@@ -132,7 +132,7 @@ def test_one_message_says_where_what_and_what_is_allowed(
         ("", ": found nothing; allowed: a mapping of keys to values"),
         ("- a", ": found a list; allowed: a mapping"),
         ("3", ": found a number; allowed: a mapping"),
-        ("{}", ": pools: this key is required (and 1 more problem)"),
+        ("{}", ": pools: this key is required\n"),
         ("pools: []\nworkload: []", ":1: pools: found no pools; allowed: at least one"),
         ("pools: [{name: a, builders: 1}]\nworkload: []", ":2: workload: found an empty workload"),
         ("pools: [{name: a, builders: 1}]\nworkload: [{}]", ":2: workload.0: found none of them"),
@@ -245,3 +245,13 @@ def test_any_override_is_applied_or_refused_clearly(text: str) -> None:
     with suppress(FarmError):
         apply_override(document, text)
         parse_scenario(document)
+
+
+def test_all_problems_are_listed(write: Write) -> None:
+    """A line each, so that none has to be found by mending another."""
+    text = SMALL.replace("slots: 2", "slots: 1.5").replace("policy: sjf", "policy: 3")
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(write(text))
+    first, second = str(caught.value).splitlines()
+    assert "pools.linux.slots: found 1.5" in first
+    assert "scheduling.policy: found 3" in second

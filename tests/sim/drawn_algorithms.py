@@ -59,6 +59,12 @@ OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "throttle_burst": few,
     },
     "buildbarn": {"quantile": shares, "window": st.sampled_from([2.0, 20.0])},
+    "predictive": {
+        "period": st.sampled_from([20.0, 86400.0]),
+        "step": st.sampled_from([5.0, 20.0]),
+        "ahead": spans,
+        "headroom": shares,
+    },
     "jenkins": {"margin": shares, "margin0": shares, "initial_delay": spans},
 }
 #: those that some scenario must spare some ticks

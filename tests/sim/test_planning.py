@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
-from farm.sim.planning import Evaluator, PlanOptions, plan, play
+from farm.sim.planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
 from provisioner.from_scenario import algorithms_of
 
 
@@ -38,13 +40,18 @@ def scenario(*rates: str, service: object = None):
 OPTIONS = PlanOptions(replications=4)
 
 
+def evaluator_of(wanted, terms, options=OPTIONS):
+    """Return what tries sizes of the scenario's pools."""
+    return Evaluator(partial(sized, wanted), wanted.seed, terms, options)
+
+
 @pytest.mark.parametrize("rate", ["0.05/s", "0.2/s", "0.4/s"])
 @pytest.mark.parametrize("slo", ["p95(waiting_time) < 30s", "mean(stretch) <= 1.5"])
 def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
     """Against trying every size from 1 on."""
     wanted, terms = scenario(rate), parse_objective(slo)
     found = plan(wanted, terms, OPTIONS)
-    with Evaluator(wanted, terms, OPTIONS) as evaluator:
+    with evaluator_of(wanted, terms) as evaluator:
         smallest = next(n for n in range(1, 200) if evaluator.at((n,)).met)
     assert found.best is not None
     assert found.best.sizes == (smallest,)
@@ -58,7 +65,7 @@ def test_several_pools_are_each_as_small_as_the_others_allow() -> None:
     found = plan(wanted, terms, OPTIONS)
     assert found.best is not None
     first, second = found.best.sizes
-    with Evaluator(wanted, terms, OPTIONS) as evaluator:
+    with evaluator_of(wanted, terms) as evaluator:
         assert evaluator.at((first, second)).met
         assert not evaluator.at((first - 1, second)).met
         assert not evaluator.at((first, second - 1)).met
@@ -84,8 +91,12 @@ def test_the_limit_of_the_search_is_said() -> None:
 def test_replications_are_common_and_costs_are_counted() -> None:
     """The same seed gives the same jobs whatever the size; hours and prices add up."""
     wanted, terms = scenario("0.2/s"), parse_objective("mean(waiting_time) < 1h")
-    assert play(wanted, (50,), terms, 7).values == play(wanted, (60,), terms, 7).values
-    with Evaluator(wanted, terms, PlanOptions(replications=2, prices={"a": 2.0})) as evaluator:
+    wanted = wanted.model_copy(
+        update={"pools": (wanted.pools[0].model_copy(update={"price": 2.0}),)}
+    )
+    few, many = (play(sized(wanted, (size,)), terms, 7) for size in (50, 60))
+    assert few.values == many.values
+    with evaluator_of(wanted, terms, PlanOptions(replications=2)) as evaluator:
         point = evaluator.at((10,))
     assert point.cost == pytest.approx(2 * point.builder_hours)
     assert point.builder_hours > 0
@@ -100,15 +111,12 @@ def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:
         "name": "b", "platform": {"processor": "b"}, "boot_time": "10s", "provisioner": sizing,
     }  # fmt: skip
     mixed = parse_scenario(plain)
-    options = PlanOptions(replications=2, algorithms=algorithms_of(mixed))
+    options = PlanOptions(replications=2, algorithms=algorithms_of)
     found = plan(mixed, parse_objective("p95(waiting_time) < 1m"), options)
     assert found.pools == ("a",)
     assert found.best is not None
-    outcome = play(mixed, found.best.sizes, (), 5, options.algorithms)
-    fixed, provisioned = outcome.builder_hours
-    assert fixed > 0 < provisioned
-    assert found.best.cost == pytest.approx(found.best.builder_hours)
-    with Evaluator(mixed, parse_objective("mean(waiting_time) < 1h"), options) as evaluator:
+    assert found.best.cost >= found.best.builder_hours  # boots are paid, too
+    with evaluator_of(mixed, parse_objective("mean(waiting_time) < 1h"), options) as evaluator:
         assert evaluator.at((40,)).mean_wait > 0, "jobs wait until builders of the other pool boot"
 
 
@@ -122,3 +130,19 @@ def test_where_every_pool_has_a_provisioner_all_are_sized() -> None:
         found.best
         == plan(scenario("0.2/s"), parse_objective("p95(waiting_time) < 30s"), OPTIONS).best
     )
+
+
+def test_settings_of_a_provisioner_are_tried_and_the_cheapest_that_meets_it_is_best() -> None:
+    """Both limits of the algorithm are tried with the algorithm inside, on the same jobs."""
+    plain = scenario("0.2/s").model_dump(mode="json", exclude_none=True)
+    del plain["pools"][0]["builders"]
+    made = {}
+    for most in ("1", "6", "20"):
+        plain["pools"][0]["provisioner"] = {"algorithm": "taskcluster", "max": int(most), "min": 1}
+        made[most,] = parse_scenario(plain)
+    options = PlanOptions(replications=2, algorithms=algorithms_of)
+    found = plan_settings(made, ["max"], parse_objective("p95(waiting_time) < 1m"), options)
+    assert [point.met for point in found.points] == [False, True, True]
+    assert found.best == min(found.points[1:], key=lambda point: point.cost)
+    none = plan_settings(made, ["max"], parse_objective("max(waiting_time) < 1ms"), options)
+    assert (none.best, none.why) == (None, "none of 3 settings meets it")

@@ -329,3 +329,51 @@ def test_recorded_traces(traces: Path, name: str, count: int, mean: float | None
     assert len(jobs) == len({job.id for job in jobs}) == count
     if mean is not None:
         assert sum(job.service_time for job in jobs) / count == pytest.approx(mean, rel=1e-6)
+
+
+BATSIM = """{"nb_res": 8, "jobs": [
+ {"id": "a", "subtime": 5, "res": 3, "profile": "d20", "walltime": 60},
+ {"id": 7, "subtime": 1.5, "res": 1, "profile": "d9"}],
+ "profiles": {"d20": {"type": "delay", "delay": 20.5}, "d9": {"type": "delay", "delay": 9}}}"""
+
+
+def test_a_batsim_workload_is_read(write: Write) -> None:
+    """By arrival; the profile says how long and is the kind, the walltime is declared."""
+    jobs = list(read_trace(write("w.json", BATSIM)))
+    assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
+        ("7", 1.5, 9.0), ("a", 5.0, 20.5),
+    ]  # fmt: skip
+    assert (jobs[1].kind, jobs[1].declared_time) == ("d20", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"profile": "d9"', '"profile": "d8"', "job 7: found profile 'd8'"),
+        ('"type": "delay", "delay": 9', '"type": "parallel"', "job 7: profile d9: found type"),
+        ('"res": 3', '"res": 0', "job a: allowed: subtime"),
+        ('"jobs"', '"job"', "not a Batsim workload"),
+    ],
+)
+def test_a_wrong_batsim_workload_is_one_message(
+    write: Write, old: str, new: str, told: str
+) -> None:
+    """It names the job, or the key."""
+    with pytest.raises(TraceError, match=told):
+        read_trace(write("w.json", BATSIM.replace(old, new)))
+
+
+def test_jobs_of_several_processors_are_one_split_or_refused(write: Write) -> None:
+    """As told; the parts of a job are a matrix of its name. What took one is never changed."""
+    batsim, swf = write("w.json", BATSIM), write("log.swf", SWF)
+    assert [job.id for job in read_trace(batsim)] == ["7", "a"]
+    split = list(read_trace(batsim, options=TraceOptions(parallel="split")))
+    assert [(job.id, job.matrix) for job in split] == [
+        ("7", None), ("a-1", "a"), ("a-2", "a"), ("a-3", "a"),
+    ]  # fmt: skip
+    assert [job.service_time for job in split] == [9.0, 20.5, 20.5, 20.5]
+    named = [job.id for job in read_trace(swf, options=TraceOptions(parallel="split"))]
+    assert named == ["1-1", "1-2", "1-3", "1-4", "2", "6"]
+    for path, count in ((batsim, 1), (swf, 1)):
+        with pytest.raises(TraceError, match=f"found {count} jobs of several"):
+            read_trace(path, options=TraceOptions(parallel="refuse"))

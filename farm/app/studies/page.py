@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from farm.results.figures.chart import Axis, Chart, Line, chart
+from farm.results.figures.chart import Chart
+from farm.results.figures.lines import Figure
 from farm.results.report import page as report
 
 Points = Sequence[tuple[float, float]]
@@ -46,13 +47,7 @@ def drawn(
     title: str, across: str, up: str, lines: Mapping[str, Points], ticks: Sequence[str] = ()
 ) -> Chart:
     """Draw lines from zero up; ``ticks`` are the names of 0, 1, 2, … across."""
-    xs, ys = zip(*(point for points in lines.values() for point in points), strict=True)
-    x = Axis(across, min(xs), max(xs))
-    if ticks:
-        named = range(len(ticks))
-        x = Axis(across, -0.3, named[-1] + 0.3, lambda at: ticks[int(at)], round_values=(*named,))
-    made = [Line(name, *zip(*points, strict=True)) for name, points in lines.items()]
-    return chart(title, x, Axis(up, 0.0, max(ys) * 1.05), made, height=320)
+    return Figure(title, lines, (across, up), ticks=ticks).draw()
 
 
 def write_page(path: Path, title: str, sections: Sequence[Section]) -> None:

@@ -1,4 +1,4 @@
-"""Plays the runs of a sweep on all processors; what is finished can be kept for another try."""
+"""Plays the runs of a sweep, here or by Celery workers; what is finished can be kept."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +20,11 @@ import msgspec
 from farm import __version__
 from farm.app.simulated_run import simulated_run
 from farm.core.errors import InputError, RunError
+from farm.live.remote_calls import call_all
+from farm.live.settings import from_environment
 from farm.results.summary.summary import Summary
-from farm.scenario import Scenario
+from farm.scenario import Scenario, parse_scenario
+from farm.scenario.document import parse_document
 
 #: real seconds of runs in this process from which several processes share the rest
 WORTH_SHARING = 1.5
@@ -32,10 +36,13 @@ class SeededRun(NamedTuple):
     scenario: Scenario
     seed: int
 
-    def play(self) -> Summary:
-        """Simulate it; the summary is as it would be read back, so that both write the same."""
+    def play(self, runs: int = 1) -> Summary:
+        """Simulate it; the summary is as it would be read back, so that both write the same.
+
+        ``runs``: how many like this one are to be played, in this process or another.
+        """
         seeded = self.scenario.model_copy(update={"seed": self.seed})
-        written = msgspec.json.encode(simulated_run(seeded).kept.summary)
+        written = msgspec.json.encode(simulated_run(seeded, runs=runs).kept.summary)
         return msgspec.json.decode(written, type=Summary)
 
     @property
@@ -47,11 +54,36 @@ class SeededRun(NamedTuple):
         return digest.hexdigest()
 
 
+class SentRun(msgspec.Struct, frozen=True):
+    """A run as it is sent to a worker."""
+
+    scenario: str
+    seed: int
+    key: str
+    runs: int
+
+    def play(self) -> Summary:
+        """Simulate it; raises RunError where the result would not be that of its sender."""
+        run = SeededRun(parse_scenario(parse_document(self.scenario, "sweep")), self.seed)
+        if run.key != self.key:
+            raise RunError("a worker has another version of the farm, or other trace files")
+        return run.play(self.runs)
+
+
 def _traces(scenario: Scenario) -> Iterator[str]:
     for source in scenario.workload:
         if source.trace is not None:
-            found = Path(source.trace.path).stat()
-            yield f"{found.st_size} {found.st_mtime_ns}"
+            path = Path(source.trace.path)
+            try:
+                yield _content(path, path.stat().st_mtime_ns)
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@lru_cache(maxsize=32)
+def _content(path: Path, _changed_at: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 class FinishedRuns:
@@ -91,17 +123,23 @@ class FinishedRuns:
 
 
 def play_all(
-    runs: Sequence[SeededRun], finished: FinishedRuns, told: Callable[[int], None]
+    runs: Sequence[SeededRun],
+    finished: FinishedRuns,
+    told: Callable[[int], None],
+    redis: str | None = None,
 ) -> list[Summary]:
     """Return each run's summary, in order; ``told`` is called with how many are done.
 
-    Raises what a run raises, and RunError if a process was killed: the finished runs are kept.
+    ``redis``: the server whose Celery workers play (``farm.app.sweeps.worker``); None: this
+    machine. Raises what a run raises, and RunError if a process was killed: the finished runs are
+    kept.
     """
     summaries = [finished.find(run) for run in runs]
     missing = [place for place, summary in enumerate(summaries) if summary is None]
     done = len(runs) - len(missing)
     told(done)
-    for place, summary in _played(runs, missing):
+    played = _played(runs, missing) if redis is None else _played_by_workers(runs, missing, redis)
+    for place, summary in played:
         summaries[place] = summary
         finished.keep(runs[place], summary)
         done += 1
@@ -115,22 +153,39 @@ def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[
     left = list(reversed(places))
     while left and time.perf_counter() - began < WORTH_SHARING:
         place = left.pop()
-        yield place, runs[place].play()
+        yield place, runs[place].play(len(places))
     left.reverse()
     processes = min(os.cpu_count() or 1, len(left))
     if processes < 2:
-        yield from ((place, runs[place].play()) for place in left)
+        yield from ((place, runs[place].play(len(places))) for place in left)
         return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, spawn, _begin) as pool:
         try:
-            futures = {pool.submit(runs[place].play): place for place in left}
+            futures = {pool.submit(runs[place].play, len(places)): place for place in left}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool:
             raise RunError("a process of the sweep was killed; run it again to go on") from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _played_by_workers(
+    runs: Sequence[SeededRun], places: Sequence[int], redis: str
+) -> Iterator[tuple[int, Summary]]:
+    place_of: dict[str, list[int]] = {}
+    for place in places:
+        place_of.setdefault(runs[place].key, []).append(place)
+    calls = {
+        key: msgspec.json.encode(
+            SentRun(runs[same[0]].scenario.to_yaml(), runs[same[0]].seed, key, len(places))
+        ).decode()
+        for key, same in place_of.items()
+    }
+    for key, answer in call_all(redis, from_environment().prefix, calls):
+        summary = msgspec.json.decode(answer, type=Summary)
+        yield from ((place, summary) for place in place_of[key])
 
 
 def _begin() -> None:

@@ -96,6 +96,7 @@ def sweep(
     out: str | Path | None = None,
     baseline: Mapping[str, Any] | None = None,
     relevant: float = RELEVANT,
+    redis: str | None = None,
     **overrides: Any,
 ) -> SweepResult:
     """Play a scenario with many settings, each with the same seeds, and compare them.
@@ -112,6 +113,7 @@ def sweep(
         baseline: keys and the value that the others are compared with, all else being equal;
             absent: the first value of every key.
         relevant: the least share of the baseline's mean that counts as a difference.
+        redis: the server whose Celery workers play the runs; absent: this machine does.
         overrides: as for ``load_scenario``.
 
     Raises InputError for what cannot be varied.
@@ -128,7 +130,7 @@ def sweep(
     axes = [axis_of(key, values) for key, values in (vary or {}).items()]
     chosen = {key: str(value) for key, value in (baseline or {}).items()}
     grid = Grid(base, axes)
-    return play_sweep(grid, base.name, base.seed, replications, out, chosen, relevant)
+    return play_sweep(grid, base.name, base.seed, replications, out, chosen, relevant, redis=redis)
 
 
 def play_sweep(
@@ -140,6 +142,7 @@ def play_sweep(
     baseline: Mapping[str, str],
     relevant: float = RELEVANT,
     told: Callable[[int, int], None] = lambda *_: None,
+    redis: str | None = None,
 ) -> SweepResult:
     """Play a grid; ``told`` is called with how many runs are done, and of how many."""
     if replications < 1:
@@ -151,7 +154,7 @@ def play_sweep(
     seeds = list(range(first_seed, first_seed + replications))
     runs = [SeededRun(one, seed) for one in grid.scenarios.values() for seed in seeds]
     kept = FinishedRuns(None if folder is None else folder / FINISHED)
-    found = play_all(runs, kept, lambda done: told(done, len(runs)))
+    found = play_all(runs, kept, lambda done: told(done, len(runs)), redis)
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)

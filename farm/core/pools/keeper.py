@@ -34,6 +34,10 @@ class PoolKeeper:
             found = self.pools[name] = PoolCounts(name)
         return found
 
+    def kills(self, name: str) -> bool:
+        """Whether builders of the pool that are stopped are lost, not drained."""
+        return name in self.specs and self.specs[name].kills
+
     def numbered(self, builder: Builder) -> Builder:
         """Return a builder that joins; one without an index came unasked and is given the next."""
         if builder.index < 0:

@@ -45,6 +45,12 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     speed: float = 1.0
     #: whether the n-th builder of the pool boots and then never takes a job; None: none does
     fails_to_boot: Callable[[int], bool] | None = None
+    #: farm seconds by which the n-th builder boots longer; None: none does
+    boot_delay: Callable[[int], float] | None = None
+    #: what its provisioner is told may be late or wrong
+    misinformed: bool = False
+    #: a builder that is stopped is lost with what it runs, not drained
+    kills: bool = False
     #: farm seconds after which the n-th builder is lost, counted from its joining; None: none is
     lifetime: Callable[[int], float] | None = None
     #: instants at which the pool loses the builder that has been there longest
@@ -71,6 +77,7 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             cores=self.cores,
             speed=self.speed,
             takes_jobs=not broken,
+            boot_delay=0.0 if self.boot_delay is None else self.boot_delay(number),
             lifetime=None if self.lifetime is None else self.lifetime(number),
             cleans=self.inter_job_time > 0 or bool(self.behaviour),
             labels=self.labels,

@@ -184,6 +184,8 @@ def _check_builder(builder: Builder) -> None:
         _check_whole("cores", builder.cores, 1, MAX_LEVEL)
     if not (math.isfinite(builder.speed) and builder.speed > 0):
         raise _FlawError(f"speed {builder.speed} is not a finite number > 0")
+    if not (math.isfinite(builder.boot_delay) and builder.boot_delay >= 0):
+        raise _FlawError(f"boot_delay {builder.boot_delay} is not a finite number >= 0")
     if builder.lifetime is not None and not (builder.lifetime >= 0):
         raise _FlawError(f"lifetime {builder.lifetime} is not a number >= 0")
     _check_texts("processors", builder.processors)

@@ -10,10 +10,9 @@ from farm.results.comparison.metrics import Metric, Unit
 from farm.results.comparison.statistics import Interval
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.sweep_table import readable
-from farm.results.figures.chart import BOTTOM, TOP, Axis, Chart, Frame, text, time_axis
+from farm.results.figures.chart import COLOURS, Chart, time_unit
 
-LEFT = 230
-ROW = 28
+ROW = 0.34
 
 
 class Dot(NamedTuple):
@@ -57,37 +56,27 @@ def comparison_charts(comparison: Comparison, metrics: Sequence[Metric]) -> list
         if dots:
             name = metric.name.replace("_", " ")
             title = f"{name}: difference from {comparison.pairs[0].base}"
-            charts.append(_dots(title, dots, metric.unit, zero=True))
+            charts.append(_dots(title, dots, metric.unit))
     return charts
 
 
-def _dots(title: str, dots: Sequence[Dot], unit: Unit, *, zero: bool = False) -> Chart:
-    values = [dot.value for dot in dots]
+def _dots(title: str, dots: Sequence[Dot], unit: Unit) -> Chart:
     ends = [end for dot in dots if dot.interval for end in (dot.interval.low, dot.interval.high)]
-    low, high = min([*values, *ends, 0.0]), max([*values, *ends, 0.0])
-    if high == low:
-        high = low + 1.0
-    x = time_axis("", low, high) if unit == "s" else Axis("", low, high)
-    height = TOP + BOTTOM + ROW * len(dots)
-    frame = Frame(x, Axis("", 0, len(dots)), height, left=LEFT)
-    parts = [axis for axis in frame.axes() if "middle" in axis]
-    if zero:
-        at = frame.x(0.0)
-        parts.append(f'<path class="axis" d="M{at:.1f} {TOP}V{height - BOTTOM}"/>')
+    most = max(map(abs, [*ends, *(dot.value for dot in dots)]))
+    name, scale = time_unit(most) if unit == "s" else ("", 1.0)
+    chart = Chart(title, name, height=0.9 + ROW * len(dots))
+    chart.axes.axvline(0.0, color=COLOURS["dim"], linewidth=1)
     for place, dot in enumerate(dots):
-        y = frame.y(len(dots) - place - 0.5)
-        name = dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:]
-        parts.append(text(LEFT - 8, y + 4, name, anchor="end"))
         if dot.interval is not None:
-            left, right = frame.x(dot.interval.low), frame.x(dot.interval.high)
-            parts.append(
-                f'<path stroke="var(--c0)" stroke-width="2" d="M{left:.1f} {y:.1f}H{right:.1f}"/>'
-            )
-        at = frame.x(dot.value)
-        parts.append(f'<circle cx="{at:.1f}" cy="{y:.1f}" r="4" fill="var(--c0)"/>')
+            span = dot.interval.low / scale, dot.interval.high / scale
+            chart.axes.hlines(place, *span, color=COLOURS["c0"], linewidth=2)
+        chart.axes.plot(dot.value / scale, place, "o", color=COLOURS["c0"])
         words = f"{readable(dot.value, unit)} {dot.remark}".strip()
-        end = at > LEFT + 250
-        parts.append(
-            text(at + (-8 if end else 8), y - 5, words, anchor="end" if end else "start", dim=True)
-        )
-    return frame.chart(title, parts)
+        chart.axes.annotate(
+            words, (dot.value / scale, place), (0, 5), textcoords="offset points",
+            ha="center", color=COLOURS["dim"],
+        )  # fmt: skip
+    names = [dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:] for dot in dots]
+    chart.axes.set_yticks(range(len(dots)), names)
+    chart.axes.set_ylim(len(dots) - 0.5, -0.8)
+    return chart.finished()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from farm.core.errors import InputError
-from farm.results.figures.chart import STYLE, Chart
+from farm.results.figures.chart import Chart, page_colours
 from farm.results.formatting import (
     readable_count,
     readable_percent,
@@ -20,15 +20,15 @@ from farm.results.formatting import (
 from farm.results.summary.costs import Part
 
 _CSS = """
-:root{color-scheme:light dark;--page:#fff;--text:#1b1b1b;--line:#ddd}
-@media (prefers-color-scheme:dark){:root{--page:#16181b;--text:#e8e8e8;--line:#3a3a3a}}
+:root{color-scheme:light dark;--page:#fff}
+@media (prefers-color-scheme:dark){:root{--page:#16181b}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--text);
+body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5rem} h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
-figcaption{font-weight:600} .wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
+.wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
-text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
 .words td{white-space:normal;vertical-align:top;overflow-wrap:normal} h3{font-size:1rem}
 """
@@ -56,7 +56,7 @@ def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) ->
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{escape(title)}</title><style>{_CSS}</style>{STYLE}</head>\n<body>"
+        f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n<body>"
         f"<h1>{escape(title)}</h1>\n{body}\n{''.join(islands)}\n</body></html>\n"
     )
 
@@ -99,11 +99,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = F
 def _section(section: Section) -> str:
     heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
     words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
-    figures = "".join(
-        f'<figure><figcaption>{escape(one.title)}</figcaption><div class="wide">'
-        f"{one.svg.replace(STYLE, '')}</div></figure>"
-        for one in section.charts
-    )
+    figures = "".join(f'<figure class="wide">{one.themed}</figure>' for one in section.charts)
     return f"<section>{heading}{words}{figures}{''.join(section.tables)}</section>"
 
 

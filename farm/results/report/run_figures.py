@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from html import escape
 
 import numpy as np
 
 from farm.core.errors import InputError, did_you_mean
-from farm.results.figures.chart import (
-    BOTTOM,
-    TOP,
-    Axis,
-    Chart,
-    Floats,
-    Frame,
-    Line,
-    chart,
-    text,
-    time_axis,
-)
+from farm.results.figures.chart import COLOURS, HATCHES, Chart, Floats, colour, label, time_unit
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.jobs_table import JobRow
 from farm.results.report.series import Builders, Jobs, Lane, busy_shares, lanes
@@ -32,7 +19,6 @@ MOST_LINES = 6
 MOST_LANES = 60
 MOST_BLOCKS = 2000
 """More jobs than this are drawn as shares of short intervals, not one by one."""
-SHADES = 5
 SPANS = (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0, 864000.0)
 
 
@@ -74,8 +60,15 @@ class RunFigures:
         return Jobs(self._rows)
 
     @property
-    def _time(self) -> Axis:
-        return time_axis("farm time", self._jobs.grid[0], self._jobs.grid[-1])
+    def _time(self) -> tuple[str, float]:
+        """The unit of farm time, and its seconds."""
+        return time_unit(self._jobs.grid[-1] - self._jobs.grid[0])
+
+    def _over_time(self, title: str, y: str = "", height: float = 2.7) -> Chart:
+        jobs, (unit, seconds) = self._jobs, self._time
+        chart = Chart(title, f"farm time ({unit})", y, height)
+        chart.axes.set_xlim(jobs.grid[0] / seconds, jobs.grid[-1] / seconds)
+        return chart
 
     def _queue(self) -> list[Chart]:
         jobs, middles = self._jobs, _middles(self._jobs.grid)
@@ -85,13 +78,17 @@ class RunFigures:
         if len(names) > len(most):
             chosen["others"] = ~np.isin(jobs.platform, most)
         return [
-            self._counts(title, [Line(n, middles, of(places)) for n, places in chosen.items()])
+            self._counts(title, {n: (middles, of(places)) for n, places in chosen.items()})
             for title, of in (("Waiting jobs", jobs.waiting_at), ("Running jobs", jobs.running_at))
         ]
 
-    def _counts(self, title: str, lines: list[Line]) -> Chart:
-        top = max(1.0, *(float(np.nanmax(line.ys)) for line in lines))
-        return chart(title, self._time, Axis("", 0, top), lines)
+    def _counts(self, title: str, lines: dict[str, tuple[Floats, Floats]]) -> Chart:
+        chart = self._over_time(title)
+        for name, (times, values) in lines.items():
+            chart.line(name, times / self._time[1], values)
+        chart.axes.set_ylim(0, max(1.0, chart.axes.get_ylim()[1]))
+        chart.axes.locator_params("y", integer=True)
+        return chart.finished()
 
     def _builders(self) -> list[Chart]:
         if self._log_lines is None:
@@ -99,30 +96,31 @@ class RunFigures:
         builders, grid = Builders(self._log_lines), self._jobs.grid
         charts = []
         for pool in builders.pools[:MOST_LINES]:
-            lines = [Line("there", _middles(grid), builders.there(pool, grid))]
+            lines = {"there": (_middles(grid), builders.there(pool, grid))}
             if (booting := builders.booting(pool, grid)).any():
-                lines.append(Line("booting", _middles(grid), booting))
-            if pool in builders.plans:
-                desired = builders.desired(pool, grid)
-                known = ~np.isnan(desired)
-                if known.any():
-                    lines.append(Line("desired", grid[1:][known], desired[known]))
+                lines["booting"] = (_middles(grid), booting)
+            desired = builders.desired(pool, grid)
+            if (known := ~np.isnan(desired)).any():
+                lines["desired"] = (grid[1:][known], desired[known])
             charts.append(self._counts(f"Builders of {pool}", lines))
         return charts
 
     def _distribution(self) -> list[Chart]:
-        lines = []
+        chart = Chart("Share of jobs that waited, and took, at most so long", y="% of the jobs")
+        longest = 1.0
         for name, values in (("waiting", self._jobs.waiting), ("response", self._jobs.response)):
-            sorted_values = np.sort(values[~np.isnan(values)])
-            if len(sorted_values):
-                shares = np.linspace(0.0, 1.0, min(len(sorted_values), 300))
-                points = np.quantile(sorted_values, shares, method="inverted_cdf")
-                lines.append(Line(name, np.maximum(points, 0.1), shares * 100))
-        if not lines:
-            return []
-        high = max(1.0, *(float(line.xs[-1]) for line in lines))
-        x = Axis("at most so long", 0.1, high, format_duration, log=True, round_values=SPANS)
-        return [chart("Share of jobs (%) that took at most so long", x, Axis("", 0, 100), lines)]
+            known = values[~np.isnan(values)]
+            if len(known):
+                shares = np.linspace(0.0, 1.0, min(len(known), 300))
+                points = np.quantile(known, shares, method="inverted_cdf")
+                chart.line(name, np.maximum(points, 0.1), shares * 100)
+                longest = max(longest, float(points[-1]))
+        ticks = [span for span in SPANS if span <= longest]
+        chart.axes.set_xscale("log")
+        chart.axes.set_xticks(ticks, [format_duration(span) for span in ticks])
+        chart.axes.set_xticks([], minor=True)
+        chart.axes.set_xlim(0.1, longest * 1.1)
+        return [chart.finished()] if chart.axes.lines else []
 
     def _slots(self) -> list[Chart]:
         found = lanes(self._jobs)
@@ -130,61 +128,49 @@ class RunFigures:
             return []
         per_row = -(-len(found) // MOST_LANES)
         rows = [found[place : place + per_row] for place in range(0, len(found), per_row)]
-        height = TOP + BOTTOM + max(60, min(12, 720 // len(rows)) * len(rows))
-        frame = Frame(self._time, Axis("", 0, len(rows)), height, left=110)
         few = per_row == 1 and len(self._rows) <= MOST_BLOCKS
-        body = self._blocks(frame, rows) if few else self._shading(frame, rows)
         title = "What ran on each slot" if few else "Share of time that slots were busy"
         if per_row > 1:
             title += f" ({per_row} slots a line)"
-        every = -(-len(rows) // max(1, (height - TOP - BOTTOM) // 12))
-        names = [
-            text(104, frame.y(len(rows) - place - 0.5) + 4, _short(row[0].name), anchor="end")
-            for place, row in enumerate(rows)
-            if place % every == 0
-        ]
-        scale = [axis for axis in frame.axes() if 'class="axis"' in axis or "middle" in axis]
-        return [frame.chart(title, [*scale, *body, *names])]
+        chart = self._over_time(title, height=1.4 + 0.13 * max(4, len(rows)))
+        chart.axes.grid(visible=False)
+        (self._blocks if few else self._shading)(chart, rows)
+        shown = range(0, len(rows), 1 + len(rows) // 40)
+        chart.axes.set_yticks(shown, [label(rows[place][0].name, 18) for place in shown])
+        chart.axes.set_ylim(len(rows) - 0.5, -0.5)
+        return [chart.finished()]
 
-    def _blocks(self, frame: Frame, rows: list[list[Lane]]) -> list[str]:
-        """Draw each job as a block; its name shows where a pointer rests."""
-        platforms = {str(name): n for n, name in enumerate(np.unique(self._jobs.platform))}
-        jobs, parts = self._jobs, []
-        thick = max(1.0, frame.y(0) - frame.y(1) - 1)
-        for place, (lane,) in enumerate(rows):
-            top = frame.y(len(rows) - place)
-            for job in lane.jobs:
-                end = jobs.end if np.isnan(jobs.finished[job]) else jobs.finished[job]
-                left = frame.x(float(jobs.started[job]))
-                platform = str(jobs.platform[job])
-                parts.append(
-                    f'<rect x="{left:.1f}" y="{top:.1f}" height="{thick:.1f}" '
-                    f'width="{max(0.5, frame.x(float(end)) - left - 0.3):.1f}" '
-                    f'fill="var(--c{platforms[platform] % 6})"><title>{escape(jobs.ids[job])} '
-                    f"({escape(platform)}), {readable_span(float(end - jobs.started[job]))}"
-                    "</title></rect>"
-                )
-        return [*parts, *frame.legend(list(platforms)[:3])]
+    def _blocks(self, chart: Chart, rows: list[list[Lane]]) -> None:
+        """Draw each job as a block; a page shows its name where a pointer rests."""
+        jobs, unit = self._jobs, self._time[1]
+        ends = np.where(np.isnan(jobs.finished), jobs.end, jobs.finished)
+        for number, platform in enumerate(np.unique(jobs.platform)):
+            chosen = [
+                (row, job)
+                for row, (lane,) in enumerate(rows)
+                for job in lane.jobs
+                if jobs.platform[job] == platform
+            ]
+            if not chosen:
+                continue
+            lines, places = map(list, zip(*chosen, strict=True))
+            starts, spans = jobs.started[places], ends[places] - jobs.started[places]
+            bars = chart.axes.barh(
+                lines, spans / unit, left=starts / unit, height=0.85, color=colour(number),
+                edgecolor=COLOURS["grid"], linewidth=0.2, hatch=HATCHES[number % len(HATCHES)],
+                label=label(str(platform)),
+            )  # fmt: skip
+            for bar, job, span in zip(bars, places, spans.tolist(), strict=True):
+                bar.set_gid(f"said:{jobs.ids[job]} ({platform}), {readable_span(span)}")
 
-    def _shading(self, frame: Frame, rows: list[list[Lane]]) -> list[str]:
-        """Draw each row as intervals, the darker the busier: five paths, however many jobs."""
-        grid = self._jobs.grid
-        paths: list[list[str]] = [[] for _ in range(SHADES)]
-        thick = max(1.0, frame.y(0) - frame.y(1) - 1)
-        for place, row in enumerate(rows):
-            shades = np.ceil(busy_shares(self._jobs, row, grid) * SHADES - 1e-9).astype(int)
-            middle = frame.y(len(rows) - place) + thick / 2
-            changes = [0, *(np.flatnonzero(np.diff(shades)) + 1).tolist(), len(shades)]
-            for first, last in itertools.pairwise(changes):
-                if shade := min(SHADES, int(shades[first])):
-                    left, right = frame.x(float(grid[first])), frame.x(float(grid[last]))
-                    paths[shade - 1].append(f"M{left:.1f} {middle:.1f}H{right:.1f}")
-        return [
-            f'<path fill="none" stroke="var(--c0)" stroke-width="{thick:.1f}" '
-            f'stroke-opacity="{(number + 1) / SHADES:.1f}" d="{"".join(path)}"/>'
-            for number, path in enumerate(paths)
-            if path
-        ]
+    def _shading(self, chart: Chart, rows: list[list[Lane]]) -> None:
+        """Draw each row as an image of intervals, the darker the busier, however many jobs."""
+        grid, unit = self._jobs.grid, self._time[1]
+        image = np.zeros((len(rows), len(grid) - 1, 4))
+        image[..., :3] = (0.0, 0.45, 0.7)
+        image[..., 3] = [busy_shares(self._jobs, row, grid).clip(0, 1) for row in rows]
+        span = (grid[0] / unit, grid[-1] / unit, len(rows) - 0.5, -0.5)
+        chart.axes.imshow(image, aspect="auto", interpolation="none", extent=span)
 
     def _invocations(self) -> list[Chart]:
         parts = self._summary.invocations
@@ -192,25 +178,20 @@ class RunFigures:
         most = sorted(parts, key=lambda name: -parts[name].cost)[:30]
         if not most or total <= 0:
             return []
-        height = TOP + BOTTOM + 20 * len(most)
         shares = [100 * parts[name].cost / total for name in most]
-        x = Axis("share of what all builders in use cost (%)", 0, max(shares))
-        frame = Frame(x, Axis("", 0, len(most)), height, left=150)
-        body = []
-        for place, (name, share) in enumerate(zip(most, shares, strict=True)):
-            top = frame.y(len(most) - place)
-            wait = readable_span(parts[name].waiting_time.mean)
-            body += [
-                text(144, top + 14, _short(name, 22), anchor="end"),
-                (
-                    f'<rect x="150" y="{top + 2:.1f}" height="16" '
-                    f'width="{frame.x(share) - 150:.1f}" '
-                    'fill="var(--c0)" fill-opacity=".35"/>'
-                ),
-                text(156, top + 14, f"{readable_percent(share / 100)}, mean wait {wait}"),
-            ]
-        scale = [axis for axis in frame.axes() if "middle" in axis]
-        return [frame.chart("Shares by invocation", [*scale, *body])]
+        scale = "share of what all builders in use cost (%)"
+        chart = Chart("Shares by invocation", scale, height=0.9 + 0.24 * len(most))
+        bars = chart.axes.barh(range(len(most)), shares, color=COLOURS["c0"], alpha=0.45)
+        waits = [readable_span(parts[name].waiting_time.mean) for name in most]
+        words = [
+            f"{readable_percent(share / 100)}, mean wait {wait}"
+            for share, wait in zip(shares, waits, strict=True)
+        ]
+        chart.axes.bar_label(bars, words, padding=4)
+        chart.axes.set_yticks(range(len(most)), [label(name, 22) for name in most])
+        chart.axes.set_xlim(0, max(shares) * 1.4)
+        chart.axes.invert_yaxis()
+        return [chart.finished(legend=False)]
 
     def _estimates(self) -> list[Chart]:
         """Draw what was estimated at submission against what came: median and middle 80 %."""
@@ -228,25 +209,16 @@ class RunFigures:
             for level in (0.1, 0.5, 0.9)
         )
         top = max(1.0, *high, *middle)
-        x, y = time_axis("estimated wait", 0.0, max(1.0, *middle)), time_axis("", 0.0, top)
-        ideal = min(x.high, top)
-        lines = [
-            Line("exactly right", [0.0, ideal], [0.0, ideal]),
-            Line("median", middle, median),
-            Line("10 %", middle, low),
-            Line("90 %", middle, high),
-        ]
+        unit, seconds = time_unit(top)
         close = float(np.mean(np.abs(said - came) <= np.maximum(60.0, 0.2 * came)))
-        title = (
-            f"Wait that came {y.name.strip()}, by wait estimated: {readable_percent(close)} of the "
-            "estimates within a fifth or a minute"
-        )
-        return [chart(title, x, y._replace(name=""), lines)]
+        title = f"Waits: {readable_percent(close)} of the estimates within a fifth or a minute"
+        chart = Chart(title, f"estimated ({unit})", f"came ({unit})", height=3.4)
+        ideal = [0.0, max(1.0, *middle) / seconds]
+        chart.line("exactly right", ideal, ideal)
+        for name, values in (("median", median), ("10 %", low), ("90 %", high)):
+            chart.line(name, np.array(middle) / seconds, np.array(values) / seconds)
+        return [chart.finished()]
 
 
 def _middles(grid: Floats) -> Floats:
     return np.asarray((grid[1:] + grid[:-1]) / 2, dtype=np.float64)
-
-
-def _short(name: str, most: int = 16) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

@@ -7,7 +7,7 @@ import numpy as np
 
 from farm.results.json_names import door_name
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import Flags
+from farm.results.summary.ends import Flags, total
 from farm.results.summary.percentiles import Floats
 from farm.results.summary.spans import LOST, RETIRED, Spans
 
@@ -66,7 +66,7 @@ def builder_counts(columns: Columns, window: Window) -> BuilderCounts:
         lost=_count((spans.end == LOST) & gone),
         max_running=_most_present(spans, window),
         over_provisioned=_count(idle),
-        over_provisioned_time=_sum(present(spans.taken(idle), window, columns.last_at)),
+        over_provisioned_time=total(present(spans.taken(idle), window, columns.last_at)),
     )
 
 
@@ -74,9 +74,9 @@ def builder_times(columns: Columns, window: Window) -> BuilderTimes:
     """Add up the builders' time in the window."""
     there, held = present(columns.spans, window, columns.last_at), columns.attempts
     return BuilderTimes(
-        present=_sum(there),
-        slots=_sum(there * columns.spans.slots),
-        busy=_sum(window.overlap(held.dispatched_at, held.ended_at)),
+        present=total(there),
+        slots=total(there * columns.spans.slots),
+        busy=total(window.overlap(held.dispatched_at, held.ended_at)),
     )
 
 
@@ -89,12 +89,6 @@ def present(spans: Spans, window: Window, last_at: float) -> Floats:
 
 def _count(flags: Flags) -> int:
     return int(np.count_nonzero(flags))
-
-
-def _sum(times: Floats) -> float:
-    """Add up in order, as a sum on paper is."""
-    listed: list[float] = times.tolist()
-    return sum(listed)
 
 
 def _most_present(spans: Spans, window: Window) -> int:

@@ -17,7 +17,7 @@ from farm.core.model import Job, Platform
 from farm.results.json_names import door_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered
+from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total
 from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
@@ -127,9 +127,9 @@ class Costs:
             some = (spans.pool == number) & ~np.isnan(start)
             used = np.maximum(0.0, gone_at[some] - start[some])
             times = window.overlap(start[some], start[some] + bill.paid_time(used))
-            paid.cost = sum((times / 3600 * bill.price).tolist(), 0.0)
-            paid.slot_time = sum((times * spans.slots[some]).tolist(), 0.0)
-            paid.builder_time = sum(there[some].tolist(), 0.0)
+            paid.cost = total(times / 3600 * bill.price)
+            paid.slot_time = total(times * spans.slots[some])
+            paid.builder_time = total(there[some])
 
     @property
     def total(self) -> float:

@@ -166,6 +166,11 @@ def floats(values: Sequence[float | None]) -> Floats:
     return np.array(values, np.float64)
 
 
+def total(values: Floats) -> float:
+    """Add up in order, as a sum on paper is."""
+    return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
 def numbered(
     values: Iterable[Hashable], known: dict[Any, Any] | None = None
 ) -> tuple[Numbers, list[Any]]:

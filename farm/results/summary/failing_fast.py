@@ -6,7 +6,7 @@ import numpy as np
 
 from farm.core.model import Cause
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import CAUSES, Ends
+from farm.results.summary.ends import CAUSES, Ends, total
 
 
 def time_saved(ends: Ends, columns: Columns) -> float:
@@ -20,5 +20,4 @@ def time_saved(ends: Ends, columns: Columns) -> float:
     speeds[columns.spans.builder] = columns.spans.speed
     ran = spared.finished_at - spared.started_at
     left = np.maximum(0.0, spared.service_time / speeds[spared.builder] - ran)
-    saved: list[float] = np.where(np.isnan(ran), spared.service_time, left).tolist()
-    return sum(saved, 0.0)
+    return total(np.where(np.isnan(ran), spared.service_time, left))

@@ -33,7 +33,7 @@ MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
 
 
-def is_worth_it(jobs: int, pools: Sequence[PoolSpec]) -> bool:
+def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:
     """Whether so many jobs are sooner done by the compiled loop than by the reference."""
     if any(pool.provisioned for pool in pools):
         jobs *= PROVISIONED
@@ -93,6 +93,10 @@ def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
         return "a provisioning algorithm that looks at every job"
     if pool.behaviour:
         return "builders of the user's own"
+    if pool.misinformed:
+        return "a provisioner that is told late or wrongly"
+    if pool.boot_delay is not None:
+        return "boot times that are drawn"
     if pool.load_limits is not None:
         return "builders that report their load"
     if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):

@@ -101,17 +101,17 @@ def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
     farm, told = played.farm, Told.of(played)
     notes = farm.notes[: farm.counts[layout.NOTED]]
     event: Event = events.FarmOpened(0.0)
-    orders: list[Command] = []
+    commands: list[Command] = []
     make_event, make_command = told.events(), told.commands()
     names = ("kind", "at", "what", "builder", "slot", "attempt")
     columns = [notes[name].tolist() for name in names]
     for kind, *rest in zip(*columns, strict=True):
         if kind in make_command:
-            orders.append(make_command[kind](*rest))
+            commands.append(make_command[kind](*rest))
         else:
-            yield event, orders
-            event, orders = make_event[kind](*rest), []
-    yield event, orders
+            yield event, commands
+            event, commands = make_event[kind](*rest), []
+    yield event, commands
 
 
 class Lazily(Sequence[T]):

@@ -60,7 +60,8 @@ def slots_to_come(
     for request in (asked for pool in snapshot.pools for asked in pool.requested.values()):
         builder = request.builder
         if builder.takes_jobs:
-            joins_at = max(snapshot.at, request.at + boot_times.get(builder.pool, 0.0))
+            boot_time = boot_times.get(builder.pool, 0.0) + builder.boot_delay
+            joins_at = max(snapshot.at, request.at + boot_time)
             cleaning = cleaning_times.get(builder.pool, 0.0)
             place = builder.index << 16
             slots.extend(

@@ -15,10 +15,10 @@ from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.alike import AlikeJobs
 from farm.workload.heavy import longest, longest_rules
-from farm.workload.traces import csv_table, firefox_ci, swf, taskcluster
+from farm.workload.traces import batsim, csv_table, firefox_ci, swf, taskcluster
 from farm.workload.traces.csv_table import write_csv
 from farm.workload.traces.foreign_table import read_foreign
-from farm.workload.traces.records import Records, selected
+from farm.workload.traces.records import Records, selected, widened
 from farm.workload.traits import Fields, Streams, job_maker, source_streams, trait_steps
 
 
@@ -41,6 +41,7 @@ FORMATS: dict[str, Format] = {
     "swf": Format(swf.read, (".swf", ".swf.gz")),
     "csv": Format(_read_csv, (".csv", ".csv.gz")),
     "taskcluster": Format(taskcluster.read, ("datastore.json",)),
+    "batsim": Format(batsim.read, (".json", ".json.gz")),
 }
 
 
@@ -56,14 +57,13 @@ def read_trace(
     """
     options = options or TraceOptions()
     records = read_records(Path(path), format, options)
-    count = len(records.arrived)
-    ids = records.ids or [f"{number:06d}" for number in range(1, count + 1)]
-    return iter(trace_jobs(records, options, ids))
+    return iter(trace_jobs(records, options, records.numbered))
 
 
 def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
     """Return what the options select of a trace file, as arrays."""
-    return selected(FORMATS[format_of(path, format)].read(path, options), options)
+    records = selected(FORMATS[format_of(path, format)].read(path, options), options)
+    return widened(records, options, str(path))
 
 
 def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenario's word

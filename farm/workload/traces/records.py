@@ -1,4 +1,4 @@
-"""What every trace reader returns, and what a scenario's options select from it."""
+"""What every trace reader returns, and what a scenario's options make of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.core.errors import TraceError
 from farm.scenario.workload import TraceOptions
 
 Times = NDArray[np.float64]
@@ -24,6 +25,8 @@ class Records(NamedTuple):
     ids: list[str] | None = None
     #: further fields of each job (keyword arguments of a Job); None: nothing more is known
     details: list[dict[str, Any]] | None = None
+    #: processors that each job took; None: one
+    width: NDArray[np.int64] | None = None
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
@@ -33,7 +36,18 @@ class Records(NamedTuple):
             self.service[order],
             None if self.ids is None else [self.ids[place] for place in places],
             None if self.details is None else [self.details[place] for place in places],
+            None if self.width is None else self.width[order],
         )
+
+    @property
+    def numbered(self) -> list[str]:
+        """The trace's own ids, else numbers from 1."""
+        return self.ids or [f"{number:06d}" for number in range(1, len(self.arrived) + 1)]
+
+    @property
+    def parallel(self) -> int:
+        """How many jobs took several processors."""
+        return 0 if self.width is None else int((self.width > 1).sum())
 
 
 def selected(records: Records, options: TraceOptions) -> Records:
@@ -53,3 +67,30 @@ def selected(records: Records, options: TraceOptions) -> Records:
     if start or options.time_scale != 1.0:
         records = records._replace(arrived=(records.arrived - start) * options.time_scale)
     return records
+
+
+def widened(records: Records, options: TraceOptions, source: str) -> Records:
+    """Return the records with jobs of several processors as the options have them.
+
+    They are taken as one slot each, refused (TraceError), or split: into as many jobs as
+    processors, released together as a matrix that is named as the job was.
+    """
+    if not records.parallel or records.width is None or options.parallel in (None, "one"):
+        return records
+    if options.parallel == "refuse":
+        raise TraceError(
+            f"{source}: found {records.parallel} jobs of several processors; allowed with "
+            "parallel: one (each takes one slot), split (a job for each processor)"
+        )
+    width = np.maximum(1, records.width)
+    parts = records.taken(np.repeat(np.arange(len(width)), width))
+    numbered = [(name, n, of) for name, of in zip(records.numbered, width.tolist(), strict=True)
+                for n in range(1, of + 1)]  # fmt: skip
+    details = parts.details or [{} for _ in numbered]
+    return parts._replace(
+        ids=[f"{name}-{n}" if of > 1 else name for name, n, of in numbered],
+        details=[
+            {"matrix": name, **known} if of > 1 else known
+            for (name, _, of), known in zip(numbered, details, strict=True)
+        ],
+    )

@@ -10,6 +10,7 @@ requested time            nothing declared: the declared time is the service tim
 executable                kind ``job``
 partition                 the scenario's default platform
 user, group, queue        no such attribute
+processors                those that were requested, else one
 status                    succeeded
 ========================  ===========================================================
 
@@ -54,7 +55,7 @@ DEFAULT_MAPPING = {
 NUMBERS = {"level": int, "priority": int, "score": float, "declared_time": float, "threads": int}
 """Parts of a job that are numbers; ``platform``, ``kind``, ``matrix`` and attributes are text."""
 
-JOB, SUBMIT, RUN, STATUS = 0, 1, 3, 10
+JOB, SUBMIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 3, 4, 7, 10
 FAILED, PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED, CANCELLED = 0, 2, 3, 4, 5
 PARTS = (PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED)
 
@@ -82,7 +83,13 @@ def read(path: Path, options: TraceOptions) -> Records:
         np.array([line[RUN] for line in lines]),
         numbers if len(set(numbers)) == len(numbers) else None,
         [describe(line) for line in lines],
+        np.array([_processors(line) for line in lines]),
     )
+
+
+def _processors(line: Line) -> int:
+    known = line[PROCESSORS] if line[PROCESSORS] >= 1 else line[REQUESTED]
+    return max(1, int(known))
 
 
 def read_log(path: Path) -> SwfLog:

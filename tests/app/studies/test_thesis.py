@@ -35,7 +35,7 @@ def small() -> Evaluation:
             f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]]
         )
         patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
-        patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda _: False)
+        patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda *_: False)
         return evaluate(1)
 
 
@@ -106,7 +106,7 @@ def test_the_compiled_loop_says_the_same(law, monkeypatch: pytest.MonkeyPatch):
         cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
         found = []
         for fast in (True, False):
-            monkeypatch.setattr(model, "is_worth_it", lambda _, fast=fast: fast)
+            monkeypatch.setattr(model, "is_worth_it", lambda *_, fast=fast: fast)
             found.append(play_cases(cases).numbers)
         for cell, numbers in found[0].items():
             np.testing.assert_array_equal(numbers, found[1][cell])

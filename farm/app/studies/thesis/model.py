@@ -102,7 +102,7 @@ def paired_ratio(values: Floats, others: Floats) -> float:
 def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     """Play each case under each policy; by the compiled loop where that can, and is worth it."""
     jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
-    fast = is_worth_it(jobs * len(policies), ()) and not any(map(_not_compiled, cases.values()))
+    fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
     ends = (_compiled if fast else _reference)(cases, policies)
     numbers = {cell: measured(cases[cell[1]][0][0], found) for cell, found in ends.items()}
     return Plays(tuple(cases), tuple(policies), numbers)

@@ -1,0 +1,170 @@
+"""What each provisioning algorithm would have done with the same week of jobs.
+
+Each plays the week twice: on a farm where all goes well, and on one with ``TROUBLES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
+from farm.core.errors import InputError
+from farm.results.figures.chart import COLOURS, Chart
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.results.report.page import Section, page, table
+from farm.results.summary.summary import Summary
+from farm.scenario import Scenario
+from farm.scenario.load import load_scenario
+from farm.units import format_duration
+
+WEEK = Path(__file__).with_name("firefox_week.yaml")
+POOL = "pools.linux"
+#: what each begins with beside min 0 and max; elsewhere the algorithm's own defaults
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "fixed": {"builders": 45},
+    "manual": {"capacity": {0: 25, 8: 45, 13: 60, 19: 40, 22: 25}},
+    "taskcluster": {"interval": "10s"},
+    "keda": {"list_length": 1, "length": "waiting+running"},
+    "target-wait": {"objective": "5m"},
+    "arc": {"interval": "10s"},
+    "buildkite": {"instance_buffer": 2},
+    "gitlab": {"idle_count": 4, "idle_time": "15m"},
+    "buildbarn": {"interval": "1m"},
+    "jenkins": {},
+    "predictive": {},
+}
+#: they stop no builder themselves: an idle one goes after so long
+IDLE_TIMEOUT = {"taskcluster": "15m", "jenkins": "15m"}
+TICKS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 36000.0)
+#: builders that never take a job, boot slowly, are lost (spot), and signals that are late and wrong
+TROUBLES: Mapping[str, Any] = {
+    "failure_rate": 0.03,
+    "boot_delay": {"lognormal": {"median": "1m", "sigma": 1.0}},
+    "losses": {"rate": "0.02/h"},
+    "idle_timeout": "15m",  # else builders that never take a job stay for ever
+    "signals": {"delay": "1m", "wrong": 0.001, "kills": True},
+}
+TROUBLED = (
+    "With troubles, 3 % of the builders never take a job, boots take a minute more at the median, "
+    "a builder is lost every 50 hours, and idle ones go after 15 minutes. The provisioner sees "
+    "queue and busy builders a minute late or, once in a thousand looks, nothing at all; builders "
+    "that it then stops are killed with their jobs."
+)
+HEAD = ("algorithm", "farm", "mean wait", "p95 wait", "cost", "idle", "churn", "lost", "done")
+TITLE = "Every autoscaler on one week"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an algorithm made of the week; times in seconds."""
+
+    algorithm: str
+    troubles: bool
+    mean_wait: float
+    p95_wait: float
+    cost: float
+    idle_share: float
+    #: builders that joined, for each hundred jobs
+    churn: float
+    #: attempts that were lost with their builder
+    lost_attempts: int
+    succeeded: int
+    submitted: int
+
+
+def play(
+    trace: Path | None = None, told: Callable[[int, int], None] = lambda *_: None
+) -> list[Outcome]:
+    """Play the week, or a trace, under every algorithm, on all processors.
+
+    A trace is played from its first job on, for as long as it lasts, on the pool of the week.
+    """
+    names = [(name, troubles) for name in OPTIONS for troubles in (False, True)]
+    runs = [SeededRun(one, one.seed) for one in (_scenario(*name, trace) for name in names)]
+    found = play_all(runs, FinishedRuns(None), lambda done: told(done, len(runs)))
+    return [_outcome(*name, one) for name, one in zip(names, found, strict=True)]
+
+
+def _scenario(name: str, troubles: bool, trace: Path | None) -> Scenario:
+    changes: dict[str, Any] = {
+        f"{POOL}.provisioner": {"algorithm": name, "max": 120, **OPTIONS[name]},
+        f"{POOL}.idle_timeout": IDLE_TIMEOUT.get(name),
+    }
+    if troubles:
+        changes |= {f"{POOL}.{key}": value for key, value in TROUBLES.items()}
+    if trace is not None:
+        if not trace.is_file():
+            raise InputError(f"--trace: no such file: {trace}")
+        changes |= {"workload": [{"trace": {"path": str(trace.absolute())}}], "phases": None}
+    return load_scenario(WEEK, changes=changes)
+
+
+def _outcome(name: str, troubles: bool, summary: Summary) -> Outcome:
+    jobs = summary.jobs
+    return Outcome(
+        algorithm=name,
+        troubles=troubles,
+        mean_wait=summary.waiting_time.mean or 0.0,
+        p95_wait=summary.waiting_time.p95 or 0.0,
+        cost=summary.cost or 0.0,
+        idle_share=summary.idle_share or 0.0,
+        churn=100.0 * summary.builders.joined / max(1, jobs.submitted),
+        lost_attempts=summary.attempts - jobs.succeeded - jobs.failed,
+        succeeded=jobs.succeeded,
+        submitted=jobs.submitted,
+    )
+
+
+def chart(outcomes: Sequence[Outcome]) -> Chart:
+    """Return wait against cost: a dot where all goes well, from it a line to the troubled farm."""
+    found = Chart("Mean wait against cost", "mean wait", "cost", height=5.0)
+    by_name = {(one.algorithm, one.troubles): one for one in outcomes}
+    for name in dict.fromkeys(one.algorithm for one in outcomes):
+        well, ill = by_name[name, False], by_name[name, True]
+        waits = (max(1.0, well.mean_wait), max(1.0, ill.mean_wait))
+        costs = (well.cost, ill.cost)
+        found.axes.plot(waits, costs, color=COLOURS["grid"], linewidth=1)
+        found.axes.plot(waits[:1], costs[:1], "o", color=COLOURS["c0"])
+        found.axes.plot(waits[1:], costs[1:], "x", color=COLOURS["c1"])
+        found.axes.annotate(
+            name, (waits[0], costs[0]), (5, 4), textcoords="offset points", color=COLOURS["ink"]
+        )
+    found.axes.plot([], [], "o", color=COLOURS["c0"], label="all goes well")
+    found.axes.plot([], [], "x", color=COLOURS["c1"], label="with troubles")
+    found.axes.set_xscale("log")
+    low, high = found.axes.get_xlim()
+    shown = [tick for tick in TICKS if low <= tick <= high]
+    found.axes.set_xticks(shown, [format_duration(tick) for tick in shown])
+    found.axes.set_xticks([], minor=True)
+    return found.finished()
+
+
+def document(outcomes: Sequence[Outcome]) -> str:
+    """Return the study as a page."""
+    played = (
+        f"{outcomes[0].submitted:,} jobs, one pool of at most 120 builders that boot in 2 minutes, "
+        "the same for every algorithm. Nearer to the lower left is better: less wait, less cost. "
+        "Churn is builders that joined for a hundred jobs, lost are attempts, done is the share of "
+        "jobs that succeeded."
+    )
+    rows = [row_of(one) for one in outcomes]
+    section = Section("", [played, TROUBLED], [chart(outcomes)], [table(HEAD, rows)])
+    return page(TITLE, [section], {"outcomes": outcomes})
+
+
+def row_of(one: Outcome) -> tuple[str, ...]:
+    """Return an outcome as text."""
+    return (
+        one.algorithm,
+        "troubled" if one.troubles else "well",
+        readable_span(one.mean_wait),
+        readable_span(one.p95_wait),
+        readable_ratio(one.cost),
+        readable_percent(one.idle_share),
+        readable_ratio(one.churn),
+        f"{one.lost_attempts:,}",
+        readable_percent(one.succeeded / max(1, one.submitted)),
+    )

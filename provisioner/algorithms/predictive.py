@@ -1,0 +1,88 @@
+"""As many builders as the same hour of earlier days needed (predictive scaling)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+
+from farm.core.pools.algorithm import HOUR, Memory, PoolSnapshot, ScalingPlan
+from provisioner.algorithms.sizing import (
+    Count,
+    Factor,
+    PositiveSeconds,
+    Seconds,
+    Sizing,
+    builders_for,
+)
+
+DAY = 24 * HOUR
+Rate = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+class Curve(Memory, frozen=True):
+    """The demand of each part of the period, slots; the part that lasts, and its sum so far."""
+
+    learned: tuple[float | None, ...] = ()
+    part: int = -1
+    total: float = 0.0
+    looks: int = 0
+
+
+class Predictive(Sizing[Curve], frozen=True, kw_only=True):
+    """Keep the builders that the learned curve of demand asks for; grow beyond it for a queue.
+
+    Demand is the number of jobs waiting and running. The period (a day) has parts of ``step``; at
+    the end of each, its mean demand is averaged with that of earlier periods:
+
+        learned = learned + rate * (mean - learned)        (the first time: mean)
+        wanted  = max(running + waiting, headroom * the most learned from now until ahead)
+
+    A part that was never seen asks for nothing, so the first period is scaled by demand alone.
+    ``ahead`` should be the boot time at least. Only idle builders are stopped. ``min`` stay.
+    """
+
+    remembers = Curve
+
+    max: Count
+    period: PositiveSeconds = DAY
+    step: PositiveSeconds = 900.0
+    ahead: Seconds = 900.0
+    rate: Rate = 0.5
+    headroom: Factor = 1.0
+    interval: Seconds = 15.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step > self.period:
+            raise ValueError(f"step: found {self.step:g}, above period {self.period:g}")
+
+    def plan(self, snapshot: PoolSnapshot, memory: Curve) -> tuple[ScalingPlan, Curve]:
+        """Learn from the present, and plan for it and what is ahead."""
+        demand = snapshot.waiting_jobs + snapshot.running_jobs
+        since = snapshot.at - snapshot.midnight_at
+        memory = self._learned(memory, self._part(since), demand)
+        forecast = self._forecast(memory, since)
+        wanted = builders_for(max(float(demand), self.headroom * forecast), snapshot)
+        why = f"{demand} jobs, {forecast:.1f} expected"
+        return self.towards(snapshot, wanted, why, stop="idle"), memory
+
+    def _part(self, since: float) -> int:
+        return math.floor(since % self.period / self.step)
+
+    def _learned(self, memory: Curve, part: int, demand: int) -> Curve:
+        learned = memory.learned or (None,) * math.ceil(self.period / self.step)
+        if part == memory.part:
+            return Curve(learned, part, memory.total + demand, memory.looks + 1)
+        if memory.looks:
+            mean, old = memory.total / memory.looks, learned[memory.part]
+            new = mean if old is None else old + self.rate * (mean - old)
+            learned = (*learned[: memory.part], new, *learned[memory.part + 1 :])
+        return Curve(learned, part, float(demand), 1)
+
+    def _forecast(self, memory: Curve, since: float) -> float:
+        """Return the most that is expected from now until ``ahead`` has passed."""
+        parts = range(1 + math.ceil(self.ahead / self.step))
+        places = {self._part(since + min(n * self.step, self.ahead)) for n in parts}
+        return max(memory.learned[place] or 0.0 for place in places)

@@ -1,0 +1,37 @@
+"""The study of autoscalers: every algorithm plays, troubles cost something, the page has it all."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from farm.app.studies import autoscalers
+from provisioner.algorithms.registry import ALGORITHMS
+
+
+def test_every_algorithm_is_on_the_bench() -> None:
+    """A new algorithm has to take part."""
+    assert list(autoscalers.OPTIONS) == sorted(ALGORITHMS, key=list(autoscalers.OPTIONS).index)
+    for name in ALGORITHMS:
+        assert autoscalers._scenario(name, True, None).pools[0].signals is not None
+
+
+def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) -> None:
+    """Twice each, on the same jobs; table, picture and JSON tell one story."""
+    records = [struct.pack(">II", 20_000 * number, 300_000 + number) for number in range(40)]
+    (tmp_path / "jobs.dat").write_bytes(b"".join(records))
+    said = ("study", "autoscalers", "--trace", tmp_path / "jobs.dat", "--quiet")
+    found = farm(*said, "-o", tmp_path / "a.html", "--json")
+    assert found.code == 0, found.err
+    outcomes = json.loads(found.out)["outcomes"]
+    assert len(outcomes) == 2 * len(ALGORITHMS)
+    assert {one["submitted"] for one in outcomes} == {40}
+    assert all(one["succeeded"] == 40 for one in outcomes if not one["troubles"])
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert text.count("<svg ") == 1
+    assert all(name in text for name in ALGORITHMS)
+    wrong = farm("study", "autoscalers", "--trace", "none.csv")
+    assert (wrong.code, "no such file: none.csv" in wrong.err) == (2, True)

@@ -1,0 +1,95 @@
+"""Provisioners that are told late or wrongly, and stop busy builders; boots that take long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import farm
+from farm.core.errors import InputError
+from farm.core.pools.algorithm import PoolSnapshot, restore_memory, save_memory
+from provisioner.algorithms.arc import Arc
+from provisioner.misinformed import Misinformed
+
+
+def desired(algorithm: Misinformed, waiting: list[int]) -> list[int]:
+    """Return what is wanted every 10 s, with so many jobs waiting then; memory goes by JSON."""
+    memory, found = algorithm.start(), []
+    for place, jobs in enumerate(waiting):
+        snapshot = PoolSnapshot(pool="p", at=10.0 * place, waiting_jobs=jobs)
+        plan, memory = algorithm.plan(snapshot, memory)
+        memory = restore_memory(algorithm, save_memory(memory))  # type: ignore[assignment]
+        found.append(plan.desired)
+    return found
+
+
+def test_what_it_is_told_is_so_much_older() -> None:
+    """Nothing older than the first look is known; a restart loses none of it."""
+    queue = [0, 5, 9, 0, 0, 0]
+    assert desired(Misinformed(Arc(max=50), 20.0, 0.0, "s"), queue) == [0, 0, 0, 5, 9, 0]
+
+
+def test_wrong_looks_are_as_frequent_as_said_and_the_same_again() -> None:
+    """A tenth of the looks says that nothing waits; the seed decides which."""
+    first, again = (desired(Misinformed(Arc(max=50), 0.0, 0.1, "s"), [7] * 500) for _ in "ab")
+    assert first == again
+    assert set(first) == {0, 7}
+    assert first.count(0) == pytest.approx(50, abs=20)
+    assert desired(Misinformed(Arc(max=50), 0.0, 0.1, "other"), [7] * 500) != first
+
+
+def week(**pool: Any) -> farm.Result:
+    """Simulate a pool that one wrong look in four stops."""
+    scenario = {
+        "seed": 3,
+        "pools": [
+            {"name": "p", "platform": {"processor": "amd64"},
+             "provisioner": {"algorithm": "arc", "max": 5, "interval": "10s"}, **pool}
+        ],
+        "workload": [{"arrivals": {"every": "20s", "count": 60, "service_time": "30s"}}],
+        "scheduling": {"retries": 9},
+    }  # fmt: skip
+    return farm.simulate(scenario, keep_events=True)
+
+
+def test_a_busy_builder_that_is_stopped_drains_or_is_killed_with_its_job() -> None:
+    """Draining loses no attempt; killing does, and its job runs again."""
+    drained = week(signals={"wrong": 0.25})
+    killed = week(signals={"wrong": 0.25, "kills": True})
+    assert drained.summary["attempts"] == 60
+    assert drained.summary["builders"]["lost"] == 0
+    assert killed.summary["attempts"] > 60
+    assert killed.summary["builders"]["lost"] > 0
+    assert killed.summary["jobs"]["lost"] == 0
+
+
+def test_boots_differ_by_the_delay_that_is_drawn() -> None:
+    """Each builder has its own, above the pool's boot time; the same seed draws the same."""
+    found = []
+    for _ in "ab":
+        asked, took = {}, []
+        run = week(boot_time="5s", boot_delay={"uniform": {"min": "1s", "max": "9s"}})
+        for line in run.events:
+            if line["event"] == "builder-requested":
+                asked[line["builder"]] = line["at_s"]
+            elif line["event"] == "builder-joined":
+                took.append(line["at_s"] - asked[line["builder"]])
+        found.append(took)
+    assert found[0] == found[1]
+    assert len(set(found[0])) > 3
+    assert all(6 <= one <= 14 for one in found[0])
+
+
+@pytest.mark.parametrize(
+    ("pool", "told"),
+    [
+        ({"signals": {"late": "5s"}}, r"pools.*signals.*late"),
+        ({"signals": {"wrong": 2}}, r"signals\.wrong"),
+        ({"boot_delay": {"by_kind": {"a": "5s"}}}, r"boot_delay.*by_kind"),
+    ],
+)
+def test_a_mistake_is_one_message(pool: dict[str, Any], told: str) -> None:
+    """The key, what was found, what is allowed."""
+    with pytest.raises(InputError, match=told):
+        week(**pool)
