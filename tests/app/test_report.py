@@ -115,13 +115,14 @@ def test_what_is_drawn_is_what_is_in_the_run() -> None:
     waiting, running = run.plot("queue")
     assert sum(len(line.get_xdata()) for line in running.axes.lines) == 2 * 400
     for chart, column in ((waiting, "waiting_time_s"), (running, "response_time_s")):
-        assert max(np.max(line.get_ydata()) for line in chart.axes.lines) > 1
+        lines: Any = chart.axes.lines
+        assert max(max(line.get_ydata()) for line in lines) > 1
+        waits: Any
         [waits] = [line for line in run.plot("distribution")[0].axes.lines
                    if line.get_label() == column.split("_")[0]]  # fmt: skip
         longest = np.nanmax(run.jobs[column])
-        assert np.asarray(waits.get_xdata())[-1] == pytest.approx(longest)
-    [bar, *_] = run.plot("invocations")[0].axes.patches
-    assert isinstance(bar, Rectangle)
+        assert waits.get_xdata()[-1] == pytest.approx(longest)
+    bars: Any = run.plot("invocations")[0].axes.patches
     costs = [part["cost"] for part in run.summary["invocations"].values()]
     assert bar.get_width() == pytest.approx(100 * max(costs) / sum(costs))
 

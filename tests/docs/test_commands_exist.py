@@ -40,7 +40,7 @@ def problem(line: str) -> str | None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_and_options_exist(document: Path):
-    """Nobody is told to type what the command line does not know."""
+    """No page tells a reader to type what the command line does not know."""
     lines = command_lines(document.read_text(encoding="utf-8"))
     assert {line: flaw for line in lines if (flaw := problem(line))} == {}
 
@@ -78,7 +78,7 @@ def test_the_index_names_every_page():
 
 
 def test_files_named_in_the_architecture_exist():
-    """ARCHITECTURE.md sends nobody to a file or function that is not there."""
+    """ARCHITECTURE.md names no file or function that is not there."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(
         re.findall(r"`((?:farm|workers|provisioner|tests)/[\w/]+\.py)(?::([\w.]+))?`", text)
