@@ -122,7 +122,8 @@ def test_what_is_drawn_is_what_is_in_the_run() -> None:
                    if line.get_label() == column.split("_")[0]]  # fmt: skip
         longest = np.nanmax(run.jobs[column])
         assert waits.get_xdata()[-1] == pytest.approx(longest)
-    bars: Any = run.plot("invocations")[0].axes.patches
+    [bar, *_] = run.plot("invocations")[0].axes.patches
+    assert isinstance(bar, Rectangle)
     costs = [part["cost"] for part in run.summary["invocations"].values()]
     assert bar.get_width() == pytest.approx(100 * max(costs) / sum(costs))
 
