@@ -52,6 +52,9 @@ def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator
         if not last <= at < float("inf"):
             raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
         last = at
+        if not 0.0 <= job.service_time < float("inf"):
+            found = f"found service_time {job.service_time:g}"
+            raise InputError(f"{where}: {found}; allowed: a finite number, zero or more")
         platform = job.platform
         if platform == Platform():
             platform = default_platform(scenario, source)

@@ -124,6 +124,7 @@ def test_overrides(overrides: dict[str, Any]):
         ({"algorithms": {"p": "keda"}}, "max"),
         ({"algorithms": {"p": lambda _: 1}}, "provisioner section"),
         ({"jobs": ["x"]}, "allowed: a farm.Job"),
+        ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "found service_time -1; allowed"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
     ],

@@ -166,7 +166,10 @@ def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool:
-            raise RunError("a process of the sweep was killed; run it again to go on") from None
+            raise RunError(
+                "a process of the sweep was killed; run it again to go on (a script that calls "
+                "farm.sweep needs `if __name__ == '__main__':` around it)"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
