@@ -95,6 +95,7 @@ def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
 def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatch) -> None:
     """--table is one law, the scenario's own is another: both are held against the machine."""
     monkeypatch.setenv("FARM_WORK_RATES", "cpu=90,stress_ng=180")
+    monkeypatch.setenv("COLUMNS", "200")  # no cell of the table is folded, however long its numbers
     (tmp_path / "here.yaml").write_text("slowdown: [1, 7]\n")
     (tmp_path / "table.yaml").write_text("slowdown: [1, 1, 1.5]\n")
     (tmp_path / "farm.yaml").write_text(SCENARIO)

@@ -98,6 +98,7 @@ def test_job_sets_do_not_depend_on_their_number():
 
 
 @needs_numba
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [None, PAGE_16], ids=["none", "slowdown"])
 def test_the_compiled_loop_says_the_same(law, monkeypatch: pytest.MonkeyPatch):
     """Numbers are the scheduler's own, at whatever speed they are played."""
