@@ -11,7 +11,7 @@ import re
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
-DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w) *)+$"
+TIME_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w) *)+$"
 RATE_PATTERN = r"^[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)? */ *(ms|s|m|h|d|w)$"
 
 _PLAIN = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
@@ -21,11 +21,11 @@ _RATE = re.compile(r"(.+?) */ *(ms|s|m|h|d|w)\Z")
 LARGEST_EXACT = 2.0**53
 """Up to here whole seconds add up without rounding."""
 
-ALLOWED_DURATION = "seconds, or numbers with units (ms s m h d w) such as 90s 5m 1h30m 2d"
+ALLOWED_TIME = "seconds, or numbers with units (ms s m h d w) such as 90s 5m 1h30m 2d"
 ALLOWED_RATE = "a number per second, or with its unit such as 0.5/s 30/m 2/h"
 
 
-def parse_duration(value: object) -> float:
+def parse_time(value: object) -> float:
     """Return seconds for ``90``, ``"90s"``, ``"1h30m"``, ``"2d"``.
 
     Raises ValueError, saying what was found and what is allowed, for a wrong unit and for
@@ -34,13 +34,13 @@ def parse_duration(value: object) -> float:
     seconds = _plain_number(value)
     if seconds is None and isinstance(value, str):
         seconds = _sum_of_parts(value.strip())
-    return _checked(seconds, value, ALLOWED_DURATION)
+    return _checked(seconds, value, ALLOWED_TIME)
 
 
 def parse_rate(value: object) -> float:
     """Return a rate per second for ``0.5``, ``"0.5/s"``, ``"30/m"``, ``"2/h"``.
 
-    Raises ValueError as ``parse_duration`` does.
+    Raises ValueError as ``parse_time`` does.
     """
     rate = _plain_number(value)
     if rate is None and isinstance(value, str) and (match := _RATE.match(value.strip())):
@@ -49,8 +49,8 @@ def parse_rate(value: object) -> float:
     return _checked(rate, value, ALLOWED_RATE)
 
 
-def format_duration(seconds: float) -> str:
-    """Return the shortest text that ``parse_duration`` turns into exactly these seconds."""
+def format_time(seconds: float) -> str:
+    """Return the shortest text that ``parse_time`` turns into exactly these seconds."""
     if seconds < 60 or seconds != int(seconds) or seconds > LARGEST_EXACT:
         return f"{_number(seconds)}s"
     left, text = int(seconds), ""
@@ -62,7 +62,7 @@ def format_duration(seconds: float) -> str:
 
 def format_roughly(seconds: float) -> str:
     """Return a span as a person says it: to a tenth below a minute, to the second above."""
-    return format_duration(round(seconds, 1) if seconds < 60 else float(round(seconds)))
+    return format_time(round(seconds, 1) if seconds < 60 else float(round(seconds)))
 
 
 def format_rate(rate: float) -> str:

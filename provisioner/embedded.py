@@ -56,7 +56,7 @@ class EmbeddedProvisioner:
             for pool in self._algorithms:
                 self._look(pool, world)
             if self._hosts is not None:
-                builders = len(world.roster.host_of) + len(world.fleet.wanted)
+                builders = len(world.roster.host_of) + len(world.requests.wanted)
                 self._hosts.ensure(hosts_needed(builders))
             world.wake_at = min(keeping.next_at for keeping in self._keepings.values())
         self._desk.tick(world)

@@ -11,7 +11,7 @@ from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
 from farm.scenario.pools import ProvisionerSettings
-from farm.units import parse_duration
+from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import Memoryless, Sizing
 from provisioner.misinformed import Misinformed
@@ -93,6 +93,6 @@ def _with_options(
     options: dict[str, Any] = {**words.options, "min": words.min, "max": words.max}
     if "interval" in words.model_fields_set:
         options["interval"] = words.interval
-    made: Any = make_algorithm(kind, options, where=where, parse_time=parse_duration)
+    made: Any = make_algorithm(kind, options, where=where, parse_time=parse_time)
     algorithm: Algorithm[Any] = made
     return algorithm

@@ -19,7 +19,7 @@ from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
-from farm.units import parse_duration
+from farm.units import parse_time
 from farm.workload import batches
 from provisioner.embedded import EmbeddedProvisioner
 from provisioner.from_scenario import algorithms_of
@@ -85,7 +85,7 @@ def _until(load: Iterable[Job], duration: float | str | None) -> Iterable[Job]:
     if duration is None:
         return load
     try:
-        end = parse_duration(duration)
+        end = parse_time(duration)
     except ValueError as error:
         raise InputError(f"duration: {error}") from None
     return takewhile(lambda job: (job.arrived_at or 0.0) < end, load)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farm.live.hosts.registry import Roster
-from farm.live.hosts.requests import Fleet
+from farm.live.hosts.requests import BuilderRequests
 from farm.live.mirror import FarmBook, write_hosts
 from farm.live.store.saved import Counts
 from farm.live.store.store import Batch
@@ -15,10 +15,10 @@ from farm.live.wire.messages import Play
 class Succession:
     """Remembers what was written last."""
 
-    def __init__(self, book: FarmBook, roster: Roster, fleet: Fleet) -> None:
+    def __init__(self, book: FarmBook, roster: Roster, requests: BuilderRequests) -> None:
         self._book = book
         self._roster = roster
-        self._fleet = fleet
+        self._requests = requests
         self._counts = Counts()
         self._wanted: tuple[Play, ...] | None = None
         self._requested: tuple[Play, ...] | None = None
@@ -35,7 +35,7 @@ class Succession:
         )
         if counts != self._counts:
             self._counts = batch.counts = counts
-        wanted, requested = tuple(self._fleet.wanted), tuple(self._fleet.outside.values())
+        wanted, requested = tuple(self._requests.wanted), tuple(self._requests.outside.values())
         if wanted != self._wanted:
             self._wanted = batch.wanted = wanted
         if requested != self._requested:

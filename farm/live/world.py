@@ -25,7 +25,7 @@ from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
-from farm.live.hosts.requests import Fleet
+from farm.live.hosts.requests import BuilderRequests
 from farm.live.meter import Meter
 from farm.live.mirror import FarmBook, Mirror
 from farm.live.origins import Origins
@@ -97,10 +97,10 @@ class LiveWorld:
     ) -> None:
         self.clock = clock
         self.roster = Roster(patience or Patience(), incarnation)
-        self.fleet = Fleet(pools, clock.speed)
+        self.requests = BuilderRequests(pools, clock.speed)
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
-        self.intake = Intake(self.fleet, self.roster, self._outbox.send, self._refusals)
+        self.intake = Intake(self.requests, self.roster, self._outbox.send, self._refusals)
         self._origins = Origins(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
@@ -110,7 +110,7 @@ class LiveWorld:
         self._book = book
         self._mirror = Mirror(book)
         self._stays = stays
-        self._succession = Succession(book, self.roster, self.fleet)
+        self._succession = Succession(book, self.roster, self.requests)
         self._recent = RecentEnds()
         self._meter = meter
         self._max_waiting = max_waiting
@@ -180,7 +180,7 @@ class LiveWorld:
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
         elif isinstance(command, RequestBuilder):
-            self.fleet.request(command)
+            self.requests.request(command)
             self._to_be_placed = True
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
@@ -216,7 +216,7 @@ class LiveWorld:
     def go_on(self, saved: SavedFarm) -> None:
         """Go on with a farm whose scheduler is gone; the book is restored already."""
         now = time.monotonic()
-        self.fleet.go_on(saved)
+        self.requests.go_on(saved)
         self.roster.go_on(saved, now)
         self.ended.update(saved.counts.ended)
         self.intake.jobs_taken_in = saved.counts.serial
@@ -243,7 +243,7 @@ class LiveWorld:
         Raises RunError if nothing happens for so long.
         """
         events = self.intake.events
-        self._await(lambda: events or not self.fleet.booting_at_once, timeout, "builders")
+        self._await(lambda: events or not self.requests.booting_at_once, timeout, "builders")
         return self._next() if events else None
 
     def _await(self, there: Callable[[], object], timeout: float, whom: str) -> None:
@@ -335,7 +335,7 @@ class LiveWorld:
     def status(self) -> LiveStatus:
         """Say how far the run is."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
-        builders["booting"] = len(self.fleet.booting)
+        builders["booting"] = len(self.requests.booting)
         live, running = len(self._book.jobs), self._mirror.running
         return LiveStatus(
             at=self.clock.now(),
@@ -347,7 +347,7 @@ class LiveWorld:
             hosts=sum(not host.lost for host in self.roster.hosts.values()),
             stopping=self.stopping,
             worst_delay=self.intake.worst_delay,
-            unplaced=Counter(play.builder.pool for play in self.fleet.wanted),
+            unplaced=Counter(play.builder.pool for play in self.requests.wanted),
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 from farm.core.errors import ScenarioError, did_you_mean
 from farm.scenario.document import MarkedDict, MarkedList, marked, parse_value
-from farm.units import format_duration, parse_duration
+from farm.units import format_time, parse_time
 
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 
@@ -126,7 +126,7 @@ def _stepped(place: Any, last: str | int, value: str, source: str) -> Any:
             step = parse_value(amount, source, lines=False)
             if isinstance(step, int | float):
                 return old + sign * step
-        result = parse_duration(old) + sign * parse_duration(amount)
-        return result if result < 0 else format_duration(result)
+        result = parse_time(old) + sign * parse_time(amount)
+        return result if result < 0 else format_time(result)
     except ValueError:
         raise ScenarioError(f"{source}: cannot add {value} to {old!r:.60}") from None

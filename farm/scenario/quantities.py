@@ -9,12 +9,12 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from farm.units import (
-    DURATION_PATTERN,
     RATE_PATTERN,
-    format_duration,
+    TIME_PATTERN,
     format_rate,
-    parse_duration,
+    format_time,
     parse_rate,
+    parse_time,
 )
 
 
@@ -36,7 +36,7 @@ def _written(
     )
 
 
-Duration = Annotated[float, *_written(parse_duration, format_duration, DURATION_PATTERN, "minimum")]
+Duration = Annotated[float, *_written(parse_time, format_time, TIME_PATTERN, "minimum")]
 """Seconds; written ``90s 5m 1h30m 2d`` or as a number."""
 
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]

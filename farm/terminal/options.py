@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farm.core.errors import InputError
-from farm.units import format_duration, parse_duration
+from farm.units import format_time, parse_time
 
 DEFAULT_DIR = Path(".farm")
 
@@ -120,11 +120,11 @@ def speed_set(speed: float | None) -> list[str]:
 def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
     """Return the seconds that ``250ms`` or ``5m`` says; raises InputError."""
     try:
-        seconds = parse_duration(text)
+        seconds = parse_time(text)
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
     if seconds < least:
-        raise InputError(f"{option}: found {text}; allowed: {format_duration(least)} or more")
+        raise InputError(f"{option}: found {text}; allowed: {format_time(least)} or more")
     return seconds
 
 

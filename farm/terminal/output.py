@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farm.terminal.console import FarmConsole
-from farm.units import format_duration
+from farm.units import format_time
 
 #: real seconds between two lines about what goes on, where there is no terminal
 LINE_EVERY = 2.5
@@ -117,5 +117,5 @@ class _Lines:
             description = f"{completed} of {total} {self._what}"
         if made and completed < total:
             left = round((now - self._began) / made * (total - completed))
-            description += f", about {format_duration(left)} left"
+            description += f", about {format_time(left)} left"
         sys.stderr.write(f"{description}\n")

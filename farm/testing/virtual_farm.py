@@ -29,7 +29,7 @@ from farm.live.wire.messages import Ask
 from farm.live.wire.pool_report import FarmStatus
 from farm.scenario import load_scenario
 from farm.sim.simulation import Simulation
-from farm.units import parse_duration
+from farm.units import parse_time
 from provisioner.from_scenario import algorithms_of
 
 #: no job arrives of itself; the run would be over if none ever did
@@ -87,7 +87,7 @@ class VirtualFarm:
             for entry in entries:
                 for report in entry.envelope.reports:
                     self._take(report)
-        until = self.at + parse_duration(time)
+        until = self.at + parse_time(time)
         self._world.execute(SetAlarm(until))
         while True:
             event = self._world.next_event()
@@ -101,7 +101,7 @@ class VirtualFarm:
 
     def advance_until_idle(self, at_most: float | str = "365d", step: float | str = "1m") -> None:
         """Let time pass until no job is left; raises AssertionError if that takes longer."""
-        end = self.at + parse_duration(at_most)
+        end = self.at + parse_time(at_most)
         while self.scheduler.jobs:
             if self.at >= end:
                 raise AssertionError(f"{len(self.scheduler.jobs)} jobs are left at {self.at:g} s")

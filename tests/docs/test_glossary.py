@@ -30,14 +30,12 @@ OTHERS = {
         "farm/upstream/": "Launchpad's and BOINC's word",
         "farm/workload/traces/": "a column of traces",
         "farm/forecasts/dispatch/": "Launchpad's word, and a key of state files",
-        "farm/units.py": "how a scenario writes such values",
     },
     "turnaround": {
         "farm/upstream/boinc/": "BOINC's word",
         "farm/forecasts/runtime/boinc.py": "BOINC's word",
     },
     "config": {"farm/scenario/": "pydantic's model_config"},
-    "fleet": {"farm/live/": "builders that are wanted"},
 }
 
 

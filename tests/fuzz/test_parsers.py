@@ -34,7 +34,7 @@ from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 from farm.scenario.document import parse_document
 from farm.scenario.load import parse_scenario
-from farm.units import parse_duration, parse_rate
+from farm.units import parse_rate, parse_time
 from farm.workload.traces import read_trace
 from tests.fixtures.door import Door
 from tests.fuzz.mutation import spoilt
@@ -199,7 +199,7 @@ def _cases(folder: Path) -> dict[str, Case]:
         "a spoilt gzip": ([packed], _trace("b.swf.gz", folder), house, 3_000),
         "a record file": ([DAT], _trace("a.dat", folder), house, 3_000),
         "a duration": (
-            [b"1h30m", b"90s", b"2d", b"0.5"], lambda data: parse_duration(data.decode()),
+            [b"1h30m", b"90s", b"2d", b"0.5"], lambda data: parse_time(data.decode()),
             (ValueError,), 4_000,
         ),
         "a rate": (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.units import format_duration, format_rate, parse_duration, parse_rate
+from farm.units import format_rate, format_time, parse_rate, parse_time
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from farm.units import format_duration, format_rate, parse_duration, parse_rate
 )
 def test_durations(written: object, seconds: float) -> None:
     """Every documented way of writing a duration means what it says."""
-    assert parse_duration(written) == seconds
+    assert parse_time(written) == seconds
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_durations(written: object, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(written: object) -> None:
     """Wrong units, negative and non-finite numbers say what was found and what is allowed."""
     with pytest.raises(ValueError, match=r"(?s)found .*; allowed: seconds"):
-        parse_duration(written)
+        parse_time(written)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_what_is_no_rate_is_refused(written: object) -> None:
 @given(st.floats(min_value=0, allow_infinity=False, allow_nan=False))
 def test_what_is_written_reads_back_exactly(number: float) -> None:
     """A resolved scenario is the same scenario, to the last bit."""
-    assert parse_duration(format_duration(number)) == number
+    assert parse_time(format_time(number)) == number
     assert parse_rate(format_rate(number)) == number
 
 
 @given(st.text())
 def test_any_text_is_a_duration_or_a_clear_error(text: str) -> None:
     """No text makes the parsers raise anything but ValueError."""
-    for parse in (parse_duration, parse_rate):
+    for parse in (parse_time, parse_rate):
         with suppress(ValueError):
             assert parse(text) >= 0

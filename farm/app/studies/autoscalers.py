@@ -19,7 +19,7 @@ from farm.results.report.page import Section, page, table
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
-from farm.units import format_duration
+from farm.units import format_time
 
 WEEK = Path(__file__).with_name("firefox_week.yaml")
 POOL = "pools.linux"
@@ -137,7 +137,7 @@ def chart(outcomes: Sequence[Outcome]) -> Chart:
     found.axes.set_xscale("log")
     low, high = found.axes.get_xlim()
     shown = [tick for tick in TICKS if low <= tick <= high]
-    found.axes.set_xticks(shown, [format_duration(tick) for tick in shown])
+    found.axes.set_xticks(shown, [format_time(tick) for tick in shown])
     found.axes.set_xticks([], minor=True)
     return found.finished()
 

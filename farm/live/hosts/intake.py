@@ -26,7 +26,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
 from farm.live.hosts.registry import HostState, Roster
-from farm.live.hosts.requests import Fleet
+from farm.live.hosts.requests import BuilderRequests
 from farm.live.hosts.strangers import Strangers
 from farm.live.wire import messages as wire
 from farm.live.wire.bounds import flaw_of, flaw_of_report, readable
@@ -49,7 +49,7 @@ class Intake:
     """Keeps the roster of hosts and appends events to ``events``, stamped with farm time.
 
     Args:
-        fleet: which builders there are to be.
+        requests: which builders there are to be.
         roster: which hosts there are.
         send: puts a command to a host into the batch that is being made.
         refusals: where what is refused is collected.
@@ -57,7 +57,7 @@ class Intake:
 
     def __init__(
         self,
-        fleet: Fleet,
+        requests: BuilderRequests,
         roster: Roster,
         send: Callable[[HostState, HostCommand], None],
         refusals: Refusals | None = None,
@@ -78,7 +78,7 @@ class Intake:
         #: ids taken in that the one who knows may not know yet
         self._just_now: set[str] = set()
         self._platforms: dict[Platform, Platform] = {}
-        self._fleet = fleet
+        self._requests = requests
         self._roster = roster
         self._strangers = Strangers(roster.patience.grace)
         self._send = send
@@ -107,14 +107,14 @@ class Intake:
 
     def place(self) -> None:
         """Give the builders that are wanted to hosts that have room; the others wait for one."""
-        wanted, self._fleet.wanted = self._fleet.wanted, deque()
+        wanted, self._requests.wanted = self._requests.wanted, deque()
         full: set[str] = set()
         for play in wanted:
             pool = play.builder.pool
             host = None if pool in full else self._roster.host_for(pool)
             if host is None:
                 full.add(pool)
-                self._fleet.wanted.append(play)
+                self._requests.wanted.append(play)
             else:
                 self._send(host, self._roster.assign(host, play, self._at_real))
 
@@ -132,9 +132,9 @@ class Intake:
         if host is not None and host.own:
             self.lose(host, at, reason)
             return
-        if builder not in self._fleet.booting or (host is not None and builder in host.joined):
+        if builder not in self._requests.booting or (host is not None and builder in host.joined):
             return  # too late: it is there, or nobody asked for it
-        self._fleet.wanted = deque(p for p in self._fleet.wanted if p.builder.id != builder)
+        self._requests.wanted = deque(p for p in self._requests.wanted if p.builder.id != builder)
         if host is not None:
             self._send(host, self._roster.retire(host, builder, self._at_real))
             self._roster.gone(builder)
@@ -143,7 +143,7 @@ class Intake:
 
     def _gone(self, event: BuilderLost | BuilderRetired) -> None:
         """A builder is no more, or will not come."""
-        self._fleet.not_booting(event.builder)
+        self._requests.not_booting(event.builder)
         self.events.append(event)
 
     # --- hosts ------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Intake:
         for builder, play in list(host.plays.items()):
             if builder not in host.joined and builder not in beat.builders:
                 self._roster.gone(builder)
-                self._fleet.wanted.append(play)
+                self._requests.wanted.append(play)
         self.place()
 
     def compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
@@ -270,7 +270,7 @@ class Intake:
         # as it was requested, whatever the host says of it
         builder = host.plays[name].builder
         self._roster.joined(host, name)
-        self._fleet.not_booting(name)
+        self._requests.not_booting(name)
         self.events.append(BuilderJoined(at, builder))
 
     def _own_builder(self, host: HostState, builder: Builder) -> Play | str:
@@ -279,11 +279,11 @@ class Intake:
             return f"{host.name} was not told to play {builder.id}"
         if builder.id in self._roster.host_of:
             return f"another host plays {builder.id}"
-        if builder.pool not in self._fleet.pools or host.pool not in ("", builder.pool):
+        if builder.pool not in self._requests.pools or host.pool not in ("", builder.pool):
             return f"{host.name} may not play builders of pool {builder.pool}"
-        if (play := self._fleet.outside.get(builder.id)) is not None:
+        if (play := self._requests.outside.get(builder.id)) is not None:
             return play
-        if builder.id in self._fleet.booting:
+        if builder.id in self._requests.booting:
             return f"{builder.id} is to be played by another host"
         # it comes unasked, and has no place among the others yet
         return Play(builder=msgspec.structs.replace(builder, index=-1))
@@ -302,7 +302,7 @@ class Intake:
             self._on_submit(entry, report, at)
         elif isinstance(report, wire.LoadDone):
             self.end_load(at)
-        elif isinstance(report, wire.Watch | wire.Plan) and report.pool not in self._fleet.pools:
+        elif isinstance(report, wire.Watch | wire.Plan) and report.pool not in self._requests.pools:
             self._refuse(entry, "out-of-bounds", f"there is no pool {report.pool!r:.100}", report)
         elif isinstance(report, OtherReport):
             self.others.append(report)

@@ -14,7 +14,7 @@ from farm.live.store.saved import SavedFarm
 from farm.live.wire.messages import Play
 
 
-class Fleet:
+class BuilderRequests:
     """Writes the commands to play the builders that the scheduler requests."""
 
     def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:

@@ -130,7 +130,7 @@ class Desk:
             self._watches[report.pool] = report
             self._plans.pop(report.pool, None)
             self._observe_pool(report.pool, closely=report.closely)
-            world.fleet.come_outside(report.pool, outside=report.outside)
+            world.requests.come_outside(report.pool, outside=report.outside)
         elif isinstance(report, wire.Plan) and self._is_current(report):
             report = self._bounded(report)
             self._plans[report.pool] = report
@@ -277,7 +277,7 @@ class Desk:
             heard=plan.serial if plan else 0,
             requested=requested,
             joined=tuple(joined),
-            elsewhere=world.roster.elsewhere(name) + world.fleet.outside_of(name),
+            elsewhere=world.roster.elsewhere(name) + world.requests.outside_of(name),
             states={**states, "booting": len(requested)},
             closely=watch is not None and watch.closely,
             outside=watch is not None and watch.outside,
@@ -287,7 +287,7 @@ class Desk:
             boot_time=spec.boot_time,
             speed=world.clock.speed,
             most=self._most.get(name),
-            unplaced=sum(play.builder.pool == name for play in world.fleet.wanted),
+            unplaced=sum(play.builder.pool == name for play in world.requests.wanted),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=plan.why if plan else "",
         )

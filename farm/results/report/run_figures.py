@@ -13,7 +13,7 @@ from farm.results.formatting import readable_percent, readable_span
 from farm.results.jobs_table import JobRow
 from farm.results.report.series import Builders, Jobs, Lane, busy_shares, lanes
 from farm.results.summary.summary import Summary
-from farm.units import format_duration
+from farm.units import format_time
 
 MOST_LINES = 6
 MOST_LANES = 60
@@ -117,7 +117,7 @@ class RunFigures:
                 longest = max(longest, float(points[-1]))
         ticks = [span for span in SPANS if span <= longest]
         chart.axes.set_xscale("log")
-        chart.axes.set_xticks(ticks, [format_duration(span) for span in ticks])
+        chart.axes.set_xticks(ticks, [format_time(span) for span in ticks])
         chart.axes.set_xticks([], minor=True)
         chart.axes.set_xlim(0.1, longest * 1.1)
         return [chart.finished()] if chart.axes.lines else []

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farm.core.errors import TraceError, did_you_mean
-from farm.units import parse_duration
+from farm.units import parse_time
 from farm.workload.traces.content import read_text
 from farm.workload.traces.csv_table import CONVERSIONS
 from farm.workload.traces.records import Records
@@ -151,7 +151,7 @@ def _duration(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return parse_duration(text)
+        return parse_time(text)
 
 
 def _instant(text: str) -> float:

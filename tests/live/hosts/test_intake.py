@@ -6,14 +6,14 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.registry import Patience, Roster
-from farm.live.hosts.requests import Fleet
+from farm.live.hosts.requests import BuilderRequests
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 
 
 def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
     """Counted once, too; whoever knows the farm's jobs does not know them before they are kept."""
-    intake = Intake(Fleet([], 1.0), Roster(Patience()), lambda *_: None)
+    intake = Intake(BuilderRequests([], 1.0), Roster(Patience()), lambda *_: None)
     kept: set[str] = set()
     intake.known = kept.intersection
 

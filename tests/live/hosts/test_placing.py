@@ -195,11 +195,11 @@ def test_a_host_on_its_own_is_left_alone(door):
 
 def test_a_fixed_pool_may_come_with_hosts_of_its_own(door):
     """A container a builder: no other host is given one, neither a missing one nor a successor."""
-    door.fleet.request(RequestBuilder(Builder(id="fixed-1", pool="fixed", index=1)))
+    door.requests.request(RequestBuilder(Builder(id="fixed-1", pool="fixed", index=1)))
     assert door.wanted == ["fixed-1"]
-    door.fleet.come_outside("fixed", outside=True)
-    door.fleet.request(RequestBuilder(Builder(id="fixed-2", pool="fixed", index=2)))
+    door.requests.come_outside("fixed", outside=True)
+    door.requests.request(RequestBuilder(Builder(id="fixed-2", pool="fixed", index=2)))
     door.want("linux")
     door.hear("a", HostUp())
     assert (door.plays, door.wanted) == ({"a": ["linux-1"]}, [])
-    assert list(door.fleet.outside) == ["fixed-1", "fixed-2"]
+    assert list(door.requests.outside) == ["fixed-1", "fixed-2"]

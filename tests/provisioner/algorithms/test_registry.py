@@ -11,7 +11,7 @@ import pytest
 import provisioner.algorithms.registry as registry_module
 from farm.core.errors import InputError
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.units import parse_duration
+from farm.units import parse_time
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.manual import Manual
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
@@ -22,9 +22,9 @@ from provisioner.algorithms.taskcluster import Taskcluster
 def test_options_become_the_algorithms_fields() -> None:
     """Protects the way in: defaults stay, times may be written with units."""
     given = {"min": 1, "max": 9, "scaling_ratio": 1, "interval": "1m30s"}
-    made = make_algorithm("taskcluster", given, parse_time=parse_duration)
+    made = make_algorithm("taskcluster", given, parse_time=parse_time)
     assert made == Taskcluster(min=1, max=9, scaling_ratio=1.0, interval=90.0)
-    assert make_algorithm("keda", {"cooldown": "5m"}, parse_time=parse_duration) == Keda()
+    assert make_algorithm("keda", {"cooldown": "5m"}, parse_time=parse_time) == Keda()
 
 
 @pytest.mark.parametrize("hours", [{0: 5, 8: 40}, {"0": 5, "8": 40}])
@@ -79,7 +79,7 @@ def test_hours_may_come_from_json(hours: dict[Any, int]) -> None:
 def test_a_mistake_is_one_message(name: str, options: dict[str, Any], message: str) -> None:
     """Protects users: the option, what was found, what is allowed."""
     with pytest.raises(InputError, match=message):
-        make_algorithm(name, options, parse_time=parse_duration)
+        make_algorithm(name, options, parse_time=parse_time)
 
 
 def test_an_algorithm_of_ones_own() -> None:
