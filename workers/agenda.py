@@ -52,7 +52,7 @@ class Agenda:
             self._catch_up()
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this so many real seconds from now."""
+        """Do this after this many real seconds."""
         with self._changed:
             self.put(time.monotonic() + seconds, LIFE, 0, lambda _: action())
 

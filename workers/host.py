@@ -65,7 +65,7 @@ class BuilderHost:
         self._empty = threading.Condition(self._lock)
         self._journal = AttemptJournal(settings.journal, settings.host)
         self._up = False
-        #: told to go: nothing is taken any more
+        #: leaving: no job is taken any more
         self._leaving = False
         self._ready = ReadyFile(settings.ready_file)
         #: the builder of our own, if we have one
@@ -158,7 +158,7 @@ class BuilderHost:
             for builder in self._builders.values():
                 builder.vanish()
             self._builders.clear()
-            # another farm, or a scheduler that begins anew, counts attempts from 1 again
+            # another farm, or a scheduler that starts from nothing, counts attempts from 1 again
             self._seen.clear()
             self._reporter.new_life()
             self._come_up()
@@ -205,7 +205,7 @@ class BuilderHost:
         )
 
     def _measure(self) -> None:
-        """Tell the metrics what only now and then is worth a look."""
+        """Export what is worth a look only now and then."""
         held = dict.fromkeys(MODES, 0)
         for builder in self._builders.values():
             for start in builder.attempts.values():

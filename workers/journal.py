@@ -1,4 +1,4 @@
-"""A builder host's own record of its attempts, for whoever audits a farm afterwards.
+"""A builder host's own record of its attempts, for an audit of the farm afterwards.
 
 One file for each process, a line of JSON for each beginning and end, written at once; instants are
 of this machine's monotonic clock, which all its processes share.

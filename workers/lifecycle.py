@@ -43,7 +43,7 @@ def bind(settings: LiveSettings) -> BuilderHost:
         try:
             host.start()
         except Exception:
-            # Celery would log it and go on with a worker that plays nobody
+            # Celery would log it and go on with a worker that plays no builder
             log.exception("this host cannot come up")
             os.kill(os.getpid(), signal.SIGTERM)
 

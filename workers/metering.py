@@ -1,4 +1,4 @@
-"""What a builder host tells Prometheus, and the small server that does if the settings say so."""
+"""What a builder host exports to Prometheus, and the small server for it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class HostQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
 
 
 class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
-    """Reads the host's list. Nobody routes through an exchange: the scheduler writes the list."""
+    """Reads the host's list. No message goes through an exchange: the scheduler writes the list."""
 
     QoS = HostQoS
 

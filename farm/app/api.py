@@ -107,7 +107,7 @@ def simulate(
         keep_events: whether ``events`` and ``save`` will be asked for. Absent: of one run they are
             kept, of several they are not.
         engine: who plays: ``reference`` (the scheduler itself), ``fast`` (a compiled loop with the
-            same results, not for every scenario), or ``auto``: whoever is sooner done.
+            same results, not for every scenario), or ``auto``: the one that finishes sooner.
         overrides: as for ``load_scenario``; the keys of policy, balancer and estimator take
             functions as well.
 

@@ -39,7 +39,7 @@ class RunTime(msgspec.Struct, frozen=True):
     #: of a job that runs there: how long it has run, and its rest
     elapsed_s: float | None = None
     remaining_s: float | None = None
-    #: anonymous builders are told sizes times this, so that they foresee the same time
+    #: anonymous builders receive sizes times this, so that they estimate the same time
     size_scale: float | None = None
     #: the builder's client ends the job after this time, by the bound on its size
     limit_s: float | None = None
@@ -147,7 +147,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quorum(rows: Iterable[RunTime], replicas: int) -> tuple[float, list[str]]:
-    """Return when the last of so many replicas is back, and who has them: those soonest done.
+    """Return when the last of the replicas is back, and which builders have them: the soonest.
 
     Raises InputError for more replicas than builders.
     """
@@ -163,7 +163,7 @@ def learned_from(
 ) -> Learned:
     """Return the estimator of a run directory, a snapshot or state file, or a live farm (None).
 
-    ``name``: another estimator than the farm's own, which learns from a run directory anew.
+    ``name``: another estimator than the farm's own, which learns from a run directory.
     """
     if source is not None and source.is_dir():
         return _of_run(source, name)

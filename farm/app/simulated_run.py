@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from farm.sim.fast.play import Played
 
 Engine = Literal["auto", "reference", "fast"]
-"""Who plays: the scheduler itself, the compiled loop over columns, or whoever is sooner done."""
+"""The scheduler itself, the compiled loop over columns, or the one that finishes sooner."""
 
 
 def simulated_run(
@@ -94,7 +94,7 @@ def simulated_run(
 
 
 def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:
-    """Return the result of a fast play; its story is told only where somebody keeps it."""
+    """Return the result of a fast play; its events are made only where they are kept."""
     from farm.sim.fast.story import records, story  # noqa: PLC0415 - Numba, where it was used
 
     with no_garbage_collection(), recorder:

@@ -75,7 +75,7 @@ def acl(
     console.print(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0")
     if apply:
         console.print(
-            "the user default is as it was: give it a password, or turn it off when nobody needs "
+            "the user default is as it was: give it a password, or turn it off when no one needs "
             "it any more (ACL SETUSER default off)"
         )
     if not kept:

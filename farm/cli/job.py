@@ -22,7 +22,7 @@ def job(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Tell a job's story: where it is, why it waits, what became of it."""
+    """Show a job's history: where it is, why it waits, what became of it."""
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
     told = story_of(found, tries, answer)

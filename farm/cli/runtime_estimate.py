@@ -51,7 +51,7 @@ def runtime_estimate(
     ] = None,
     replicas: Annotated[
         int | None,
-        typer.Option(min=1, help="When so many builders that get it now have all done it."),
+        typer.Option(min=1, help="When this many builders that receive it now are all done."),
     ] = None,
     estimator: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def runtime_estimate(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how long a job will run, by which rung of the estimator, from how many samples.
+    """Show how long a job will run, by which rung of the estimator, from how many samples.
 
     While it waits (on a builder of speed 1), and on each builder that may run it; of a job that
     runs, on its builder, with the rest. Builders of one pool with one answer share a row; with

@@ -40,7 +40,7 @@ def scheduler(
         int, typer.Option(min=1, help="How many ended jobs are remembered.")
     ] = KEEP_ENDED,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget the farm that is in Redis, and begin anew.")
+        bool, typer.Option("--fresh", help="Forget the farm that is in Redis.")
     ] = False,
     log: Annotated[
         Path | None,

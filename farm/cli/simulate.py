@@ -39,7 +39,7 @@ def simulate(
         Engine,
         typer.Option(
             help="Who plays it: the scheduler itself, a compiled loop (much faster, the same "
-            "results, not for every scenario), or whoever is sooner done."
+            "results, not for every scenario), or the one that finishes sooner."
         ),
     ] = "auto",
     log: Log = False,

@@ -112,7 +112,7 @@ def submit(
 
     What is acknowledged is with the farm's server, as durable as that is (see --sync). An id is
     taken once for good: with an id that is known already nothing is submitted. When the job (the
-    last of several) will be dispatched and done is told on standard error, with --json as its
+    last of several) will be dispatched and done is said on standard error, with --json as its
     `estimate`.
     """
     if (source is None) == (service_time is None):

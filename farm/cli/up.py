@@ -45,7 +45,7 @@ def up(
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget what an earlier farm left, and begin anew.")
+        bool, typer.Option("--fresh", help="Forget what an earlier farm left.")
     ] = False,
     foreground: Annotated[
         bool,

@@ -9,7 +9,7 @@ from farm.core.model import Builder
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series
 
-#: how a builder goes: when empty, because somebody stopped it, without notice
+#: how a builder goes: when empty, because an operator stopped it, without notice
 ENDS = ("retired", "left", "lost")
 
 

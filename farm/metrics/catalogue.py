@@ -100,7 +100,7 @@ BUILDERS = _of(
     _counter("farm_builders_joined_total", "Builders that came up.", "pool"),
     _counter(
         "farm_builders_ended_total",
-        "Builders that are gone: retired when empty, left (somebody stopped them), or lost.",
+        "Builders that are gone: retired when empty, left (an operator stopped them), or lost.",
         "pool",
         "end",
     ),

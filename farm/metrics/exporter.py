@@ -79,7 +79,7 @@ class MetricsServer:
     Args:
         read: returns the newest readings; called from the server's threads.
         port: 0 picks a free one (``port`` says which, once the block is entered).
-        address: only this machine unless told otherwise.
+        address: by default only this machine.
         target: the file that says so while it serves.
     """
 

@@ -25,7 +25,7 @@ NONE: Mapping[str, int] = MappingProxyType({})
 INTERVAL = 0.5
 #: real seconds between two looks at every waiting job, at least …
 CLOSE_INTERVAL = 5.0
-#: … and at least so many times what the last one took: it may cost the scheduler 2 %
+#: … and at least this many times what the last one took: it may cost the scheduler 2 %
 CLOSE_RATIO = 50.0
 #: with more waiting jobs than these a look would take so long that its answer is an old one
 MAX_WAITING = 200_000

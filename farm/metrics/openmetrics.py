@@ -27,7 +27,7 @@ LIVE_ONLY = frozenset({
     "farm_scheduler_event_lag_seconds", "farm_scheduler_delay_seconds",
     "farm_scheduler_leader", "farm_builder_hosts", "farm_builders_unplaced",
 })  # fmt: skip
-"""What a run's event log does not tell: how the scheduler's process was doing."""
+"""What a run's event log does not hold: how the scheduler's process was doing."""
 
 
 class Backfill:

@@ -19,7 +19,7 @@ class ServiceMetrics(Series):
 
 
 class ProvisionerMetrics(ServiceMetrics):
-    """What a provisioner tells: call these where it plans and acts."""
+    """What a provisioner reports: call these where it plans and acts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class ProvisionerMetrics(ServiceMetrics):
 
 
 class HostMetrics(ServiceMetrics):
-    """What a builder host tells: call these where it beats and where attempts end."""
+    """What a builder host reports: call these at its heartbeats and where attempts end."""
 
     def __init__(self) -> None:
         super().__init__()

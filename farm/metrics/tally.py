@@ -49,7 +49,7 @@ class _Matrix(msgspec.Struct):
 
 
 class Tally:
-    """Counts what the driver tells it. Call it from one thread; ``series`` holds the result.
+    """Counts what the driver observes. Call it from one thread; ``series`` holds the result.
 
     ``waits``: says whether a job waits; an estimate of one that does not has come too late.
     """

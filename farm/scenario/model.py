@@ -60,7 +60,7 @@ class Live(Section):
     lost_after: PositiveDuration = 5.0
     """Real time of silence after which a builder host is lost, with its builders."""
     max_waiting: Positive = 2_000_000
-    """Jobs that may wait: `farm submit` refuses more, and the scheduler takes none in meanwhile."""
+    """Jobs that may wait: `farm submit` refuses more, and the scheduler takes in none beyond it."""
     max_backlog: Positive = 1_000_000_000
     """Bytes of submissions that may lie in Redis before the scheduler has taken them in."""
 

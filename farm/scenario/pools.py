@@ -207,12 +207,12 @@ class Losses(Section):
 
 
 class Signals(Section):
-    """What a provisioner is told of the queue and of busy builders, where it is not the truth."""
+    """What a provisioner sees of the queue and of busy builders, where it is not the truth."""
 
     delay: Duration = 0.0
-    """It is told what was so this long ago."""
+    """It sees what was true this long ago."""
     wrong: Share = 0.0
-    """Share of its looks at which it is told that nothing waits and nothing runs."""
+    """Share of its looks at which it sees that nothing waits and nothing runs."""
     kills: Flag = False
     """A builder that it stops is not drained: what runs there is lost."""
 
@@ -242,7 +242,7 @@ class Pool(Section):
     inter_job_time: Duration = 0.0
     """A slot is cleaned for this long after each job."""
     shutdown_time: Duration = 0.0
-    """From told to go to gone."""
+    """From the command to retire until it is gone."""
     speed: PositiveNumber = 1.0
     """Service time = the job's ÷ speed."""
     failure_rate: Share = 0.0
@@ -250,7 +250,7 @@ class Pool(Section):
     losses: Losses | None = None
     """Builders that are lost; absent: none."""
     signals: Signals | None = None
-    """What its provisioner is told late or wrongly; absent: the truth, at once."""
+    """What its provisioner sees late or wrongly; absent: the truth, at once."""
     contention: Contention | None = None
     """Absent: co-scheduled jobs do not slow each other down."""
     price: NonNegative = 1.0

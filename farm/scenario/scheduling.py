@@ -91,7 +91,7 @@ class Scheduling(Section):
     simultaneous_ends: Literal["one-by-one", "together"] = "one-by-one"
     """Slots whose jobs end at one instant take jobs one after the other, or all are free first."""
     sort_every: PositiveDuration | None = None
-    """Waiting jobs are ordered anew so often, by what is estimated then; absent: each keeps the
+    """Waiting jobs are sorted again this often, by what is estimated then; absent: each keeps the
     place of its submission."""
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
@@ -106,11 +106,11 @@ class Scheduling(Section):
     platform_grace: Duration | None = None
     """Jobs for whose platform no builder is there fail after this time; absent: they wait."""
     max_builders_lost: Count = 3
-    """A job fails once so many builders were lost while they ran it, whatever `retries` says: it
+    """A job fails once this many builders were lost while they ran it, despite `retries`: it
     may be what ends them (0: no bound)."""
     failures: Literal["fail", "launchpad"] = "fail"
     """A failed attempt is a failed job; or Launchpad's judgement: job and builder have counts of
-    failures, and whoever failed more often is to blame."""
+    failures, and the one that failed more often is to blame."""
     max_resets: Count = 3
     """`launchpad`: how often a job is tried again while it is unclear who is to blame."""
     dedup: Flag = True

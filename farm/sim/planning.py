@@ -299,7 +299,7 @@ class _Search:
             more = last is not None and builders(point) > builders(last)
             if last is not None and more and _same_waits(point, last):
                 self._why = (
-                    f"no size can: with {builders(last)} builders nobody waits for another any "
+                    f"no size can: with {builders(last)} builders no job waits for another any "
                     "more, more of them change nothing, and it is missed still"
                 )
                 return None

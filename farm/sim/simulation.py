@@ -29,7 +29,7 @@ Around = Callable[[World, Scheduler], World]
 
 
 class Simulation:
-    """A scenario set up in virtual time: built first (that tells mistakes), then played once.
+    """A scenario set up in virtual time: built first (which finds mistakes), then played once.
 
     ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
     the same events and commands, always. Raises InputError for a scenario that names something that
@@ -109,7 +109,7 @@ def together(observers: Sequence[Observer]) -> Observer:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Leave the cycle collector out of the run: a million live jobs would be searched in vain.
+    """Leave the cycle collector out of the run: a million live jobs would be searched for nothing.
 
     What the run lets go of is freed by reference counting; the few cycles wait for its end.
     """

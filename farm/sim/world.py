@@ -54,7 +54,7 @@ class SimulatedWorld:
 
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing. ``start``
     is the farm that the world begins with, live or simulated (default: an empty one at 0 s), and
-    ``end_of`` says when its attempts end. What a snapshot does not tell is taken so: a slot that is
+    ``end_of`` says when its attempts end. What a snapshot does not hold is assumed: a slot that is
     being cleaned needs the whole cleaning time again, a builder that shuts down the whole shutdown
     time. Builders of a pool that is not among ``pools`` need no time for either.
     """

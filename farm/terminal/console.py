@@ -1,6 +1,6 @@
 """How a live farm is shown on a terminal: safe texts, tables that fit, and whole lines in pipes.
 
-Names come from whoever submits jobs. What a terminal would obey (escape sequences, and the marks
+Names come from those who submit jobs. What a terminal would obey (escape sequences, and the marks
 that turn text around) is shown, not sent; JSON is for those who want every byte.
 """
 

@@ -89,7 +89,7 @@ MetricsAddress = Annotated[
     str,
     typer.Option(
         envvar="FARM_METRICS_ADDRESS",
-        help="Where metrics are served: this machine only, unless told otherwise.",
+        help="Where metrics are served: by default this machine only.",
     ),
 ]
 MetricsTargets = Annotated[

@@ -22,7 +22,7 @@ from workers.burn.kernels import KERNELS
 from workers.burn.rates import CAREFUL
 
 MODES = frozenset({"stress", "memory", "mixed"})
-#: no machine does less or more units in a second; beyond that nobody would look up in between
+#: no machine does less or more units in a second; beyond that the clock would not be read
 MIN_RATE, MAX_RATE = 1e-3, 1e9
 NICE = 10
 

@@ -30,9 +30,9 @@ log = logging.getLogger("farm.chaos")
 
 #: real seconds in which a farm must end jobs again after a fault
 RECOVERY_TIMEOUT = 90.0
-#: real seconds in which all jobs must end once the faults are over, if none ends meanwhile
+#: real seconds in which all jobs must end once the faults are over, if none ends before
 STUCK_AFTER = 60.0
-#: after so many faults in a row without recovery there is nothing left to hurt
+#: after this many faults in a row without recovery the campaign ends
 HOPELESS = 2
 #: farm seconds that the job takes which shows that the farm works again
 PROBE_TIME = 0.01
@@ -221,7 +221,7 @@ class Feeder:
 def jobs_like(scenario: Scenario) -> Iterator[Job]:
     """Yield jobs without end like those of the scenario's workload, with ids of their own."""
     number = 0
-    for seed in count(scenario.seed):  # a workload that ends begins anew, with other dice
+    for seed in count(scenario.seed):  # a workload that ends starts again, with another seed
         for job in build_jobs(scenario.model_copy(update={"seed": seed})):
             number += 1
             yield msgspec.structs.replace(job, id=f"chaos-{number}", arrived_at=None, matrix=None)

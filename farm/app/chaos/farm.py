@@ -26,7 +26,7 @@ from farm.processes.orphans import end_at_once
 PREFIX = "chaos:"
 #: real seconds for the farm to come up, and to go down
 UP_TIMEOUT, DOWN_TIMEOUT = 120.0, 60.0
-#: real seconds within which nobody is left of a farm whose keeper has ended
+#: real seconds within which no process is left of a farm whose keeper has ended
 GONE_WITHIN = 15.0
 STEP = 0.05
 
@@ -59,7 +59,7 @@ class ChaosFarm:
             **self.machine.environment(),
         )
         self._keeper: subprocess.Popen[bytes] | None = None
-        #: who ought to be gone by a moment
+        #: processes that must be gone by an instant
         self._doomed: list[tuple[float, Process]] = []
         #: how often the keeper ended of itself
         self.gave_up = 0
@@ -98,7 +98,7 @@ class ChaosFarm:
             )
 
     def tend(self) -> None:
-        """Start again what has ended and nobody else starts; note who outlives the keeper."""
+        """Restart what has ended and has no supervisor; note which processes outlive the keeper."""
         if self._keeper is not None and self._keeper.poll() is not None:
             self.gave_up += 1
             self.doom()

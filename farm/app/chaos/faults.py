@@ -67,7 +67,7 @@ def _signal(fault: Fault, farm: ChaosFarm, server: Saboteur, rng: random.Random)
     """Hit one process."""
     process = farm.find(fault.kind.target, server, rng)
     if process is None:
-        log.info("fault %d (%s) hits nobody: there is none", fault.number, fault.kind.value)
+        log.info("fault %d (%s) has no target", fault.number, fault.kind.value)
         return None
     send(process, _SIGNALS[fault.kind.verb])
     if fault.kind.verb == "stop":

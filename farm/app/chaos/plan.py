@@ -82,7 +82,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def plan(faults: int, seed: int, only: Sequence[FaultKind] = ()) -> tuple[Fault, ...]:
-    """Return so many faults; every kind comes before any comes again, in an order of its own.
+    """Return this many faults; every kind comes before any comes again, in an order of its own.
 
     ``only``: these kinds; empty: all.
     """

@@ -46,7 +46,7 @@ class RecoveryTimes(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found; ``flaws`` counts what ought not to be."""
+    """What was found; ``flaws`` counts broken promises."""
 
     submitted: int
     ended: int
@@ -74,7 +74,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flaws(self) -> dict[str, int]:
-        """What ought to be nothing, by name."""
+        """The counts that must be zero, by name."""
         return {
             "lost": len(self.lost),
             "stuck": len(self.stuck),
@@ -132,7 +132,7 @@ def ended_twice(data: Path) -> set[str]:
 
 
 def begun_twice(notes: Iterable[Entry]) -> set[str]:
-    """Return the jobs of which an attempt was begun more than once, whoever began it.
+    """Return the jobs of which an attempt was started more than once, by any host.
 
     Two attempts that differ may overlap: a host that was given up may be alive.
     """
@@ -148,7 +148,7 @@ def begun_twice(notes: Iterable[Entry]) -> set[str]:
 
 
 def without_builder(ends: Mapping[str, EndJob], notes: Iterable[Entry]) -> set[str]:
-    """Return the jobs whose end is told as a builder's, though none noted it so."""
+    """Return the jobs whose end is recorded as a builder's, though none noted it so."""
     made = {(n.job, n.attempt, n.builder, n.outcome) for n in notes if n.what == "ended"}
     return {
         name

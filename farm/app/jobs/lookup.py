@@ -100,7 +100,7 @@ def next_tries(operator: Operator, ended: list[KnownJob], *, once: bool) -> list
             taken.add(name)
             new = msgspec.structs.replace(job, id=name, arrived_at=None)
             if (flaw := flaw_of(new)) is not None:
-                raise InputError(f"job {job.id!r} cannot be named anew: {flaw}")
+                raise InputError(f"job {job.id!r} cannot be given a new name: {flaw}")
             again[job.id] = new
         numbered = [] if once else further
     return [again[one.job.id] for one in ended if one.job.id in again]

@@ -25,7 +25,7 @@ DAY = 24 * HOUR
 
 #: a Prometheus keeps so much in memory, and drops what is older than its blocks at its next start
 IN_MEMORY = 3 * HOUR
-#: length of a block, as promtool is told and as blocks are begun
+#: length of a block, as promtool is called and as blocks begin
 BLOCK, BLOCK_OPTION = 18 * HOUR, "18h"
 #: a run up to so long is sampled as finely as a live farm is scraped
 SHORT_RUN, FINE, COARSE = 2 * HOUR, 5.0, 60.0
@@ -41,7 +41,7 @@ class Place(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, run: Run, began: float | None, interval: float | None) -> Self:
-        """Return the place of a run: unless told otherwise, from a midnight (UTC) on.
+        """Return the place of a run: by default, from a midnight (UTC) on.
 
         It is the last one from which the run ended so long before it was made that no live
         metrics of a Prometheus can be in danger.

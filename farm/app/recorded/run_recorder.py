@@ -68,7 +68,7 @@ class RunRecorder:
         self._stack.close()
 
     def flush(self) -> None:
-        """Write the event log up to now, for whoever follows a live run, or finds it killed."""
+        """Write the event log up to now, for readers of a live run, or of one that was killed."""
         if self._log is not None:
             self._log.flush()
 
@@ -82,7 +82,7 @@ class RunRecorder:
     ) -> Result:
         """Close the files and return what the run came to.
 
-        ``records``: of a run of which the observers were told nothing.
+        ``records``: of a run that had no observers.
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()

@@ -47,7 +47,7 @@ def password_of(user: User, folder: Path) -> str:
 def lines_of(users: Iterable[User], folder: Path, *, aclfile: bool) -> list[str]:
     """Return a line for each user: for redis-cli, or of a whole access list file.
 
-    In a file nobody else may come in: the user ``default`` is turned off.
+    In a file no other user may log in: the user ``default`` is turned off.
     """
     first = "user" if aclfile else "ACL SETUSER"
     lines = [" ".join((first, u.name, *u.with_password(password_of(u, folder)))) for u in users]

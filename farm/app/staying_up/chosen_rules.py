@@ -1,4 +1,4 @@
-"""Other rules for a farm that is up: told, and waited for until the farm goes by them."""
+"""Other rules for a farm that is up: sent, and awaited until the farm goes by them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farm.core.policies import POLICIES
 from farm.core.rules import Choices
 from farm.live.operating.operator import Operator
 
-#: real seconds until the scheduler goes by what it was told, and between two looks
+#: real seconds until the scheduler goes by what was sent, and between two looks
 TIMEOUT, INTERVAL = 20.0, 0.1
 
 

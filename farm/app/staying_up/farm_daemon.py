@@ -64,8 +64,8 @@ def check_services(scenario: Scenario) -> None:
 class _Revival:
     """Starts a server of our own again whenever it ended unasked, however often that takes.
 
-    Its disk may be full, its port taken, its data in need of repair: whoever mends that finds a
-    farm that goes on by itself. Services and hosts wait meanwhile.
+    Its disk may be full, its port taken, its data in need of repair: once that is mended the
+    farm goes on by itself. Services and hosts wait until then.
     """
 
     def __init__(self, server: Server) -> None:
@@ -268,7 +268,7 @@ class FarmKeeper:
         As its orphan it is our child now; written down, it is adopted by the next provisioner.
         """
         for pid in strays(kept, {host.pid for host in self._hosts().values()}):
-            log.warning("process %d is nobody's: ended", pid)
+            log.warning("process %d has no supervisor: ended", pid)
             end_at_once(pid)
 
     def _hosts(self) -> dict[Path, HostFile]:
@@ -279,7 +279,7 @@ class FarmKeeper:
     def _end_leftover_hosts(self, grace: float = LEAVE_TIMEOUT) -> None:
         """A host that did not notice its cord is ended by its process id.
 
-        Without grace: one of an earlier farm here, which nobody keeps any more.
+        Without grace: one of an earlier farm here, which has no supervisor any more.
         """
         deadline = time.monotonic() + grace
         last = deadline + LEAVE_TIMEOUT

@@ -40,7 +40,7 @@ def read_place(folder: Path) -> FarmPlace | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); farm up writes it anew") from None
+        raise InputError(f"{path}: cannot be read ({error}); farm up writes it again") from None
 
 
 def reach(redis: str | None, folder: Path) -> Operator:
@@ -69,6 +69,6 @@ def warn_if_unattended(operator: Operator) -> None:
     status = operator.status()
     if not operator.is_attended(status):
         FarmConsole(stderr=True).print(
-            "warning: the farm's scheduler has not been heard of lately; what is told now is kept "
+            "warning: the farm's scheduler has not been heard of lately; what is sent now is kept "
             "until it is back"
         )

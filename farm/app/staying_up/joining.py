@@ -51,7 +51,7 @@ def join_command(server: str, password: Path, host: str | None, room: int, pool:
 
 
 def _as_user(server: str, user: str) -> str:
-    """Return the server's URL for a user, whoever's it was before."""
+    """Return the server's URL for this user."""
     parts = urlsplit(server)
     if parts.scheme not in ("redis", "rediss") or not parts.hostname or _is_here(parts.hostname):
         raise InputError(

@@ -42,7 +42,7 @@ def serve(
         redis: the server.
         hosts: builder hosts to start here.
         keep_ended: how many ended jobs are remembered.
-        fresh: forget the farm that is in Redis, and begin anew.
+        fresh: forget the farm that is in Redis, and start from nothing.
         log_folder: where the farm's event log goes, a run directory; None: none is kept.
         metrics: where metrics are served.
 
@@ -99,4 +99,4 @@ def _learn_again(estimator: object, statistics: dict[str, Any] | None) -> None:
     try:
         estimator.load(statistics)
     except StateError as error:
-        log.info("begins to learn run times anew: %s", error)
+        log.info("learns run times from nothing: %s", error)

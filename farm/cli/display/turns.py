@@ -15,7 +15,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 _WHY = {
-    "alone": "nobody else waits here",
+    "alone": "no other job waits here",
     "level": "by static level",
     "share": "by share: slots executing",
     "priority": "by priority",

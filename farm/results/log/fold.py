@@ -59,7 +59,7 @@ class FarmCounts(msgspec.Struct, frozen=True, rename=door_name):
 
 
 class FoldedBuilder(msgspec.Struct):
-    """A builder as the log tells of it."""
+    """A builder as the log describes it."""
 
     pool: str
     state: BuilderStateName

@@ -15,7 +15,7 @@ from farm.results.figures.chart import Floats
 from farm.results.jobs_table import JobRow
 
 BINS = 400
-"""A line over time has so many points: the highest value in each interval."""
+"""Points of a line over time: the highest value in each interval."""
 
 
 class Jobs:

@@ -1,4 +1,4 @@
-"""A run's records in columns: what every summary is made of, whoever played the run."""
+"""A run's records in columns: what every summary is made of, by either engine."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, num
 from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
-"""So many invocations are listed, those with the most jobs; the others are one."""
+"""Invocations that are listed: those with the most jobs; the others are one line."""
 OTHERS = "…"
 
 

@@ -183,7 +183,7 @@ def numbered(
 
 
 def in_order_of_appearance(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Number anew, from 0, in the order of first appearance; return also what each stands for."""
+    """Number from 0, in the order of first appearance; return also what each stands for."""
     if len(numbers) and (numbers == numbers[0]).all():
         return np.zeros(len(numbers), np.int64), numbers[:1]
     found, first, places = np.unique(numbers, return_index=True, return_inverse=True)

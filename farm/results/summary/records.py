@@ -1,6 +1,6 @@
 """What happened in a run, kept in memory: the story of each job and the life of each builder.
 
-``EndJob`` already tells a job's whole story, so the records *are* the EndJob values; nothing is
+``EndJob`` already holds a job's whole history, so the records *are* the EndJob values; nothing is
 copied while a run goes on.
 """
 

@@ -34,7 +34,7 @@ MOST_COUNTED = 30_000
 
 
 def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:
-    """Whether so many jobs are sooner done by the compiled loop than by the reference."""
+    """Whether this many jobs finish sooner by the compiled loop than by the reference."""
     if any(pool.provisioned for pool in pools):
         jobs *= PROVISIONED
     if jobs < WORTH_LOADING or not _compiles():
@@ -94,7 +94,7 @@ def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
     if pool.behaviour:
         return "builders of the user's own"
     if pool.misinformed:
-        return "a provisioner that is told late or wrongly"
+        return "a provisioner with late or wrong signals"
     if pool.boot_delay is not None:
         return "boot times that are drawn"
     if pool.load_limits is not None:

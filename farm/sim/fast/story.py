@@ -1,4 +1,4 @@
-"""From a fast play to what the reference would have told: records, and every event in order."""
+"""From a fast play to what the reference would have recorded: records, and every event in order."""
 
 from __future__ import annotations
 

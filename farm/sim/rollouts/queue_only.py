@@ -191,7 +191,7 @@ def _head(queue: _Queue) -> Any:
 def _parts(
     lanes: Sequence[Lane], slots: Sequence[FreeSlot]
 ) -> list[tuple[list[Lane], list[FreeSlot]]]:
-    """Split the farm into parts that share no slot; slots that nobody needs are left out."""
+    """Split the farm into parts that share no slot; slots that no job needs are left out."""
     parts: list[tuple[list[Lane], list[FreeSlot]]] = []
     for lane in lanes:
         able = [slot for slot in slots if slot.builder.can_run(lane.platform)]
