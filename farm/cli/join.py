@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.joining import join_command, make_builders
+from farm.app.staying_up.joining import join_commands
 from farm.cli.acl import PASSWORDS
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import Quiet, server_option
@@ -49,10 +49,8 @@ def join(
 
     It has no password in it, but the name of the file that has.
     """
-    names: list[str | None] = [*hosts] if hosts else [None]
-    plan = zip(names, make_builders(hosts or (), passwords, redis), strict=True)
-    for host, password in plan:
-        typer.echo(join_command(server, password, host, room, pool))
+    for line in join_commands(server, hosts or (), passwords, redis, room, pool):
+        typer.echo(line)
     if quiet:
         return
     console = FarmConsole(stderr=True)
