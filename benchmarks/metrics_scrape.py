@@ -29,7 +29,7 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.by_formula import FormulaGiver
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
-from farm.live.gc_tuning import seldom_everything
+from farm.live.gc_tuning import rare_collections
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics
 
@@ -163,7 +163,7 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
 def main() -> None:
     """Measure each farm."""
     path = path_extractor(["team", "user"])
-    with seldom_everything():
+    with rare_collections():
         for waiting in [int(word) for word in sys.argv[1:]] or [WAITING]:
             for platforms in (1, 20):
                 measure("fifo", SchedulingRules(), waiting, platforms)

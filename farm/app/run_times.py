@@ -151,7 +151,9 @@ def quorum(rows: Iterable[RunTime], replicas: int) -> tuple[float, list[str]]:
 
     Raises InputError for more replicas than builders.
     """
-    able = [(row.back_in_s, row.builder) for row in rows if row.builder and row.back_in_s]
+    able = [
+        (row.back_in_s, row.builder) for row in rows if row.builder and row.back_in_s is not None
+    ]
     if replicas > len(able):
         raise InputError(f"--replicas: found {replicas}; allowed: up to {len(able)} builders here")
     chosen = sorted(able)[:replicas]

@@ -60,8 +60,9 @@ def _weights_of(texts: list[str] | None) -> dict[str, float] | None:
             found[path] = float(number)
         except ValueError:
             found[path] = math.nan
-        if not path or not 0 < found[path] < math.inf:
-            raise InputError(f"--weight: found {text!r:.60}; allowed: PATH=WEIGHT above 0, web=2")
+        if not path or not 0 < found[path] < 1e9:
+            allowed = "PATH=WEIGHT above 0 and below 1e9, as in web=2"
+            raise InputError(f"--weight: found {text!r:.60}; allowed: {allowed}")
     return found or None
 
 

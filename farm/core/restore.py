@@ -9,9 +9,9 @@ from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import SchedulingRules
+from farm.core.rules import SchedulingRules, sort_key
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord, plain_key
+from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import BuilderLife, JobState, JobStatus, Slot, builder_life, job_life
 
 
@@ -49,7 +49,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     for platform, heavy, _ in snapshot.trees:
         scheduler.dispatcher.matching.lane(platform, heavy=heavy)
     records = (*snapshot.running, *snapshot.waiting)
-    keys = {record.serial: plain_key(record.key) for record in records}
+    keys = {record.serial: record.key for record in records}
     named = {record.job.id: record for record in records}
     for record in sorted(records, key=lambda record: record.serial):
         job, serial = record.job, record.serial
@@ -57,7 +57,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         runs = record if record.leader is None else named[record.leader]
         key = rules.policy(job, *runs.execution, serial)
         if rekey:
-            keys[serial] = (-job.level, key, serial)
+            keys[serial] = sort_key(job, key, serial)
     states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]
     scheduler.jobs.clear()
     for state in sorted(states, key=lambda state: state.serial):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -28,7 +29,7 @@ class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """What may be chosen anew while a farm runs."""
+    """What can be changed while a farm runs."""
 
     #: of the policy; a name, or ``module:function``
     policy: str = "fifo"
@@ -58,6 +59,14 @@ class Choices(msgspec.Struct, frozen=True):
 
 def _no_other(_: Choices) -> KeyFunction | None:
     return None
+
+
+def sort_key(job: Job, own: Any, serial: int) -> tuple[float, ...]:
+    """Return the key that orders a waiting job: static level, the policy's ``own`` key, serial.
+
+    It is flat, so that keys of any two policies can be compared while one takes the other's place.
+    """
+    return (-job.level, *own, serial) if type(own) is tuple else (-job.level, own, serial)
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):

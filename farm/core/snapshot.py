@@ -7,7 +7,7 @@ Commands that look at a live farm, estimators and forks of the simulator share i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -161,8 +161,3 @@ def builder_record(state: BuilderState) -> BuilderRecord:
         running=sum(slot.running is not None for slot in state.slots),
         cleaning=tuple(slot.number for slot in state.slots if slot.cleaning),
     )
-
-
-def plain_key(key: Any) -> Any:
-    """Return a sort key as it was before it went through JSON: lists are tuples."""
-    return tuple(plain_key(part) for part in key) if isinstance(key, list | tuple) else key

@@ -60,8 +60,6 @@ class Mirror:
         #: jobs that are not in the store yet, and the serial of the last one that was new
         self._new: set[str] = set()
         self._serial = 0
-        #: how often all jobs had other keys when they were written last
-        self._reorders = 0
         self._on_builder: set[str] = set()
 
     @property
@@ -100,7 +98,7 @@ class Mirror:
         self._builders[builder] = None
 
     def forget(self) -> None:
-        """The store has lost what it had: everything there is is to be written anew."""
+        """The store has lost what it had: everything there is is to be written again."""
         self._places.clear()
         self._on_builder.clear()
         for job in self._book.jobs:
@@ -137,9 +135,8 @@ class Mirror:
 
     def write(self, batch: Batch) -> None:
         """Add what changed since the last time to the batch."""
-        if self._reorders != self._book.reorderer.reorders:
-            self._reorders = self._book.reorderer.reorders
-            self._jobs.update(dict.fromkeys(self._book.jobs))
+        self._jobs.update(dict.fromkeys(self._book.reorderer.rekeyed))
+        self._book.reorderer.rekeyed.clear()
         for job_id in self._jobs:
             self._write_job(job_id, batch)
         for builder in self._builders:

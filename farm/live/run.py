@@ -14,12 +14,12 @@ import redis
 
 from farm.core.commands import Command
 from farm.core.driver import Observer, World, drive
-from farm.core.errors import FarmError, ServerError
+from farm.core.errors import FarmError, InvariantError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
-from farm.live.gc_tuning import seldom_everything
+from farm.live.gc_tuning import rare_collections
 from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
@@ -240,7 +240,8 @@ class _Farm:
         try:
             return self._run(batches)
         except Exception as error:
-            if not isinstance(error, FarmError | redis.RedisError):
+            expected = isinstance(error, FarmError | redis.RedisError)
+            if not expected or isinstance(error, InvariantError):
                 self._world.set_aside(error)
             raise
 
@@ -249,7 +250,7 @@ class _Farm:
             self._bring_up()
         else:
             self._go_on()
-        self._stack.enter_context(seldom_everything())
+        self._stack.enter_context(rare_collections())
         if self._watchers.on_up is not None:
             self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:

@@ -55,7 +55,7 @@ class Restarts:
     def pause(self, now: float) -> float:
         """It ended; return the real seconds until it is started again."""
         self.in_a_row = self.in_a_row + 1 if now < self.not_before + SOON else 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (self.in_a_row - 1))
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.in_a_row - 1, 20))
         self.not_before = now + pause
         return pause
 

@@ -83,6 +83,18 @@ def test_what_changes_nothing_is_ignored(change: dict[str, Any]) -> None:
     assert one.tell(SchedulingChanged(one.at, **change)) == "ignored"
 
 
+def test_jobs_of_a_shared_execution_whose_first_has_left() -> None:
+    """It was cancelled while it ran, and its builder was lost: the others wait and are sorted."""
+    one = farm("b", fair_share=["team"])
+    for name in ("first", "other"):
+        one.submit(one.job(name, 10.0, action="x"))
+    one.submit(one.job("short", 5.0))
+    one.cancel("first")
+    one.lose("b")
+    one.tell(SchedulingChanged(one.at, policy="sjf"))
+    assert one.waiting == ["short", "first"]  # it goes by the name of its first job
+
+
 def test_a_restored_farm_goes_on_by_what_was_chosen() -> None:
     """Unless its rules are others than those that the snapshot was taken under."""
     one = farm("b")

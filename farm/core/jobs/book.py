@@ -10,7 +10,7 @@ from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.estimator import Estimator
 from farm.core.model import Cause, Job, Outcome
-from farm.core.rules import SchedulingRules
+from farm.core.rules import SchedulingRules, sort_key
 from farm.core.state import JobState, JobStatus
 
 
@@ -48,7 +48,8 @@ class JobBook:
             own_key = rules.policy(job, estimate, at, serial)
         else:  # what will run is the leader's, and so is its age; how urgent it is, the job's own
             own_key = rules.policy(job, *leader.execution, serial)
-        state = JobState(job, serial, (-job.level, own_key, serial), at, estimate, lane=lane)
+        key = sort_key(job, own_key, serial)
+        state = JobState(job, serial, key, at, estimate, lane=lane)
         if rules.path is not None:
             state.path = rules.path(job)
         if leader is not None:

@@ -11,7 +11,7 @@ from farm.core.commands import IGNORED, NO_COMMANDS, Command
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import Choices
+from farm.core.rules import Choices, sort_key
 from farm.core.state import JobState, JobStatus
 
 
@@ -21,8 +21,8 @@ class Reorderer:
     def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
         self._book = book
         self._dispatcher = dispatcher
-        #: how often all jobs were given other keys
-        self.reorders = 0
+        #: live jobs whose keys a reordering changed, by id, until their reader clears it
+        self.rekeyed: set[str] = set()
 
     def change_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
         """Give a waiting job another level, score or priority."""
@@ -51,8 +51,9 @@ class Reorderer:
         policy = rules.policy_of(choices)
         if policy is None:
             return False
+        offsets = choices.offsets
         rules.offsets.clear()
-        rules.offsets.update(choices.offsets)
+        rules.offsets.update(offsets)
         self._book.rules = msgspec.structs.replace(rules, policy=policy, choices=choices)
         for lane in self._dispatcher.matching.lanes:
             if isinstance(lane.queue, FairShareQueue):
@@ -61,7 +62,6 @@ class Reorderer:
 
     def rekey_all(self, at: float) -> None:
         """Give all jobs their keys again, and what waits its place by them."""
-        self.reorders += 1
         # in the order of submission: a policy may remember which matrices it has seen
         live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
         before = {state.serial: state.key for state in live}
@@ -69,21 +69,24 @@ class Reorderer:
             key = self._key(state)
             if key != state.key:  # queues tell an entry by the identity of its key
                 state.key = key
+        changed = {state.job.id for state in live if state.key is not before[state.serial]}
+        self.rekeyed = {name for name in self.rekeyed if name in self._book.by_id} | changed
         for state in live:
             if state.leader is not None or state.status is not JobStatus.WAITING:
                 continue
             members = [state]
             if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node of its own
                 # those of one node share an entry, which has the key of the first
-                members = [*reversed(state.followers), state]
+                members = [m for m in (*reversed(state.followers), state) if not m.abandoned]
             if all(member.key is before[member.serial] for member in members):
                 continue
             for member in members:
                 member.lane.queue.rekeyed(member, before[member.serial], at)
 
-    def _key(self, state: JobState) -> tuple[object, ...]:
+    def _key(self, state: JobState) -> tuple[float, ...]:
         job, runs = state.job, state.leader or state
-        return -job.level, self._book.rules.policy(job, *runs.execution, state.serial), state.serial
+        own = self._book.rules.policy(job, *runs.execution, state.serial)
+        return sort_key(job, own, state.serial)
 
     def _look_again(self, at: float) -> Sequence[Command]:
         commands: list[Command] = []

@@ -1,4 +1,4 @@
-"""Queues sorted every so often, as Jenkins does: by what is estimated by then."""
+"""Queues sorted at intervals, as Jenkins does: by what is estimated by then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WATCHED = (
 
 
 class QueueSorter:
-    """Gives all waiting jobs their sort keys anew at every multiple of ``every`` seconds.
+    """Gives all waiting jobs new sort keys at every multiple of ``every`` seconds.
 
     A job keeps the key of its submission otherwise. While nothing waits there is nothing to sort.
     """

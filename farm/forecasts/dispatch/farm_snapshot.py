@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from farm.core.model import Platform
-from farm.core.snapshot import FarmSnapshot, JobRecord, plain_key
+from farm.core.snapshot import FarmSnapshot, JobRecord
 from farm.core.state import BuilderLife, JobLife
 from farm.core.state import JobStatus as Status
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobStatus, JobView
@@ -46,7 +46,7 @@ def _dispatch_order(waiting: Sequence[JobRecord]) -> Iterator[JobRecord]:
         lanes.setdefault(platform, []).extend(records)
     if len(lanes) == 1:
         return iter(*lanes.values())
-    return heapq.merge(*lanes.values(), key=lambda record: plain_key(record.key))
+    return heapq.merge(*lanes.values(), key=lambda record: record.key)
 
 
 def builder_view(life: BuilderLife) -> BuilderView:

@@ -1,8 +1,8 @@
 """A waiting job's sort key as bytes that sort the same way.
 
 Redis orders the members of equal score in a sorted set by their bytes. So the member of a
-waiting job is its key ``(-level, policy key, serial)`` in fixed width and big-endian hex,
-then a colon and the job's id: the head of the queue is the set's first member.
+waiting job is its key (``farm.core.rules.sort_key``) in fixed width and big-endian
+hex, then a colon and the job's id: the head of the queue is the set's first member.
 """
 
 from __future__ import annotations
@@ -25,16 +25,9 @@ def encode_float(value: float) -> str:
 
 
 def encode_member(key: tuple[Any, ...], job_id: str) -> str:
-    """Return the sorted-set member of a waiting job whose key is ``(-level, policy key, serial)``.
-
-    The policy key is a number or a tuple of numbers, of the same length for all jobs of a farm.
-    """
+    """Return the sorted-set member of a waiting job; keys of one policy have one length."""
     *front, serial = key
-    parts: list[str] = []
-    for part in front:
-        numbers = part if isinstance(part, tuple) else (part,)
-        parts.extend(encode_float(float(number)) for number in numbers)
-    return f"{''.join(parts)}{serial:012x}:{job_id}"
+    return f"{''.join(encode_float(float(part)) for part in front)}{serial:012x}:{job_id}"
 
 
 def job_of_member(member: str) -> str:

@@ -205,9 +205,11 @@ def _check_scheduling(report: events.SchedulingChanged) -> None:
     weights = report.weights or {}
     _check_text("policy", report.policy)
     _check_texts("weight", tuple(weights))
-    for name, value in {"aging_factor": report.aging_factor, **weights}.items():
-        if value is not None and not (0 < value < MAX_LEVEL or value == report.aging_factor == 0):
-            raise _FlawError(f"{name} {value}: above 0, up to {MAX_LEVEL} is allowed")
+    if (factor := report.aging_factor) is not None and not 0 <= factor < MAX_LEVEL:
+        raise _FlawError(f"aging_factor {factor}: from 0, below {MAX_LEVEL} is allowed")
+    for name, weight in weights.items():
+        if not 0 < weight < MAX_LEVEL:
+            raise _FlawError(f"{name} {weight}: above 0, below {MAX_LEVEL} is allowed")
 
 
 def _check_priority(report: events.PriorityChanged) -> None:

@@ -10,9 +10,7 @@ from farm.live.redis.sort_keys import encode_float, encode_member, job_of_member
 
 numbers = st.floats(allow_nan=False)
 keys = st.tuples(st.integers(-(2**31), 2**31), numbers, st.integers(0, 2**40))
-deep_keys = st.tuples(
-    st.integers(-(2**31), 2**31), st.tuples(numbers, numbers), st.integers(0, 2**40)
-)
+long_keys = st.tuples(st.integers(-(2**31), 2**31), numbers, numbers, st.integers(0, 2**40))
 
 
 @given(numbers, numbers)
@@ -22,7 +20,7 @@ def test_encoded_floats_sort_as_the_numbers_do(a: float, b: float):
     assert (x < y, x == y) == (a < b, a == b)
 
 
-@given(st.one_of(st.tuples(keys, keys), st.tuples(deep_keys, deep_keys)))
+@given(st.one_of(st.tuples(keys, keys), st.tuples(long_keys, long_keys)))
 def test_members_sort_as_the_keys_do(pair):
     """A pending set in Redis is in exactly the order of the scheduler's queue."""
     a, b = pair

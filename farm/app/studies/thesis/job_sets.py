@@ -23,7 +23,7 @@ MATRICES, RUNS = 10, 4
 Floats = npt.NDArray[np.float64]
 JobSet = tuple[Job, ...]
 Draw = Callable[[Any, tuple[int, int]], Floats]
-"""Service times (s) of so many sets of so many jobs, by the generator that it is given."""
+"""Service times (s) of a number of sets, each of a number of jobs, drawn by this generator."""
 
 
 def pareto(draws: Any, shape: tuple[int, int]) -> Floats:
