@@ -55,6 +55,29 @@ def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> No
     assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("0,abc\n", ":2: duration: found 'abc'; allowed: seconds, or numbers with units"),
+        ("0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: seconds"),
+        (
+            "2026-03-02T06:00:00Z,5\n12,5\n",
+            ":3: submitted: found '12' below dates; allowed: dates",
+        ),
+        ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
+    ],
+)
+def test_a_wrong_value_is_one_message(tmp_path: Path, rows: str, told: str) -> None:
+    """It names the line and says once what was found; two clocks in one column are a mistake."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"at,took\n{rows}", encoding="utf-8")
+    fields = {"submitted": "at", "duration": "took"}
+    with pytest.raises(FarmError) as caught:
+        read_trace(path, "csv", TraceOptions(fields=fields))
+    assert told in str(caught.value)
+    assert str(caught.value).count("found") == 1
+
+
 def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
     """Neither a row nor a column is dropped in silence; what is written reads back."""
     out = tmp_path / "jobs.csv"
