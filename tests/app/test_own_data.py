@@ -124,6 +124,21 @@ def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None
     assert sorted(run.summary["pools"]) == ["gpu", "linux-x64"]
 
 
+def test_a_scenario_is_begun_only_if_it_would_run(tmp_path: Path) -> None:
+    """Rows without a platform beside others are refused; letters that names lack become plain."""
+    table, out = tmp_path / "t.csv", tmp_path / "t.yaml"
+    fields = {"submitted": "at", "duration": "took", "platform": "on"}
+    table.write_text("at,took,on\n0,60,Ünix\n6,60,\n9,60,日本\n", encoding="utf-8")
+    with pytest.raises(FarmError, match=r"t.csv: 1 of 3 jobs without a platform; allowed: all"):
+        write_first_scenario(out, table, fields)
+    assert not out.exists()
+    table.write_text("at,took,on\n0,60,Ünix\n6,60,any/virtual\n9,60,日本\n", encoding="utf-8")
+    write_first_scenario(out, table, fields)
+    run = farm.simulate(out)
+    assert run.summary["jobs"]["succeeded"] == 3
+    assert sorted(run.summary["pools"]) == ["Unix", "any", "pool"]
+
+
 def test_without_a_trace_it_is_the_quickstart(tmp_path: Path) -> None:
     """A first file to change; a file that is there is never overwritten."""
     out = tmp_path / "scenario.yaml"
