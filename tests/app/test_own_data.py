@@ -83,10 +83,14 @@ def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "jobs.csv"
     said = ["import", "csv", str(table), *COLUMNS, "--show", "-o", str(out)]
     found = CliRunner().invoke(app, said)
-    assert found.exit_code == 0
-    assert "left out: 1 rows never ran, or had not ended" in found.stderr
-    assert "left out: 1 rows ended before they started" in found.stderr
-    assert "columns not used: colour" in found.stderr
+    begun = CliRunner().invoke(
+        app, ["init", str(table), *COLUMNS, "-o", str(tmp_path / "first.yaml")]
+    )
+    for one in (found, begun):
+        assert one.exit_code == 0
+        assert "left out: 1 rows never ran, or had not ended" in one.stderr
+        assert "left out: 1 rows ended before they started" in one.stderr
+        assert "columns not used: colour" in one.stderr
     assert "2 jobs; platforms: linux-x64/virtual (1), gpu/virtual (1)" in found.stdout
     assert [job.service_time for job in read_trace(out)] == [330.0, 100.5]
 
