@@ -8,12 +8,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unicodedata import normalize
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
+from farm.terminal.console import many
 from farm.workload import read_trace
 
 BUSY = 0.7
@@ -34,11 +36,22 @@ def write_first_scenario(
     else:
         options = TraceOptions(fields=None if fields is None else dict(fields))
         jobs = list(read_trace(trace, None, options))
+        _refuse_some_without_platform(jobs, trace)
         text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from None
+
+
+def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
+    """Where pools differ, no scenario can say which of them such jobs are for."""
+    without = sum(job.platform == Platform() for job in jobs)
+    if 0 < without < len(jobs):
+        raise TraceError(
+            f"{trace}: {without:,} of {many(len(jobs), 'job')} without a platform; allowed: all "
+            "of them or none (any/virtual: whichever pool is free)"
+        )
 
 
 def _fitting(jobs: Sequence[Job], path: str, fields: Mapping[str, str] | None) -> str:
@@ -87,7 +100,8 @@ def _names(platforms: Sequence[Platform]) -> list[str]:
     """Return a name for the pool of each platform, as scenarios allow them."""
     names: list[str] = []
     for platform in platforms:
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", platform.processor or "any").strip("-.") or "pool"
+        plain = normalize("NFKD", platform.processor or "any").encode("ascii", "ignore").decode()
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") or "pool"
         name += "-native" if platform.virtualized is False else ""
         names.append(name if name not in names else f"{name}-{len(names) + 1}")
     return names

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from farm.cli.display.left_out import say_left_out
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.formatting import readable_span
@@ -18,7 +19,6 @@ from farm.terminal.console import Column, FarmConsole, listing
 from farm.terminal.options import Columns, Quiet, columns_of
 from farm.workload import write_csv
 from farm.workload.traces import FORMATS, read_records, trace_jobs
-from farm.workload.traces.foreign_table import read_foreign
 from farm.workload.traces.records import widened
 
 SHOWN = 5
@@ -57,8 +57,7 @@ def import_trace(
     found = list(trace_jobs(made, options, made.numbered))
     console = Console(stderr=True, markup=False, highlight=False)
     if fields and trace_format == "csv" and not quiet:
-        for line in _left_out(source, fields):
-            console.print(line, soft_wrap=True)
+        say_left_out(source, fields)
     if records.parallel and not quiet:
         became = "one slot each" if parallel == "one" else "a job for each"
         several = f"jobs of several processors: {records.parallel:,}, taken as {became}"
@@ -72,14 +71,6 @@ def import_trace(
             raise InputError(f"{out}: cannot write: {error.strerror}") from None
         if not quiet:
             console.print(f"{out}: {len(found):,} jobs", soft_wrap=True)
-
-
-def _left_out(source: Path, fields: dict[str, str]) -> list[str]:
-    reading = read_foreign(source, fields)
-    lines = [f"left out: {count:,} rows {why}" for why, count in reading.left_out.items()]
-    if reading.unused:
-        lines.append(f"columns not used: {', '.join(reading.unused)}")
-    return lines
 
 
 def _show(jobs: Sequence[Job]) -> None:

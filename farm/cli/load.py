@@ -46,8 +46,9 @@ def load(
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, lambda *_: stop.set())
     with reach(redis, folder) as operator:
-        count = play(wanted, operator, name or uuid.uuid4().hex[:6], most_waiting, stop)
+        count, known = play(wanted, operator, name or uuid.uuid4().hex[:6], most_waiting, stop)
     if as_json:
-        print_json({"submitted": count})
+        print_json({"submitted": count, "known": known})
     elif not quiet:
-        FarmConsole(stderr=True).print(f"handed in {many(count, 'job')}")
+        besides = f", {known:,} known already" if known else ""
+        FarmConsole(stderr=True).print(f"handed in {many(count, 'job')}{besides}")

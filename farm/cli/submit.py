@@ -154,7 +154,7 @@ def submit(
                 found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
             found = sound(found, where)
             if not allow_unrunnable:
-                found = runnable(found, pools, where)
+                found = runnable(found, pools, where, "--allow-unrunnable")
             submission.begin(operator)
             if streamed and pace is None:
                 submission.stream(found)

@@ -76,9 +76,7 @@ def sweep(
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
     with runs_progress(silent=quiet) as told:
-        found = play_sweep(
-            grid, base.name, base.seed, replications, out, chosen, share_of(relevant), told, redis
-        )
+        found = play_sweep(grid, replications, out, chosen, share_of(relevant), told, redis)
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:

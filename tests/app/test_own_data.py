@@ -55,15 +55,42 @@ def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> No
     assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("0,abc\n", ":2: duration: found 'abc'; allowed: seconds, or numbers with units"),
+        ("0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: seconds"),
+        (
+            "2026-03-02T06:00:00Z,5\n12,5\n",
+            ":3: submitted: found '12' below dates; allowed: dates",
+        ),
+        ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
+    ],
+)
+def test_a_wrong_value_is_one_message(tmp_path: Path, rows: str, told: str) -> None:
+    """It names the line and says once what was found; two clocks in one column are a mistake."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"at,took\n{rows}", encoding="utf-8")
+    fields = {"submitted": "at", "duration": "took"}
+    with pytest.raises(FarmError) as caught:
+        read_trace(path, "csv", TraceOptions(fields=fields))
+    assert told in str(caught.value)
+    assert str(caught.value).count("found") == 1
+
+
 def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
     """Neither a row nor a column is dropped in silence; what is written reads back."""
     out = tmp_path / "jobs.csv"
     said = ["import", "csv", str(table), *COLUMNS, "--show", "-o", str(out)]
     found = CliRunner().invoke(app, said)
-    assert found.exit_code == 0
-    assert "left out: 1 rows never ran, or had not ended" in found.stderr
-    assert "left out: 1 rows ended before they started" in found.stderr
-    assert "columns not used: colour" in found.stderr
+    begun = CliRunner().invoke(
+        app, ["init", str(table), *COLUMNS, "-o", str(tmp_path / "first.yaml")]
+    )
+    for one in (found, begun):
+        assert one.exit_code == 0
+        assert "left out: 1 rows never ran, or had not ended" in one.stderr
+        assert "left out: 1 rows ended before they started" in one.stderr
+        assert "columns not used: colour" in one.stderr
     assert "2 jobs; platforms: linux-x64/virtual (1), gpu/virtual (1)" in found.stdout
     assert [job.service_time for job in read_trace(out)] == [330.0, 100.5]
 
@@ -99,6 +126,21 @@ def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None
     run = farm.simulate(out)
     assert run.summary["jobs"]["succeeded"] == 2
     assert sorted(run.summary["pools"]) == ["gpu", "linux-x64"]
+
+
+def test_a_scenario_is_begun_only_if_it_would_run(tmp_path: Path) -> None:
+    """Rows without a platform beside others are refused; letters that names lack become plain."""
+    table, out = tmp_path / "t.csv", tmp_path / "t.yaml"
+    fields = {"submitted": "at", "duration": "took", "platform": "on"}
+    table.write_text("at,took,on\n0,60,Ünix\n6,60,\n9,60,日本\n", encoding="utf-8")
+    with pytest.raises(FarmError, match=r"t.csv: 1 of 3 jobs without a platform; allowed: all"):
+        write_first_scenario(out, table, fields)
+    assert not out.exists()
+    table.write_text("at,took,on\n0,60,Ünix\n6,60,any/virtual\n9,60,日本\n", encoding="utf-8")
+    write_first_scenario(out, table, fields)
+    run = farm.simulate(out)
+    assert run.summary["jobs"]["succeeded"] == 3
+    assert sorted(run.summary["pools"]) == ["Unix", "any", "pool"]
 
 
 def test_without_a_trace_it_is_the_quickstart(tmp_path: Path) -> None:

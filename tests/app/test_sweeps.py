@@ -186,6 +186,18 @@ def test_something_else_is_not_written_into(tmp_path: Path) -> None:
         farm.sweep("mm1", replications=1, out=tmp_path, **SMALL)
 
 
+def test_only_a_sweep_of_the_same_scenario_goes_on_in_a_directory(tmp_path: Path) -> None:
+    """Other axes and more seeds are the same sweep; another scenario would replace its tables."""
+    farm.sweep("mm1", replications=1, out=tmp_path, **SMALL)
+    vary = {"scheduling.policy": ["fifo", "sjf"]}
+    farm.sweep("mm1", vary, replications=2, out=tmp_path, **SMALL)
+    before = (tmp_path / "table.csv").read_bytes()
+    for scenario, count in (("quickstart", 60), ("mm1", 61)):
+        with pytest.raises(InputError, match="holds a sweep of another scenario"):
+            farm.sweep(scenario, replications=1, out=tmp_path, workload__0__count=count)
+    assert (tmp_path / "table.csv").read_bytes() == before
+
+
 def test_false_alarms_are_as_rare_as_stated() -> None:
     """Where nothing differs, a family of ten comparisons calls anything better in ≤ 2.5 % (+ luck).
 

@@ -233,3 +233,35 @@ def test_arrival_times_that_are_not_kept_are_told(still: StillFarm):
     assert still.says(*words, "--prefix", "a") == told
     assert still.says(*words, "--prefix", "b", "--speed", "6000") == "2 jobs submitted\n"
     assert still.says(*words, "--prefix", "c", "--jobs", "1") != told
+
+
+LOAD = """version: 1
+name: nightly
+pools: [{name: a, platform: {processor: %s}, slots: 1, builders: 1}]
+workload: [{arrivals: {every: 1ms, count: 3, service_time: 1s}}]
+"""
+
+
+def test_a_load_that_no_pool_could_run_is_refused(still: StillFarm):
+    """As it is by submit: such jobs would wait for ever, unless the scenario allows them."""
+    path = still.folder / "sparc.yaml"
+    path.write_text(LOAD % "sparc", encoding="utf-8")
+    told = still.says("load", str(path), code=2)
+    assert "no pool of the farm could run sparc/virtual; allowed: jobs for amd64/virtual" in told
+    assert "(or allow_unrunnable: true)" in told
+    assert still.inbox() == []
+    still.says("load", str(path), "--set", "allow_unrunnable=true")
+    assert len(still.submitted()) == 3
+
+
+def test_a_load_says_which_jobs_are_known(still: StillFarm):
+    """A name that was used before hands in nothing twice, and says so."""
+    path = still.folder / "nightly.yaml"
+    path.write_text(LOAD % "amd64", encoding="utf-8")
+    words = ("load", str(path), "--name", "n")
+    assert still.rows(*words) == [{"submitted": 3, "known": 0}]
+    first, second, third = (job.id for job in still.submitted())
+    still.end(first)
+    still.wait(second)
+    assert still.farm(*words).stderr == "handed in 1 job, 2 known already\n"
+    assert [job.id for job in still.submitted()] == [third]

@@ -132,8 +132,13 @@ def sound(jobs: Iterable[Job], where: str) -> Iterator[Job]:
         yield job
 
 
-def runnable(jobs: Iterable[Job], pools: dict[str, PoolReport], where: str) -> Iterator[Job]:
-    """Pass jobs on; raises InputError for one that no pool could run."""
+def runnable(
+    jobs: Iterable[Job], pools: dict[str, PoolReport], where: str, otherwise: str
+) -> Iterator[Job]:
+    """Pass jobs on; raises InputError for one that no pool could run.
+
+    ``otherwise``: what allows such jobs, for the message.
+    """
     able: set[Platform] = set()
     for job in jobs:
         platform = job.platform
@@ -142,7 +147,7 @@ def runnable(jobs: Iterable[Job], pools: dict[str, PoolReport], where: str) -> I
                 kinds = sorted({kind_of(pool) for pool in pools.values()})
                 raise InputError(
                     f"{where}: job {job.id!r}: no pool of the farm could run {platform}; allowed: "
-                    f"jobs for {', '.join(kinds) or 'nothing'} (or --allow-unrunnable)"
+                    f"jobs for {', '.join(kinds) or 'nothing'} (or {otherwise})"
                 )
             able.add(platform)
         yield job

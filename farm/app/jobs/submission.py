@@ -16,6 +16,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
+from farm.app.jobs.sources import runnable
 from farm.app.jobs.told_estimate import ToldEstimate, estimate_of
 from farm.core.errors import InputError
 from farm.core.model import Job
@@ -181,27 +182,34 @@ class _End:
 
 def play(
     scenario: Scenario, operator: Operator, prefix: str, most_waiting: int, stop: threading.Event
-) -> int:
+) -> tuple[int, int]:
     """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.
 
-    Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were.
+    Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were, and how many
+    were not because the farm knows them. Raises InputError for a job that no pool could run.
     """
     status = operator.status()
     began = time.monotonic()
     # farm time now: the status is a moment old
     offset = status.at + max(0.0, time.time() - status.written_at) * status.speed
-    count = 0
-    for at, jobs in batches(build_jobs(scenario)):
+    count = known = 0
+    jobs = build_jobs(scenario)
+    if not scenario.allow_unrunnable:
+        jobs = runnable(jobs, operator.pools(), scenario.name, "allow_unrunnable: true")
+    for at, together in batches(jobs):
         while (pause := at / status.speed - (time.monotonic() - began)) > 0:
             if stop.wait(min(pause, STEP)):
-                return count
+                return count, known
         while operator.status().waiting >= most_waiting:
             if stop.wait(STEP):
-                return count
+                return count, known
         if stop.is_set():
-            return count
-        count += operator.submit(_renamed(jobs, prefix, offset))
-    return count
+            return count, known
+        renamed = list(_renamed(together, prefix, offset))
+        before = operator.known([job.id for job in renamed])
+        count += operator.submit(job for job in renamed if job.id not in before)
+        known += len(before)
+    return count, known
 
 
 def _renamed(jobs: tuple[Job, ...], prefix: str, offset: float) -> Iterator[Job]:

@@ -101,7 +101,7 @@ class Grid:
         keys = [axis.key for axis in axes]
         if twice := [key for key in keys if keys.count(key) > 1]:
             raise InputError(f"vary: found {twice[0]} twice; allowed: each key once")
-        self._base = base
+        self.base = base
         self._axes = axes
         document = parse_document(base.to_yaml(), base.name)
         self._places = {key: list(_expanded(document, key)) for key in keys}
@@ -121,12 +121,12 @@ class Grid:
         for axis, name in chosen:
             for place in self._places[axis.key]:
                 changes.update(self._change(place, axis.values[name]))
-        return load_scenario(self._base, changes=changes) if changes else self._base
+        return load_scenario(self.base, changes=changes) if changes else self.base
 
     def _change(self, place: str, value: Any) -> Mapping[str, Any]:
         """Return the change; another algorithm takes over the limits, not the other's options."""
         pool = place.removeprefix("pools.").removesuffix(ALGORITHM)
-        old = next((p.provisioner for p in self._base.pools if p.name == pool), None)
+        old = next((p.provisioner for p in self.base.pools if p.name == pool), None)
         if not place.endswith(ALGORITHM) or old is None or value == old.algorithm:
             return {place: value}
         limits = {key: getattr(old, key) for key in ("min", "max", "interval")}

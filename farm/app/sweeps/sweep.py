@@ -22,6 +22,7 @@ from farm.results.report.comparison_figures import sweep_charts
 from farm.scenario.load import load_scenario
 
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
+SCENARIO = "scenario.yaml"
 
 
 class SweepResult:
@@ -130,13 +131,11 @@ def sweep(
     axes = [axis_of(key, values) for key, values in (vary or {}).items()]
     chosen = {key: str(value) for key, value in (baseline or {}).items()}
     grid = Grid(base, axes)
-    return play_sweep(grid, base.name, base.seed, replications, out, chosen, relevant, redis=redis)
+    return play_sweep(grid, replications, out, chosen, relevant, redis=redis)
 
 
 def play_sweep(
     grid: Grid,
-    name: str,
-    first_seed: int,
     replications: int,
     out: str | Path | None,
     baseline: Mapping[str, str],
@@ -151,15 +150,18 @@ def play_sweep(
         raise InputError(f"relevant: found {relevant:g}; allowed: a share from 0, below 1")
     chosen = grid.baseline(baseline)
     folder = None if out is None else _folder(Path(out))
-    seeds = list(range(first_seed, first_seed + replications))
+    first = grid.base.seed
+    seeds = list(range(first, first + replications))
     runs = [SeededRun(one, seed) for one in grid.scenarios.values() for seed in seeds]
     kept = FinishedRuns(None if folder is None else folder / FINISHED)
+    if folder is not None:
+        _claim(folder, grid.base.to_yaml())
     found = play_all(runs, kept, lambda done: told(done, len(runs)), redis)
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)
     }
-    played = Played(scenario=name, axes=grid.axes, seeds=seeds, summaries=summaries)
+    played = Played(scenario=grid.base.name, axes=grid.axes, seeds=seeds, summaries=summaries)
     result = SweepResult(judge(played, chosen, relevant), played)
     if folder is not None:
         result.save(folder)
@@ -173,6 +175,22 @@ def _folder(path: Path) -> Path:
     if path.is_dir() and any(path.iterdir()) and not (path / FINISHED).is_dir():
         raise InputError(f"{path}: holds something else; allowed: a new directory, or a sweep's")
     return path
+
+
+def _claim(folder: Path, scenario: str) -> None:
+    """Refuse the directory of another scenario's sweep: its tables would be replaced."""
+    path = folder / SCENARIO
+    try:
+        if not path.exists():
+            path.write_text(scenario, encoding="utf-8")
+        same = path.read_bytes() == scenario.encode()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be kept: {error.strerror}") from None
+    if not same:
+        raise InputError(
+            f"{folder}: holds a sweep of another scenario, or of this one as it was; "
+            "allowed: a new directory, or that of the same scenario, whatever varies"
+        )
 
 
 def read_sweep(folder: Path) -> Sweep:

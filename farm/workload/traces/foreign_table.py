@@ -13,7 +13,7 @@ anything else           an attribute of that name: ``team=owner``
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
 milliseconds since 1970, or since the beginning of the trace. Calendar times are moved so that the
 first arrival is 0. A row without what is required, or that ends before it starts, is left out and
-counted.
+counted. Dates and small numbers in one column are a mistake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farm.core.errors import TraceError, did_you_mean
-from farm.units import parse_time
+from farm.units import ALLOWED_TIME, parse_time
 from farm.workload.traces.content import read_text
 from farm.workload.traces.csv_table import CONVERSIONS
 from farm.workload.traces.records import Records
@@ -67,10 +67,13 @@ def read_foreign(path: Path, fields: Mapping[str, str]) -> Reading:
         rows.fieldnames = header
         _check(fields, header, path)
         left_out: Counter[str] = Counter()
+        clocks: dict[str, bool] = {}
         found = []
         for row in rows:
             given = {ours: (row[theirs] or "").strip() for ours, theirs in fields.items()}
-            job = _job(given, f"{path}:{rows.line_num}")
+            where = f"{path}:{rows.line_num}"
+            job = _job(given, where)
+            _refuse_two_clocks(given, clocks, where)
             if isinstance(job, str):
                 left_out[job] += 1
             else:
@@ -130,6 +133,19 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
     return {**job, "attributes": attributes} if attributes else job
 
 
+def _refuse_two_clocks(given: dict[str, str], clocks: dict[str, bool], where: str) -> None:
+    """``clocks``: by column of instants, whether the rows above have dates there."""
+    for ours in INSTANTS:
+        if not (text := given.get(ours)):
+            continue
+        is_date = _ISO.match(text) is not None
+        if not is_date and float(text) >= CALENDAR:
+            continue
+        if clocks.setdefault(ours, is_date) != is_date:
+            above = "dates" if clocks[ours] else "seconds of the trace's own time"
+            raise TraceError(f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}")
+
+
 def _read(convert: Any, text: str, where: str) -> Any:
     try:
         return convert(text)
@@ -148,10 +164,11 @@ def _records(jobs: list[dict[str, Any]]) -> Records:
 
 
 def _duration(text: str) -> float:
+    """Return seconds; below 0 too, for a row that is left out."""
     try:
-        return float(text)
+        return -parse_time(text[1:]) if text.startswith("-") else parse_time(text)
     except ValueError:
-        return parse_time(text)
+        raise ValueError(ALLOWED_TIME) from None
 
 
 def _instant(text: str) -> float:
