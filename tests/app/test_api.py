@@ -127,6 +127,7 @@ def test_overrides(overrides: dict[str, Any]):
         ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "found service_time -1; allowed"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
+        ({"seeds": []}, "seeds: found none"),
     ],
 )
 def test_mistakes(arguments: dict[str, Any], message: str):
@@ -139,6 +140,8 @@ def test_an_unknown_example():
     """The message names those that there are."""
     with pytest.raises(farm.InputError, match=r"did you mean quickstart.*mm1"):
         farm.simulate("quickstrat")
+    with pytest.raises(farm.InputError, match=r"scenario: found 3; allowed: a file"):
+        farm.simulate(3)  # type: ignore[call-overload]
 
 
 def test_a_policy_of_the_callers():
