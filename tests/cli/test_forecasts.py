@@ -182,6 +182,7 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         (("whatif", "garbled.json"), "not a snapshot"),
         (("whatif", "other.json"), "format 99"),
         (("whatif", "empty.json"), "no job waits"),
+        (("whatif", "empty.json", "--set", "pools.nosuch.builders=+3"), "nosuch"),
         (("whatif", "state.json", "--set", "pool.mac.builders=3"), "mac"),
         (("whatif", "state.json", "--set", "scheduling.polcy=sjf"), "polcy"),
         (("whatif", "state.json", "--set", "scheduling.runtime_estimates=guess"), "guess"),
