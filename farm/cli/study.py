@@ -14,6 +14,7 @@ from farm.app.studies.page import tables, write_page
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
+from farm.results.output_file import check_output
 from farm.results.report.page import write_page as write_report
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, runs_progress, table_of
@@ -72,10 +73,7 @@ def study(
     sets take some ten seconds on two cores; --live takes some five minutes more.
     """
     out = out or Path(f"{which}.html")
-    if out.suffix != ".html":
-        raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
-    if not out.parent.is_dir():
-        raise InputError(f"--out: found no folder {out.parent}; allowed: one that is there")
+    check_output(out, [".html"], "--out")
     if which is Published.AUTOSCALERS:
         if runs is not None or part or live:
             raise InputError("--runs, --part, --live: found with autoscalers; allowed: with thesis")
