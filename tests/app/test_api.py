@@ -282,5 +282,17 @@ def test_a_live_run(tmp_path: Path):
     assert live.summary["world"] == "live"
     assert sorted(live.jobs["job_id"]) == [job.id for job in mine]
     assert not live.interrupted
+    assert not live.summary["warnings"]
     kept = farm.open_run(live.save(tmp_path / "live"))
     assert list(kept.events) == list(live.events)
+
+
+@pytest.mark.live
+def test_a_live_run_that_is_too_fast_says_so():
+    """Jobs of a few real milliseconds measure the farm, not the scenario; that is no failure."""
+    mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]
+    live = farm.run(LITTLE, speed=200, jobs=mine)
+    [warning] = live.summary["warnings"]
+    assert warning.startswith("speed: at 200 the median job lasts 5 real ms")
+    assert "(speed 20)" in warning
+    assert live.kept.summary.ended_well

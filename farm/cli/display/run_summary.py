@@ -40,4 +40,4 @@ def this_command() -> str:
 
 def exit_code(summary: Summary) -> int:
     """Return 1 when jobs were lost, or the user's own functions failed: not a good end."""
-    return 1 if summary.jobs.lost or summary.warnings else 0
+    return 0 if summary.ended_well else 1

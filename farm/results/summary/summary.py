@@ -57,6 +57,12 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     bills: Mapping[str, Bill] = {}
 
 
+#: what the warning of a live run that is too fast begins with, which is no failure
+SPEED = "speed: "
+#: real seconds below which what a live farm does for a job counts beside the job
+SHORT = 0.05
+
+
 class JobCounts(msgspec.Struct, frozen=True):
     """Jobs that arrived in the window, by how they ended; ``lost`` never did."""
 
@@ -116,13 +122,32 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     run_phase: tuple[float, float] | None = None
     #: how the farm stood when the last phase ended
     quiescence: Quiescence | None = None
-    #: what went wrong in functions of the user's own
+    #: what went wrong in functions of the user's own; a speed at which the live farm itself counts
     warnings: tuple[str, ...] = ()
 
     @property
     def window(self) -> Window:
         """The run phase as a window."""
         return Window() if self.run_phase is None else Window(*self.run_phase)
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether no job was lost, and no function of the user's own failed."""
+        return not self.jobs.lost and all(one.startswith(SPEED) for one in self.warnings)
+
+
+def too_fast(records: RunRecords, speed: float) -> list[str]:
+    """Return the warning that a live run's jobs were too short to tell of the scenario, if any."""
+    times = records.columns().ends.service_time
+    median = float(np.median(times)) / speed if len(times) else math.inf
+    if median >= SHORT:
+        return []
+    said = (
+        f"{SPEED}at {speed:g} the median job lasts {median * 1000:.2g} real ms, so the farm's own "
+        f"work counts; from {SHORT * 1000:g} ms on (speed {speed * median / SHORT:.2g}) "
+        "live and simulated runs agree better"
+    )
+    return [said]
 
 
 def summarise(
