@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -180,11 +180,17 @@ class _End:
 
 
 def play(
-    scenario: Scenario, operator: Operator, prefix: str, most_waiting: int, stop: threading.Event
+    scenario: Scenario,
+    operator: Operator,
+    prefix: str,
+    most_waiting: int,
+    stop: threading.Event,
+    told: Callable[[int, int], None],
 ) -> int:
     """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.
 
-    Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were.
+    Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were; ``told`` is given
+    how many so far, and how many wait.
     """
     status = operator.status()
     began = time.monotonic()
@@ -195,12 +201,14 @@ def play(
         while (pause := at / status.speed - (time.monotonic() - began)) > 0:
             if stop.wait(min(pause, STEP)):
                 return count
-        while operator.status().waiting >= most_waiting:
+        while (waiting := operator.status().waiting) >= most_waiting:
+            told(count, waiting)
             if stop.wait(STEP):
                 return count
         if stop.is_set():
             return count
         count += operator.submit(_renamed(jobs, prefix, offset))
+        told(count, waiting)
     return count
 
 
