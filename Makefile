@@ -83,7 +83,7 @@ PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install -qq -c co
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	@.ci/make-venv $(VENV) "$(PYTHON)"
 	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
-	@$(PIP_INSTALL) -e .
+	@$(PIP_INSTALL) -e '.[report]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -197,7 +197,7 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         inter_job_time=pool.inter_job_time,
         shutdown_time=pool.shutdown_time,
         boot_delay=_boot_delays(seed, pool),
-        misinformed=pool.signals is not None,
+        has_signals=pool.signals is not None,
         kills=pool.signals is not None and pool.signals.kills,
         speed=pool.speed,
         fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,

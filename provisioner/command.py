@@ -16,12 +16,19 @@ import typer
 from farm.core.errors import InputError
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted
-from farm.live.settings import LiveSettings, from_environment, with_password
+from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.scenario import load_scenario
-from farm.terminal.options import MetricsAddress, MetricsPort, MetricsTargets, Overrides
+from farm.terminal.options import (
+    MetricsAddress,
+    MetricsPort,
+    MetricsTargets,
+    Overrides,
+    server_option,
+)
+from farm.terminal.settings import with_password
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.engine import check_engine_address, connect_engine
 from provisioner.backends.interface import Backend, DryRun
@@ -67,7 +74,7 @@ def provision(
         Path, typer.Argument(envvar="FARM_SCENARIO", help="Its pools' provisioner sections.")
     ],
     sets: Overrides = None,
-    redis: Annotated[str | None, _option("FARM_REDIS_URL", "The farm's server.")] = None,
+    redis: Annotated[str | None, server_option("The farm's server.")] = None,
     backend: Annotated[
         BackendName,
         _option(
@@ -148,7 +155,6 @@ def provision(
     )
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)
-    redis = with_password(redis)
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)

@@ -1,4 +1,4 @@
-"""An algorithm that is told late, or wrongly, how long the queue is and which builders are busy."""
+"""An algorithm that gets late or wrong figures of the queue and of the busy builders."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     waiting_jobs: int
     running_jobs: int
     waiting_work: float
+    oldest_wait_time: float
+    next_slot_time: float | None
     #: of the builders that take jobs
     busy_share: float
 
@@ -72,12 +74,14 @@ class Misinformed:
     def _told(self, snapshot: PoolSnapshot, old: Seen) -> PoolSnapshot:
         digest = hashlib.blake2b(f"{self._seed} {snapshot.at!r}".encode(), digest_size=8).digest()
         if int.from_bytes(digest) < self._wrong * 2**64:
-            old = Seen(old.at, 0, 0, 0.0, 0.0)
+            old = Seen(old.at, 0, 0, 0.0, 0.0, 0.0 if snapshot.joined else None, 0.0)
         busy = round(old.busy_share * snapshot.joined)
         return msgspec.structs.replace(
             snapshot,
             waiting_jobs=old.waiting_jobs,
             waiting_work=old.waiting_work,
+            oldest_wait_time=old.oldest_wait_time,
+            next_slot_time=old.next_slot_time,
             running_jobs=min(old.running_jobs, busy * snapshot.slots),
             busy=busy,
             idle=snapshot.joined - busy,
@@ -87,5 +91,11 @@ class Misinformed:
 def _seen(snapshot: PoolSnapshot) -> Seen:
     share = snapshot.busy / snapshot.joined if snapshot.joined else 0.0
     return Seen(
-        snapshot.at, snapshot.waiting_jobs, snapshot.running_jobs, snapshot.waiting_work, share
+        snapshot.at,
+        snapshot.waiting_jobs,
+        snapshot.running_jobs,
+        snapshot.waiting_work,
+        snapshot.oldest_wait_time,
+        snapshot.next_slot_time,
+        share,
     )

@@ -59,8 +59,9 @@ class BuilderHost:
         self._reporter = Reporter(url, Keys(settings.prefix), settings.host)
         self._burners = Burners(BurnSettings.from_texts(settings.burner, settings.work_rates))
         self._builders: dict[str, PlayedBuilder] = {}
-        self._own_behaviours: dict[str, OwnBehaviours] = {}
-        self._complained: set[str] = set()
+        #: by the scenario key that names it and its name: the next farm may name another
+        self._own_behaviours: dict[tuple[str, str], OwnBehaviours] = {}
+        self._complained: set[tuple[str, str]] = set()
         self._seen: OrderedDict[Token, None] = OrderedDict()
         self._empty = threading.Condition(self._lock)
         self._journal = AttemptJournal(settings.journal, settings.host)
@@ -140,9 +141,10 @@ class BuilderHost:
         """Return the user's own behaviour, if the builder's pool has one."""
         if not (name := play.behaviour):
             return None
-        where = f"pools.{play.builder.pool}.behaviour"
-        self._own_behaviours.setdefault(where, OwnBehaviours(name, where))
-        return self._own_behaviours[where].of(play)
+        key = f"pools.{play.builder.pool}.behaviour", name
+        if key not in self._own_behaviours:
+            self._own_behaviours[key] = OwnBehaviours(name, where=key[0])
+        return self._own_behaviours[key].of(play)
 
     def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
         """Let a builder that is played here carry out a command."""
@@ -215,9 +217,9 @@ class BuilderHost:
 
     def _complain(self) -> None:
         """Log what is wrong with the user's own behaviours, once, when it is known."""
-        for where, own in self._own_behaviours.items():
-            if own.failures and where not in self._complained:
-                self._complained.add(where)
+        for key, own in self._own_behaviours.items():
+            if own.failures and key not in self._complained:
+                self._complained.add(key)
                 log.warning("%s", own.complaint())
 
     def _remember(self, token: Token) -> None:

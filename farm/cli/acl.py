@@ -10,9 +10,9 @@ import typer
 from farm.app.staying_up import access
 from farm.core.errors import InputError
 from farm.live.redis.roles import ROLES
-from farm.live.settings import from_environment, with_password
+from farm.live.settings import from_environment
 from farm.terminal.console import FarmConsole
-from farm.terminal.options import Quiet
+from farm.terminal.options import Quiet, server_option
 
 PASSWORDS = Path("farm-passwords")
 
@@ -46,9 +46,7 @@ def acl(
     ] = False,
     redis: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_REDIS_URL", metavar="URL", help="The server, as a user who may use ACL."
-        ),
+        server_option("The server, as a user who may use ACL."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -58,7 +56,6 @@ def acl(
     """
     if apply and aclfile:
         raise InputError("found --apply and --aclfile; allowed: one of them")
-    redis = with_password(redis)
     if apply and not redis:
         raise InputError("--redis: found none; --apply needs the server")
     wanted = roles or [name for name in ROLES if aclfile or name != "admin"]

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.joining import join_command, make_builders
+from farm.app.staying_up.joining import join_commands
 from farm.cli.acl import PASSWORDS
-from farm.live.settings import with_password
 from farm.terminal.console import FarmConsole
-from farm.terminal.options import Quiet
+from farm.terminal.options import Quiet, server_option
 
 
 def join(
@@ -39,11 +38,9 @@ def join(
     ] = PASSWORDS,
     redis: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_REDIS_URL",
-            metavar="URL",
-            help="The server, as a user who may use ACL: the builder's user is made there. "
-            "Absent: it is there already (farm acl builder).",
+        server_option(
+            "The server, as a user who may use ACL: the builder's user is made there. "
+            "Absent: it is there already (farm acl builder)."
         ),
     ] = None,
     quiet: Quiet = False,
@@ -52,10 +49,8 @@ def join(
 
     It has no password in it, but the name of the file that has.
     """
-    names: list[str | None] = [*hosts] if hosts else [None]
-    plan = zip(names, make_builders(hosts or (), passwords, with_password(redis)), strict=True)
-    for host, password in plan:
-        typer.echo(join_command(server, password, host, room, pool))
+    for line in join_commands(server, hosts or (), passwords, redis, room, pool):
+        typer.echo(line)
     if quiet:
         return
     console = FarmConsole(stderr=True)
@@ -64,4 +59,6 @@ def join(
         "that it names (and of ssl_ca_certs)"
     )
     if not server.startswith("rediss:"):
-        console.print("warning: without TLS (rediss://) anybody on the way reads and writes along")
+        console.print(
+            "warning: without TLS (rediss://) others on the network can read and change the traffic"
+        )

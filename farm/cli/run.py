@@ -12,7 +12,6 @@ from farm.app.live_run import live_run
 from farm.cli.display.event_lines import EventLines
 from farm.cli.display.run_progress import RunDisplay
 from farm.cli.display.run_summary import exit_code, show, suggest, this_command
-from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -27,6 +26,7 @@ from farm.terminal.options import (
     Quiet,
     ScenarioFile,
     learning,
+    server_option,
     speed_set,
 )
 
@@ -46,10 +46,7 @@ def run(
     ] = None,
     redis: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_REDIS_URL",
-            help="Use this server; absent: one of our own, stopped at the end.",
-        ),
+        server_option("Use this server; absent: one of our own, stopped at the end."),
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
@@ -70,7 +67,7 @@ def run(
         result = live_run(
             wanted,
             out=out,
-            redis=with_password(redis),
+            redis=redis,
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
             show=display.show if display else None,

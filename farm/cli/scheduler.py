@@ -11,7 +11,6 @@ import typer
 
 from farm.app.staying_up.scheduler_service import serve
 from farm.core.errors import InputError
-from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -20,6 +19,7 @@ from farm.terminal.options import (
     MetricsTargets,
     Overrides,
     ScenarioFile,
+    server_option,
 )
 
 #: ended jobs whose story stays in Redis
@@ -31,7 +31,7 @@ def scheduler(
     sets: Overrides = None,
     redis: Annotated[
         str | None,
-        typer.Option(envvar="FARM_REDIS_URL", help="The farm's server; it must outlive us."),
+        server_option("The farm's server; it must outlive us."),
     ] = None,
     hosts: Annotated[
         int, typer.Option(min=0, help="Builder hosts to start here; 0: they come from elsewhere.")
@@ -60,11 +60,11 @@ def scheduler(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     wanted = load_scenario(scenario, sets or ())
-    if not (url := with_password(redis)):
+    if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     serve(
         wanted,
-        url,
+        redis,
         hosts=hosts,
         keep_ended=keep_ended,
         fresh=fresh,

@@ -14,7 +14,15 @@ from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep_table import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
-from farm.terminal.options import AsJson, Overrides, Quiet, Relevant, ScenarioFile, share_of
+from farm.terminal.options import (
+    AsJson,
+    Overrides,
+    Quiet,
+    Relevant,
+    ScenarioFile,
+    server_option,
+    share_of,
+)
 from farm.terminal.output import note, runs_progress
 
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
@@ -52,10 +60,10 @@ def sweep(
     relevant: Relevant = "1%",
     redis: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="Celery workers play the runs: FARM_REDIS_URL=URL celery -A "
+        server_option(
+            "Celery workers play the runs: FARM_REDIS_URL=URL celery -A "
             "farm.app.sweeps.worker worker, on any machine.",
+            envvar=None,
         ),
     ] = None,
     sets: Overrides = None,

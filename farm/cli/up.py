@@ -12,7 +12,6 @@ from farm.app.staying_up.background_farm import locked, refuse_second, start_in_
 from farm.app.staying_up.farm_daemon import FarmKeeper, check_services
 from farm.cli.display.run_summary import this_command
 from farm.live.redis.connection import redacted
-from farm.live.settings import with_password
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
@@ -25,6 +24,7 @@ from farm.terminal.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    server_option,
     speed_set,
 )
 from farm.terminal.output import print_json
@@ -38,10 +38,7 @@ def up(
     ] = None,
     redis: Annotated[
         str | None,
-        typer.Option(
-            envvar="FARM_REDIS_URL",
-            help="Use this server; absent: one of our own, whose data stays in DIR.",
-        ),
+        server_option("Use this server; absent: one of our own, whose data stays in DIR."),
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[
@@ -63,7 +60,6 @@ def up(
     overrides = [*(sets or ()), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
-    redis = with_password(redis)
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     if foreground:

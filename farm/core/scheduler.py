@@ -203,8 +203,7 @@ class Scheduler:
         commands: list[Command] = []
         if builder.takes_jobs:
             state.pool.opens(state)
-            for slot in state.slots:
-                self.dispatcher.open_slot(slot, state, at, commands)
+            self.dispatcher.open_builder(state, at, commands)
         self._watch_idleness(state, commands)
         return commands or NO_COMMANDS
 
@@ -267,9 +266,7 @@ class Scheduler:
                 continue
             state.pool.opens(state)
             state.active_at = event.at  # free again from now on
-            for slot in state.slots:
-                if slot.running is None and not slot.cleaning:
-                    self.dispatcher.open_slot(slot, state, event.at, commands)
+            self.dispatcher.open_builder(state, event.at, commands)
             self._watch_idleness(state, commands)
         return commands or (NO_COMMANDS if found else IGNORED)
 

@@ -9,7 +9,7 @@ from farm.emulation.spec import BuilderSpec
 class BuilderBehaviour:
     """As the pool says. There is one for each builder, made when the builder is requested.
 
-    Override what shall be otherwise; spans are farm seconds. ``spec.builder`` is the builder (its
+    Override what should differ; spans are farm seconds. ``spec.builder`` is the builder (its
     ``id``, ``slots``, ``speed``, ``labels``); the other fields of ``spec`` are the pool's spans.
     """
 
@@ -29,5 +29,5 @@ class BuilderBehaviour:
         return self.spec.inter_job_time
 
     def shutdown_time(self) -> float:
-        """Return the time from told to go to gone."""
+        """Return the time from the request to leave until it is gone."""
         return self.spec.shutdown_time

@@ -19,18 +19,21 @@ from farm.core.events import (
     BuilderJoined,
     BuilderLost,
     BuilderRetired,
+    DrainRequested,
     JobFinished,
     JobStarted,
     LoadReported,
     SlotCleaned,
 )
 from farm.core.model import Outcome
+from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
 from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.spec import BuilderSpec
 
 BuilderEvent = (
     BuilderJoined
+    | DrainRequested
     | BuilderRetired
     | BuilderLost
     | JobStarted
@@ -38,7 +41,7 @@ BuilderEvent = (
     | SlotCleaned
     | LoadReported
 )
-"""What a builder reports."""
+"""What a builder reports; it asks to be drained itself when its behaviour lets it leave."""
 
 LIFETIME_OVER, AS_PLANNED = "its lifetime is over", "lost, as the scenario says"
 """Why a builder is lost."""
@@ -68,8 +71,6 @@ class EmulatedBuilder:
         self.retiring = False
         self.gone = False
         self._behaviour = behaviour or BuilderBehaviour(spec)
-        #: it goes by itself when it is empty
-        self._leaving = False
         #: an attempt takes its service time, and nothing follows upon its end
         self.simple = spec.law is None and not spec.builder.cleans
         #: how the attempts share the builder; None: they do not slow each other down
@@ -137,21 +138,19 @@ class EmulatedBuilder:
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
         """An attempt is over: the slot is cleaned, if that has to be."""
         job, at = command.job.id, self._agenda.now
+        rest_time = self._behaviour.rest_time(command.job) if self.builder.cleans else 0.0
+        if rest_time is None:  # said before the end, which would free a slot
+            self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
         if self._limits is not None:
             self._report_load(self._limits)
         if self.builder.cleans:
-            self._rest(command.slot, self._behaviour.rest_time(command.job))
+            self._clean(command.slot, rest_time or 0.0)
 
-    def _rest(self, slot: int, rest_time: float | None) -> None:
-        """Clean the slot, or leave it for good."""
+    def _clean(self, slot: int, rest_time: float) -> None:
         self.cleaning += 1
-        self._leaving = self._leaving or rest_time is None
-        if rest_time is not None and not self._leaving:
-            self._after(rest_time, partial(self._cleaned, slot), slot)
-        elif not self.attempts:
-            self.retire()
+        self._after(rest_time, partial(self._cleaned, slot), slot)
 
     def _cleaned(self, slot: int, at: float) -> None:
         if not self.gone:
@@ -274,7 +273,7 @@ class EmulatedBuilder:
             else:
                 self._share(command, (finish_at - now) * self.speed)
         for slot in cleaning:
-            self._rest(slot, self.spec.inter_job_time)
+            self._clean(slot, self.spec.inter_job_time)
 
     def _after(self, span: float, action: Action, slot: int = 0) -> None:
         self._agenda.put(self._agenda.now + span, LIFE, self.place + slot, action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from farm.core import events
@@ -87,7 +88,8 @@ class Mirror:
             self.touch_job(event.job)
         elif isinstance(event, events.DrainRequested | events.UndrainRequested):
             for builder in self._book.builders:
-                self.touch_builder(builder)
+                if fnmatchcase(builder, event.pattern):
+                    self.touch_builder(builder)
 
     def touch_job(self, job_id: str) -> None:
         """This job may have changed."""

@@ -8,9 +8,11 @@ holds, and no queue, is sent again. A call may be carried out twice; it must hav
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import redis
@@ -27,7 +29,7 @@ QUEUE = "remote-calls"
 TASK = "farm.remote_call"
 #: calls that are sent ahead, for each process of the workers
 AHEAD = 2
-#: real seconds: between two looks at who is there, and until nobody's absence ends the calls
+#: real seconds: between two looks at the workers, and without any worker until the calls fail
 LOOK_EVERY = 2.0
 PATIENCE = 30.0
 #: workers that may be lost with one call
@@ -108,19 +110,24 @@ class _Calls:
         self._sent: dict[str, AsyncResult[Any]] = {}
         self._missing: set[str] = set()
         self._losses: Counter[str] = Counter()
+        self._over = threading.Event()
 
     def carried_out(self) -> Iterator[tuple[str, str]]:
-        crowd, looked_at = self._crowd(), time.monotonic()
-        while self._left or self._sent:
-            while self._left and len(self._sent) < AHEAD * crowd.processes:
-                self._send(self._left.popleft())
-            oldest = next(iter(self._sent.values()))
-            with contextlib.suppress(NotYet):
-                oldest.get(timeout=0.5, propagate=False)
-            yield from self._answers()
-            if time.monotonic() - looked_at > LOOK_EVERY:
-                crowd, looked_at = self._crowd(), time.monotonic()
-                self._send_again(crowd)
+        crowd = self._crowd()
+        with ThreadPoolExecutor(1) as aside, contextlib.ExitStack() as stack:
+            stack.callback(self._over.set)
+            look = aside.submit(self._crowd, LOOK_EVERY)
+            while self._left or self._sent:
+                while self._left and len(self._sent) < AHEAD * crowd.processes:
+                    self._send(self._left.popleft())
+                oldest = next(iter(self._sent.values()))
+                with contextlib.suppress(NotYet):
+                    oldest.get(timeout=0.5, propagate=False)
+                yield from self._answers()
+                if look.done():
+                    crowd = look.result()
+                    self._send_again(crowd)
+                    look = aside.submit(self._crowd, LOOK_EVERY)
 
     def _send(self, key: str) -> None:
         found = self._app.AsyncResult(key)
@@ -156,17 +163,22 @@ class _Calls:
                 raise RunError(f"{MOST_LOST} workers were lost with one run: is memory short?")
             self._send(key)
 
-    def _crowd(self) -> _Crowd:
-        """Ask the workers, for a while if none answers."""
+    def _crowd(self, after: float = 0.0) -> _Crowd:
+        """Ask the workers (it takes seconds), repeatedly if none answers; stop when all is over."""
+        self._over.wait(after)
         until = time.monotonic() + PATIENCE
         ask = self._app.control.inspect(timeout=1.0)
         while not (stats := ask.stats()):
+            if self._over.is_set():
+                return _Crowd(0, frozenset())
             if time.monotonic() > until:
                 raise RunError(
                     f"no worker has answered for {PATIENCE:.0f} s; start one: "
                     "FARM_REDIS_URL=… celery -A farm.app.sweeps.worker worker"
                 )
-        held = [*(ask.active() or {}).values(), *(ask.reserved() or {}).values()]
+        # in this order, as calls move; those who are named are not waited for once they answer
+        ask = self._app.control.inspect(list(stats), timeout=1.0)
+        held = [*(ask.reserved() or {}).values(), *(ask.active() or {}).values()]
         return _Crowd(
             sum(one["pool"]["max-concurrency"] for one in stats.values()),
             frozenset(task["id"] for tasks in held for task in tasks),

@@ -2,7 +2,7 @@
 
 ==================== =============================================================
 FARM_REDIS_URL        the server, e.g. ``redis://:password@host:6379/0``
-FARM_REDIS_PASSWORD   what its user's password is, if the URL has none; or
+FARM_REDIS_PASSWORD   its user's password, if the URL has none (``--redis`` too); or
                       FARM_REDIS_PASSWORD_FILE: the file whose only line it is
 FARM_PREFIX           first part of every key (default ``farm:``)
 FARM_HOST             name of this builder host, in which ``{hostname}`` stands for the machine's
@@ -35,12 +35,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from pathlib import Path
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
 from farm.core.errors import InputError
+from farm.terminal.settings import with_password
 
 DEFAULT_PREFIX = "farm:"
 
@@ -96,29 +95,6 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
     )
 
 
-def with_password(
-    url: str | None,
-    variable: str = "FARM_REDIS_PASSWORD",
-    environ: Mapping[str, str] | None = None,
-) -> str | None:
-    """Return the URL with the password that the environment, or a file, has for its user.
-
-    One that has a password stays as it is. Raises InputError for a file that cannot be read.
-    """
-    env = os.environ if environ is None else environ
-    password, file = env.get(variable) or "", env.get(f"{variable}_FILE")
-    parts = urlsplit(url or "")
-    if not parts.scheme or parts.password is not None or not (password or file):
-        return url or None
-    if file:
-        try:
-            password = Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            raise InputError(f"{variable}_FILE: {file} cannot be read ({error})") from None
-    user, _, place = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}"))
-
-
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     try:
         value = float(env.get(name) or default)
@@ -153,6 +129,9 @@ def host_environment(settings: LiveSettings) -> dict[str, str]:
     own = {"FARM_BURNER": settings.burner, "FARM_WORK_RATES": settings.work_rates}
     return {
         "FARM_REDIS_URL": settings.redis_url or "",
+        # the URL has the host's; these are the password of the process that starts it
+        "FARM_REDIS_PASSWORD": "",
+        "FARM_REDIS_PASSWORD_FILE": "",
         "FARM_PREFIX": settings.prefix,
         "FARM_HOST": settings.host,
         "FARM_HOST_ROOM": str(settings.room),

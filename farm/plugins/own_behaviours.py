@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from farm.core.errors import RunError, ScenarioError
 from farm.core.model import Job
@@ -12,6 +12,8 @@ from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.spec import BuilderSpec
 from farm.plugins.guards import Guard, UnusableError
 from farm.plugins.lookup import checked_arguments, named
+
+Time = TypeVar("Time", bound=float | None)
 
 
 class OwnBehaviours(Guard):
@@ -84,21 +86,21 @@ class _Guarded(BuilderBehaviour):
     def boot_time(self) -> float:
         """Return the user's time."""
         own = self.spec.boot_time
-        return self._time("boot_time", self._own.boot_time, own) or 0.0
+        return self._time("boot_time", lambda: _span(self._own.boot_time()), own)
 
     def rest_time(self, job: Job) -> float | None:
         """Return the user's time, or None."""
-        return self._time("rest_time", lambda: self._own.rest_time(job), self.spec.inter_job_time)
+        own: float | None = self.spec.inter_job_time
+        return self._time("rest_time", lambda: _rest(self._own.rest_time(job)), own)
 
     def shutdown_time(self) -> float:
         """Return the user's time."""
         own = self.spec.shutdown_time
-        return self._time("shutdown_time", self._own.shutdown_time, own) or 0.0
+        return self._time("shutdown_time", lambda: _span(self._own.shutdown_time()), own)
 
-    def _time(self, name: str, user: Callable[[], float | None], own: float) -> float | None:
+    def _time(self, name: str, user: Callable[[], Time], own: Time) -> Time:
         try:
-            found = user()
-            return None if found is None else _span(found)
+            return user()
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
             self._guard.failed(name, error)
             return own
@@ -109,6 +111,10 @@ def _same_job(found: Any, job: Job) -> Job:
         raise UnusableError(f"returned {found!r:.60}; allowed: the job, with other values")
     _span(found.service_time)
     return found
+
+
+def _rest(found: Any) -> float | None:
+    return None if found is None else _span(found)
 
 
 def _span(found: Any) -> float:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 def describe(schema: dict[str, Any], base: type[BaseModel]) -> None:
     """Write into a schema what the fields of all models derived from ``base`` mean.
 
-    It reads the sources, which takes a tenth of a second: only who asks for a schema waits for it.
+    It reads the sources, which takes a tenth of a second: done only when a schema is requested.
     """
     definitions = {schema["title"]: schema, **schema.get("$defs", {})}
     for model in _derived(base):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from farm.core.errors import InputError
+from farm.terminal.settings import with_password
 from farm.units import format_time, parse_time
 
 DEFAULT_DIR = Path(".farm")
@@ -41,14 +42,20 @@ LearnFrom = Annotated[
         help="A finished run, or exported statistics, that run times are learned from first.",
     ),
 ]
+
+
+def server_option(about: str, envvar: str | None = "FARM_REDIS_URL") -> Any:
+    """Return the option ``--redis``, whose URL gets the environment's password if it has none."""
+
+    def complete(url: str | None) -> str | None:
+        return with_password(url)
+
+    return typer.Option("--redis", metavar="URL", envvar=envvar, help=about, callback=complete)
+
+
 Redis = Annotated[
     str | None,
-    typer.Option(
-        "--redis",
-        metavar="URL",
-        envvar="FARM_REDIS_URL",
-        help="The farm's server; absent: that of the farm which farm up started in --dir.",
-    ),
+    server_option("The farm's server; absent: that of the farm which farm up started in --dir."),
 ]
 Dir = Annotated[
     Path,

@@ -27,6 +27,7 @@ def test_each_machine_has_a_command_and_a_user_of_its_own(
     farm: Callable[..., Said], tmp_path: Path
 ):
     """No password is in it, neither the admin's nor the builder's: that is in a file."""
+    farm("acl", "builder", "--host", "a", "--host", "b")
     found = farm("join", SERVER, "--host", "a", "--host", "b", "--room", 2, "--pool", "my pool")
     first, second = found.out.splitlines()
     assert settings_of(first) == {
@@ -56,11 +57,27 @@ def test_the_user_is_made_on_the_server(farm: Callable[..., Said], server: Embed
 
 
 @pytest.mark.parametrize(
-    "server", ["localhost:6379", "redis://:secret@127.0.0.1:1/0", "unix:///tmp/s", "rediss://[::1]"]
+    "server",
+    [
+        "localhost:6379",
+        "redis://:secret@127.0.0.1:1/0",
+        "unix:///tmp/s",
+        "rediss://[::1]",
+        "rediss://[x",
+    ],
 )
 def test_a_server_that_no_other_machine_reaches_is_refused(farm: Callable[..., Said], server: str):
-    """With what was found, without its password, and what is allowed."""
+    """With what was found, without its password, and what is allowed; no password is made up."""
     found = farm("join", server)
     assert found.code == 2
     assert "allowed: rediss://HOST:PORT/0" in found.err
     assert "secret" not in found.err
+    assert not Path("farm-passwords").exists()
+
+
+def test_a_user_without_a_password_is_refused_where_none_can_be_made(farm: Callable[..., Said]):
+    """The server would not know what is made up here."""
+    found = farm("join", SERVER)
+    assert found.code == 2
+    assert "farm-passwords/farm-builder: found no such file" in found.err
+    assert not Path("farm-passwords").exists()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from farm.core.errors import InputError
 from farm.terminal.error_messages import with_error_messages
 from provisioner.command import app as provisioner
 from tests.fixtures.ports import own_port
@@ -212,3 +213,26 @@ main()
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
     assert 'farm = "farm.__main__:main"' in (root / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("words", [["status"], ["up", "quickstart"], ["join", "redis://h"]])
+def test_an_impossible_url_of_the_server_is_one_message(says, monkeypatch, words):
+    """Also where the environment has a password for it, which is not shown."""
+    monkeypatch.setenv("FARM_REDIS_URL", "redis://me:secret@[x")
+    code, heard = says(*words)
+    assert code == 2
+    assert "Redis URL 'redis://me:***@[x' cannot be used" in heard
+
+
+def test_a_sweep_uses_the_password_of_the_environment(farm, monkeypatch):
+    """As every command with --redis does."""
+    used: list[str] = []
+
+    def play_sweep(*given):
+        used.append(given[-1])
+        raise InputError("enough seen")
+
+    monkeypatch.setattr("farm.cli.sweep.play_sweep", play_sweep)
+    monkeypatch.setenv("FARM_REDIS_PASSWORD", "secret")
+    farm("sweep", "quickstart", "--vary", "seed=1,2", "--redis", "redis://me@h")
+    assert used == ["redis://me:secret@h"]

@@ -5,7 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from farm.core.errors import RunError
-from farm.core.events import BuilderJoined, BuilderRetired, JobFinished, SlotCleaned
+from farm.core.events import (
+    BuilderJoined,
+    BuilderRetired,
+    DrainRequested,
+    JobFinished,
+    SlotCleaned,
+)
 from farm.emulation.behaviour import BuilderBehaviour
 
 
@@ -36,7 +42,7 @@ class Broken(BuilderBehaviour):
 
 
 def test_it_says_what_happens_and_when(stage):
-    """Another boot time, service time and outcome, a rest, and a builder that goes by itself."""
+    """Another boot time, service time and outcome, a rest, and a builder that asks to leave."""
     s = stage(own=Moody, boot_time=1.0)
     s.until(10.0)
     assert s.instants(BuilderJoined) == [7.0]
@@ -47,10 +53,15 @@ def test_it_says_what_happens_and_when(stage):
     s.start("b", 10.0, slot=1)
     s.start("c", 5.0)
     s.until(100.0)
-    # the last one's end says that it goes, which it does when it is empty
     assert [end.at for end in s.of(JobFinished)] == [40.0, 55.0, 60.0]
-    assert s.instants(BuilderRetired) == [64.0]
-    assert s.instants(SlotCleaned) == [42.0]
+    assert s.instants(SlotCleaned) == [42.0, 55.0, 60.0]
+    asked = [(event.at, event.pattern, event.retire) for event in s.of(DrainRequested)]
+    assert asked == [(55.0, "b", True), (60.0, "b", True)]
+    # before the end of the job that was its last: no other gets the slot
+    assert s.kinds().index("DrainRequested") < s.kinds().index("JobFinished", 5)
+    s.do(s.builder.retire)
+    s.until(110.0)
+    assert s.instants(BuilderRetired) == [104.0]
 
 
 def test_a_job_that_it_cannot_run_fails(stage):

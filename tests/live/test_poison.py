@@ -79,6 +79,12 @@ POISON: dict[str, tuple[str, bytes]] = {
         "reports", envelope(JobFinished(UNSTAMPED, "waits", 1, "linux-1", "succeeded")),
     ),
     "a job of endless time": ("submissions", envelope(JOBS).replace(b"0.01", b"-1")),
+    "a weight of nothing": (
+        "requests",
+        envelope(
+            events.SchedulingChanged(UNSTAMPED, aging_factor=0.0, weights={"web": 0.0})
+        ),
+    ),
     "a cancellation as a report": ("reports", envelope(events.CancelRequested(UNSTAMPED, ("j",)))),
     "a submission as a request": ("requests", envelope(JOBS)),
     "a report as a submission": ("submissions", envelope(wire.HostLeft())),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import Any
 
@@ -20,7 +21,8 @@ class Workers:
         self.sent: Counter[str] = Counter()
         self.control = self
 
-    def inspect(self, timeout: float) -> Workers:
+    def inspect(self, workers: list[str] | None = None, *, timeout: float) -> Workers:
+        assert workers in (None, ["one"])
         assert timeout > 0
         return self
 
@@ -89,3 +91,25 @@ def test_a_call_that_costs_one_worker_after_the_other_ends_them(
     with pytest.raises(RunError, match="3 workers were lost with one run"):
         carried_out(workers, "ab", monkeypatch)
     assert workers.sent["b"] == 1 + remote_calls.MOST_LOST
+
+
+def test_calls_go_on_during_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are asked aside: a look that ends only after the last answer delays none."""
+    answered, looks = threading.Event(), 0
+
+    class SlowToTell(Workers):
+        def stats(self) -> dict[str, Any]:
+            nonlocal looks
+            looks += 1
+            assert looks == 1 or answered.wait(10), "the answers waited for the look"
+            return super().stats()
+
+    monkeypatch.setattr(remote_calls, "LOOK_EVERY", -1.0)
+    found: Any = SlowToTell({})
+    calls = remote_calls._Calls(found, {key: f"text of {key}" for key in "abcdefgh"}, lambda: 0)
+    keys = set()
+    for key, _ in calls.carried_out():
+        keys.add(key)
+        if len(keys) == 8:
+            answered.set()
+    assert keys == set("abcdefgh")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import InputError
-from farm.live.settings import from_environment, host_environment, with_password
+from farm.live.settings import LiveSettings, child_environment, from_environment, host_environment
+from farm.terminal.settings import with_password
 
 
 def test_room_and_pool_come_from_the_environment():
@@ -44,6 +45,20 @@ def test_a_password_is_kept_out_of_the_url(tmp_path: Path):
     assert with_password(None, environ=by_file) is None
     settings = from_environment({"FARM_REDIS_URL": PLACE, **by_file})
     assert settings.redis_url == whole
+
+
+@pytest.mark.parametrize("name", ["FARM_REDIS_PASSWORD", "FARM_REDIS_PASSWORD_FILE"])
+def test_a_host_does_not_get_the_password_of_its_parent(name: str, monkeypatch: pytest.MonkeyPatch):
+    """A provisioner's builders are another user: what their URL says is all they know."""
+    monkeypatch.setenv(name, __file__)
+    child = child_environment(LiveSettings(redis_url="redis://farm-builder@h/0"))
+    assert from_environment(child).redis_url == "redis://farm-builder@h/0"
+
+
+def test_an_impossible_url_is_left_to_the_connection():
+    """It has the message, which says what is allowed."""
+    with_it = {"FARM_REDIS_URL": "redis://[x", "FARM_REDIS_PASSWORD": "y"}
+    assert from_environment(with_it).redis_url == "redis://[x"
 
 
 def test_a_password_file_that_cannot_be_read_is_an_error(tmp_path: Path):

@@ -20,6 +20,7 @@ from farm.processes import log_files
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import (
     FIRST_PAUSE,
+    LONGEST_PAUSE,
     MAX_RESTARTS,
     SOON,
     Restarts,
@@ -114,6 +115,14 @@ def test_what_worked_for_a_while_is_started_again_at_once():
     pauses = [restarts.pause(begin + SOON * 1.5 * number) for number in range(1, 9)]
     assert pauses == [FIRST_PAUSE] * 8
     assert restarts.pause(begin + SOON * 12.1) == 2 * FIRST_PAUSE
+
+
+def test_pauses_stay_bounded_however_often_it_ends():
+    """A disk may be full for a day: what ends again and again is started again after a pause."""
+    restarts, at = Restarts(), time.monotonic()
+    for _ in range(2000):
+        at += restarts.pause(at)
+    assert restarts.pause(at) == LONGEST_PAUSE
 
 
 def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wakeups):

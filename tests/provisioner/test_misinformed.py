@@ -1,4 +1,4 @@
-"""Provisioners that are told late or wrongly, and stop busy builders; boots that take long."""
+"""Provisioners that get late or wrong figures, and stop busy builders; boots that take long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import farm
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import PoolSnapshot, restore_memory, save_memory
+from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan, restore_memory, save_memory
 from provisioner.algorithms.arc import Arc
 from provisioner.misinformed import Misinformed
 
@@ -28,6 +28,30 @@ def test_what_it_is_told_is_so_much_older() -> None:
     """Nothing older than the first look is known; a restart loses none of it."""
     queue = [0, 5, 9, 0, 0, 0]
     assert desired(Misinformed(Arc(max=50), 20.0, 0.0, "s"), queue) == [0, 0, 0, 5, 9, 0]
+
+
+class Watcher(Arc):
+    """Wants nothing, and repeats the figures that it gets."""
+
+    def plan(self, snapshot: PoolSnapshot, memory: Any) -> tuple[ScalingPlan, Any]:
+        found = (snapshot.waiting_jobs, snapshot.oldest_wait_time, snapshot.next_slot_time)
+        return ScalingPlan(0, why=repr(found)), memory
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+@pytest.mark.parametrize(("idle", "free"), [(0, None), (1, 0.0)])
+def test_all_figures_of_the_queue_are_as_old_and_as_wrong(
+    wrong: float, idle: int, free: float | None
+) -> None:
+    """Waits and slots agree with the number of jobs: nothing waits, so nothing has waited."""
+    source = Misinformed(Watcher(max=1), 10.0, wrong, "s")
+    quiet = PoolSnapshot(pool="p", at=0.0, idle=idle, next_slot_time=free)
+    first, memory = source.plan(quiet, source.start())
+    busy = PoolSnapshot(
+        pool="p", at=5.0, busy=idle, waiting_jobs=9, oldest_wait_time=4.0, next_slot_time=3.0
+    )
+    second, _ = source.plan(busy, memory)
+    assert first.why == second.why == repr((0, 0.0, free))
 
 
 def test_wrong_looks_are_as_frequent_as_said_and_the_same_again() -> None:

@@ -98,6 +98,43 @@ def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> No
     assert said in warnings[0]
 
 
+def test_a_builder_that_leaves_takes_no_more_jobs(page: Path) -> None:
+    """Its free slots get none while it is busy or shuts down; no attempt is void."""
+    (page / "mine.py").write_text(
+        "from farm.emulation.behaviour import BuilderBehaviour\n\n"
+        "class own(BuilderBehaviour):\n    def rest_time(self, job):\n        return None\n"
+    )
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "slots": 3}
+    leaves = {"shutdown_time": "5s", "behaviour": "mine:own"}
+    load = {"arrivals": {"every": "3s", "count": 8, "service_time": "4s"}}
+    document = {"pools": [pool | leaves], "workload": [load], "scheduling": {"retries": 0}}
+    jobs = farm.simulate(document).jobs
+    assert jobs["attempts"].tolist() == [1] * 8
+    assert jobs["outcome"].tolist() == ["succeeded"] * 8
+    spans = (jobs[name].tolist() for name in ("builder", "dispatched_at_s", "finished_at_s"))
+    leaves_at: dict[str, float] = {}
+    for builder, dispatched_at, finished_at in zip(*spans, strict=True):
+        assert dispatched_at < leaves_at.setdefault(builder, finished_at)
+
+
+@pytest.mark.parametrize("name", ["boot_time", "shutdown_time"])
+def test_a_time_that_is_none_is_the_pools_own(page: Path, name: str) -> None:
+    """Only a rest may be None; a boot or a shutdown without a time has the pool's; it is told."""
+    (page / "mine.py").write_text(
+        "from farm.emulation.behaviour import BuilderBehaviour\n\n"
+        f"class own(BuilderBehaviour):\n    def {name}(self):\n        return None\n"
+    )
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "idle_timeout": "1s"}
+    times = {"boot_time": "7s", "shutdown_time": "5s", "behaviour": "mine:own"}
+    load = {"arrivals": {"every": "1m", "count": 2, "service_time": "4s"}}
+    result = farm.simulate({"pools": [pool | times], "workload": [load]}, keep_events=True)
+    instants = {line["event"]: line["at_s"] for line in reversed([*result.events])}
+    assert instants["builder-joined"] == 7.0
+    assert instants["builder-retired"] - instants["builder-drained"] == 5.0
+    said = f"{name}: returned None; allowed: seconds, 0 or more"
+    assert [said in warning for warning in result.summary["warnings"]] == [True]
+
+
 def test_the_pages_analysis(page: Path) -> None:
     """It runs as it stands there."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -25,6 +25,8 @@ MODES = frozenset({"stress", "memory", "mixed"})
 #: no machine does less or more units in a second; beyond that the clock would not be read
 MIN_RATE, MAX_RATE = 1e-3, 1e9
 NICE = 10
+#: real seconds until a measurement of rates, which takes some, is given up
+MEASURE_TIMEOUT = 120.0
 
 
 class Burnt(NamedTuple):
@@ -101,6 +103,7 @@ class _Job:
     def __init__(self, program: BurnerProgram, ended: Ended, processes: int) -> None:
         self.program = program
         self.ended = ended
+        self.measures = processes == 0
         #: those not yet at work
         self.starting = processes
         self.at_work = threading.Event()
@@ -154,11 +157,16 @@ class Burners:
     ) -> dict[str, float]:
         """Return units per second of an idle core for the kernels that these modes need.
 
-        What the settings do not say is measured. Raises RunError when that cannot be done.
+        What the settings do not say is measured. Raises RunError when that cannot be done, or
+        takes too long, or the burners are closed.
         """
         answer: queue.SimpleQueue[Burnt] = queue.SimpleQueue()
         self._request({"measure": list(modes), "turns": turns}, answer.put)
-        if (error := answer.get().error) is not None:
+        try:
+            error = answer.get(timeout=MEASURE_TIMEOUT).error
+        except queue.Empty:
+            error = f"no answer within {MEASURE_TIMEOUT:.0f} s"
+        if error is not None:
             raise RunError(f"what a core does in a second cannot be measured: {error}")
         return dict(self._arguments["rates"])
 
@@ -168,10 +176,14 @@ class Burners:
         return None if self._program is None else self._program.pid
 
     def close(self) -> None:
-        """End everything that burns, and the program; no ``ended`` is called any more."""
+        """End everything that burns, and the program; no ``ended`` of a job is called any more."""
         with self._lock:
-            program = self._program
+            program, jobs = self._program, [*self._jobs.values()]
             self._jobs.clear()
+        for job in jobs:
+            job.at_work.set()
+            if job.measures:
+                job.ended(Burnt("the burners are closed"))
         if program is not None:
             program.close()
 

@@ -8,7 +8,7 @@ import msgspec
 
 from farm.core.errors import InputError, ServerError
 from farm.live.operating.operator import Operator
-from farm.live.settings import DEFAULT_PREFIX, from_environment, with_password
+from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
 from farm.terminal.console import FarmConsole
 
@@ -48,8 +48,8 @@ def reach(redis: str | None, folder: Path) -> Operator:
 
     Raises InputError if there is neither.
     """
-    if url := with_password(redis):
-        return Operator(url, from_environment().prefix)
+    if redis:
+        return Operator(redis, from_environment().prefix)
     place = read_place(folder)
     if place is None:
         raise ServerError(

@@ -8,34 +8,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from farm.app.staying_up.access import apply, password_of, users_of
+from farm.app.staying_up.access import apply, users_of
 from farm.core.errors import InputError
 from farm.live.hosts.processes import host_command
 from farm.live.redis.connection import redacted
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 
 
-def make_builders(hosts: Sequence[str], passwords: Path, admin: str | None) -> list[Path]:
-    """Return the password file of each host's user (one of all hosts, if none is named).
+def join_commands(
+    server: str, hosts: Sequence[str], passwords: Path, admin: str | None, room: int, pool: str
+) -> list[str]:
+    """Return the command line of each host (one for all, if none is named), with a user for each.
 
-    ``admin``: the server as a user who may use ACL: there the users are made. Raises ServerError
-    if it refuses.
+    ``server``: its URL as the other machine sees it; ``passwords``: the folder of the files, each
+    named after its user, that have the passwords; ``admin``: the server as a user who may use ACL:
+    there the users are made. Raises InputError for a server that no other machine reaches, and
+    without ``admin`` for a user who has no file yet; ServerError if the server refuses.
     """
     users = users_of(from_environment().prefix, ["builder"], hosts)
+    files = [passwords / user.name for user in users]
+    names: Sequence[str | None] = hosts or [None]
+    lines = [_command(server, f, name, room, pool) for f, name in zip(files, names, strict=True)]
     if admin:
         apply(users, passwords, admin)
-    for user in users:
-        password_of(user, passwords)
-    return [passwords / user.name for user in users]
+    elif missing := [str(file) for file in files if not file.exists()]:
+        raise InputError(
+            f"{missing[0]}: found no such file; needed: the password of a user whom the server "
+            "has (farm acl builder), or --redis URL, where the user is made"
+        )
+    return lines
 
 
-def join_command(server: str, password: Path, host: str | None, room: int, pool: str) -> str:
-    """Return the command line of a builder host elsewhere; no password is in it.
-
-    ``server``: its URL as the other machine sees it; ``password``: the file that is named after
-    its user; ``host``: None, and each gets a name of its own. Raises InputError for a server that
-    no other machine reaches.
-    """
+def _command(server: str, password: Path, host: str | None, room: int, pool: str) -> str:
+    """Return one command line; ``host``: None, and each machine has a name of its own."""
     settings = from_environment()
     said = {
         "FARM_REDIS_URL": _as_user(server, password.name),
@@ -52,7 +57,10 @@ def join_command(server: str, password: Path, host: str | None, room: int, pool:
 
 def _as_user(server: str, user: str) -> str:
     """Return the server's URL for this user."""
-    parts = urlsplit(server)
+    try:
+        parts = urlsplit(server)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("redis", "rediss") or not parts.hostname or _is_here(parts.hostname):
         raise InputError(
             f"SERVER: found {redacted(server)!r}; allowed: rediss://HOST:PORT/0 as another machine "

@@ -191,6 +191,12 @@ class Dispatcher:
                 break
         builder.group.free.offer(builder)
 
+    def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
+        """Offer the free slots of a builder that takes jobs from now on."""
+        for slot in builder.slots:
+            if slot.running is None and not slot.cleaning:
+                self.open_slot(slot, builder, at, commands)
+
     def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
         if builder.accepts:

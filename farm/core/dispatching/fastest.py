@@ -188,9 +188,21 @@ class FastestDispatcher(Dispatcher):
         self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
         """Offer a free slot."""
+        self._open([slot], builder, at, commands)
+
+    def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
+        """Offer all free slots together: what is decided then may take any of them."""
+        free = [slot for slot in builder.slots if slot.running is None and not slot.cleaning]
+        if free:
+            self._open(free, builder, at, commands)
+
+    def _open(
+        self, slots: list[Slot], builder: BuilderState, at: float, commands: list[Command]
+    ) -> None:
         if self.watched:
             for lane in builder.lanes:
-                lane.queue.slot_free(slot, at)
+                for slot in slots:
+                    lane.queue.slot_free(slot, at)
         builder.group.free.offer(builder)
         self._decide(builder.lanes, at, commands)
 

@@ -47,8 +47,8 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     fails_to_boot: Callable[[int], bool] | None = None
     #: farm seconds by which the n-th builder boots longer; None: none does
     boot_delay: Callable[[int], float] | None = None
-    #: what its provisioner is told may be late or wrong
-    misinformed: bool = False
+    #: what its provisioner gets may be late or wrong
+    has_signals: bool = False
     #: a builder that is stopped is lost with what it runs, not drained
     kills: bool = False
     #: farm seconds after which the n-th builder is lost, counted from its joining; None: none is

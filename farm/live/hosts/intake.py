@@ -17,6 +17,7 @@ from farm.core.events import (
     BuilderJoined,
     BuilderLost,
     BuilderRetired,
+    DrainRequested,
     Event,
     JobFinished,
     JobsSubmitted,
@@ -196,7 +197,7 @@ class Intake:
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
         """Its builders finish what they run and go; another host plays whom it has not begun."""
         self.events.extend(
-            events.DrainRequested(at, pattern_of(builder), retire=True)
+            DrainRequested(at, pattern_of(builder), retire=True)
             for builder in self._roster.leaves(host)
         )
         for builder, play in list(host.plays.items()):
@@ -235,7 +236,7 @@ class Intake:
         elif isinstance(report, JobStarted | JobFinished):
             self._on_attempt(host, entry, report, at)
         elif isinstance(report, BuilderEvent):
-            if report.builder not in host.plays:
+            if not _is_about_own(report, host):
                 self._refuse(entry, "not-its-own", f"{host.name} does not play it", report)
             elif isinstance(report, BuilderRetired | BuilderLost):
                 self._on_gone(report, at)
@@ -355,3 +356,9 @@ class Intake:
                 self._just_now.add(job.id)
                 new.append(job)
         return tuple(new)
+
+
+def _is_about_own(report: BuilderEvent, host: HostState) -> bool:
+    if isinstance(report, DrainRequested):
+        return report.pattern in map(pattern_of, host.plays)
+    return not isinstance(report, BuilderJoined) and report.builder in host.plays

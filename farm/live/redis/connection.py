@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -23,11 +23,7 @@ OLDEST_SERVER = (6, 2)
 
 def redacted(url: str) -> str:
     """Return the URL with its password replaced by ``***``."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user, _, place = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{place}"))
+    return re.sub(r"(://[^:@/]*:).*@", r"\1***@", url)
 
 
 def connect(url: str, name: str) -> Connection:

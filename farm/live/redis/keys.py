@@ -49,6 +49,7 @@ dead-letters           list     DeadLetter (JSON), for the last 1,000 messages t
                                 the newest first
 refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
+…:draft                various  what is to replace a key, until it is whole; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
 """

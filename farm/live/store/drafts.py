@@ -1,4 +1,4 @@
-"""Large keys that are written anew: beside the ones that they replace, in pieces, then renamed.
+"""Large keys that are rewritten: beside the ones that they replace, in pieces, then renamed.
 
 No command keeps the server busy for long, and a reader finds the old keys or the new ones, whole.
 """
@@ -17,8 +17,9 @@ from farm.live.redis.fence import Fence
 
 #: fields or members written at once: some megabytes
 AT_ONCE = 5000
-SUFFIX = ":anew"
-
+SUFFIX = ":draft"
+#: seconds until the server drops a draft: of a scheduler that ended before it was in place
+DRAFT_LIFE = 3600
 
 Write = Callable[[str, dict[str, Any], Connection], object]
 
@@ -50,9 +51,14 @@ class Drafts:
         return size
 
     def draft(self, key: str, items: Iterable[tuple[str, Any]], write: Write) -> None:
-        """Write items beside a key."""
+        """Write items beside a key, for an hour at most."""
+
+        def write_draft(name: str, some: dict[str, Any], pipe: Connection) -> None:
+            write(name, some, pipe)
+            pipe.expire(name, DRAFT_LIFE)
+
         self._fence.restore_part(lambda pipe: pipe.unlink(key + SUFFIX))
-        if size := self.write(key + SUFFIX, items, write):
+        if size := self.write(key + SUFFIX, items, write_draft):
             self._sizes[key] = size
 
     def watch(self, pipe: Connection) -> None:
@@ -71,3 +77,4 @@ class Drafts:
         for key in self._sizes:
             pipe.unlink(key)
             pipe.rename(key + SUFFIX, key)
+            pipe.persist(key)

@@ -2,7 +2,8 @@
 
 JSON, versioned, bounded in size. What the farm's core knows travels as it is: its events in an
 ``Envelope`` through one of the scheduler's streams, its commands as the argument of a Celery task.
-Each stream takes only its own kinds of report. A message of another version is refused with a
+Each stream takes only its own kinds of report (a drain is one of two: an operator asks for it, or
+the host whose builder is to leave). A message of another version is refused with a
 ``MessageError`` that names both versions.
 """
 

@@ -93,7 +93,7 @@ def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
         return "a provisioning algorithm that looks at every job"
     if pool.behaviour:
         return "builders of the user's own"
-    if pool.misinformed:
+    if pool.has_signals:
         return "a provisioner with late or wrong signals"
     if pool.boot_delay is not None:
         return "boot times that are drawn"

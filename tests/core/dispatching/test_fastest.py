@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,16 @@ def test_the_fastest_free_builder_takes_the_job():
     """Speed decides, not the index, nor how busy a builder is."""
     farm = Farm(1.0, 4.0, 2.0, slots=2)
     assert farm.submit(0, a=40.0, b=40.0, c=40.0) == ["a@b1", "b@b1", "c@b2"]
+
+
+@pytest.mark.parametrize("rules", [{}, {"make_queue": FairShareQueue, "path": lambda _: ("u",)}])
+def test_a_builder_that_joins_takes_as_many_waiting_jobs_as_it_has_slots(rules):
+    """More wait than that; each slot takes one, and the next job waits for the first end."""
+    farm = Farm(slots=2, **rules)
+    assert farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0) == []
+    late = Builder(id="late", pool="p", index=0, slots=2)
+    assert farm.tell(BuilderJoined(1.0, late)) == ["a@late", "b@late"]
+    assert farm.finish(41.0, "b") == ["c@late"]
 
 
 def test_a_job_waits_for_a_faster_builder_when_that_ends_sooner():

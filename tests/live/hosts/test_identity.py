@@ -12,6 +12,7 @@ from farm.core.events import (
     BuilderJoined,
     BuilderLost,
     BuilderRetired,
+    DrainRequested,
     JobFinished,
     JobStarted,
     LoadReported,
@@ -47,6 +48,8 @@ FORGED: dict[str, Any] = {
     "the start of one": JobStarted(UNSTAMPED, "j", 1, "linux-2"),
     "the loss of another host's builder": BuilderLost(UNSTAMPED, "linux-1"),
     "its retirement": BuilderRetired(UNSTAMPED, "linux-1"),
+    "its drain": DrainRequested(UNSTAMPED, "linux-1", retire=True),
+    "a drain of all builders": DrainRequested(UNSTAMPED, "*", retire=True),
     "its load": LoadReported(UNSTAMPED, "linux-1", 9.0, True),
     "its slot": SlotCleaned(UNSTAMPED, "linux-1", 0),
     "another host's builder": BuilderJoined(
@@ -67,6 +70,12 @@ def test_a_host_that_lies_about_others_changes_nothing(door: Door, what: str):
     assert door.plays == {"good": ["linux-1"], "bad": ["linux-2"]}
     door.hear("good", JobFinished(UNSTAMPED, "j", 1, "linux-1", "succeeded"), life="secret")
     assert [event.job for event in door.events(JobFinished)] == ["j"]
+
+
+def test_a_host_may_ask_to_drain_a_builder_that_it_plays(door):
+    """A behaviour lets the builder leave: the farm drains it, as of the instant of the report."""
+    door.hear("good", DrainRequested(UNSTAMPED, "linux-1", retire=True), life="secret")
+    assert door.events(DrainRequested) == [DrainRequested(door.at, "linux-1", retire=True)]
 
 
 @pytest.mark.parametrize("report", [HostUp(), HostLeft(), Beat(leaving=True), FORGED["its slot"]])

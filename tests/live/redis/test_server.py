@@ -45,6 +45,7 @@ def test_the_order_of_choice(tmp_path: Path):
         ("rediss://me:secret@h", "rediss://me:***@h"),
         ("redis://h:1/0", "redis://h:1/0"),
         ("redis://:a@b@h:1/0", "redis://:***@h:1/0"),
+        ("redis://me:a/b@[h", "redis://me:***@[h"),
     ],
 )
 def test_passwords_are_not_shown(url: str, shown: str):

@@ -14,7 +14,7 @@ from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
-from farm.live.store.drafts import SUFFIX
+from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Batch, Store
 from farm.live.wire.messages import VERSION
@@ -215,6 +215,24 @@ def test_a_large_farm_is_written_anew_in_pieces_and_appears_whole(
     assert len(store.jobs()) == redis.zcard(keys.submitted) == 10
     assert store.waiting("amd64/virtual", 0, 99) == [f"job-{number}" for number in range(10)]
     assert not redis.keys(f"{keys.prefix}*{SUFFIX}")
+
+
+def test_a_draft_that_is_never_put_in_place_expires(
+    store: ReadableStore, redis, keys: Keys, monkeypatch
+):
+    """Nothing stays of a scheduler that was killed before; what is put in place stays for good."""
+    store.open(1.0)
+    farm = Batch()
+    waits(farm, 1)
+    farm.counts = Counts(serial=2)
+    with monkeypatch.context() as killed:
+        killed.setattr(store.fence, "restore", lambda *_: None)
+        store.restore(farm, [], {}, 10.0)
+    drafts = redis.keys(f"{keys.prefix}*{SUFFIX}")
+    assert len(drafts) == 2
+    assert all(0 < redis.ttl(key) <= DRAFT_LIFE for key in drafts)
+    store.restore(farm, [], {}, 10.0)
+    assert redis.ttl(keys.jobs) == redis.ttl(keys.pending("amd64/virtual")) == -1
 
 
 def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):

@@ -80,7 +80,8 @@ def test_reports_survive_the_wire():
         envelope = Envelope(VERSION, "host", "life", 7, (report,))
         stream = wire.stream_of(report)
         assert wire.decode_envelope(wire.encode(envelope), stream) == envelope
-        for other in {*STREAMS} - {stream}:  # each takes only its own
+        drain = {"reports"} if isinstance(report, DrainRequested) else set()
+        for other in {*STREAMS} - {stream} - drain:  # each takes only its own
             with pytest.raises(MessageError, match="Invalid value"):
                 wire.decode_envelope(wire.encode(envelope), other)
     assert {type(report) for report in REPORTS} == set(get_args(wire.Report))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from farm.core.errors import RunError
+from workers.burn import burners
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
@@ -70,3 +73,22 @@ def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     one.burn_for_ever()
     assert one.burners.rates(["stress"], turns=1) == known
     assert one.told.empty()
+
+
+def test_closed_burners_end_a_measurement(fire):
+    """The thread that waits for it is told, although the program has said nothing."""
+    one = fire(rates={})
+    with ThreadPoolExecutor(1) as aside:
+        found = aside.submit(one.burners.rates, ["stress"], 10_000)
+        while not one.burners._jobs:
+            assert not found.done()
+        one.burners.close()
+        with pytest.raises(RunError, match="the burners are closed"):
+            found.result(30)
+
+
+def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
+    """A program that hangs does not hang its host."""
+    monkeypatch.setattr(burners, "MEASURE_TIMEOUT", 0.01)
+    with pytest.raises(RunError, match="no answer within"):
+        fire(rates={}).burners.rates(["stress"], turns=10_000)

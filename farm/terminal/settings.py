@@ -1,0 +1,37 @@
+"""The password of the farm's server: kept out of URLs, by the environment or in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from farm.core.errors import InputError
+
+
+def with_password(
+    url: str | None,
+    variable: str = "FARM_REDIS_PASSWORD",
+    environ: Mapping[str, str] | None = None,
+) -> str | None:
+    """Return the URL with the password that the environment, or a file, has for its user.
+
+    One that has a password (also an empty one, ``user:@host``) stays as it is, and one that is no
+    URL. Raises InputError for a file that cannot be read.
+    """
+    env = os.environ if environ is None else environ
+    password, file = env.get(variable) or "", env.get(f"{variable}_FILE")
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:  # connecting has the message
+        return url
+    if not parts.scheme or parts.password is not None or not (password or file):
+        return url or None
+    if file:
+        try:
+            password = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"{variable}_FILE: {file} cannot be read ({error})") from None
+    user, _, place = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}"))
