@@ -65,8 +65,8 @@ def study(
     """Play a published experiment again and write its figures and tables into one page.
 
     Autoscalers: what each provisioning algorithm does with one week of a browser's CI, on a farm
-    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a minute
-    to a minute on two cores.
+    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a
+    minute on two idle cores, more on busy ones.
 
     The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
     section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
