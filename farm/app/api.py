@@ -142,6 +142,8 @@ def simulate(
 
     if isinstance(seeds, Iterable):
         wished = list(seeds)
+        if not wished:
+            raise InputError("seeds: found none; allowed: one, or several")
         return Results([played(seed, len(wished)) for seed in wished])
     return played(seeds)
 

@@ -13,6 +13,7 @@ from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.sweep_table import tidy
 from farm.results.formatting import readable_ratio
+from farm.results.output_file import check_output
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts
 from farm.results.report.page import Section, page, parts_table, table, write_page
@@ -49,8 +50,7 @@ def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
     True
     """
     path = Path(out)
-    if path.suffix != ".html":
-        raise InputError(f"{path}: allowed: a name that ends in .html")
+    check_output(path, [".html"], "out")
     if not what:
         raise InputError("report: found nothing to report; allowed: runs, or a sweep")
     sweeps = [found for one in what if (found := _sweep_of(one)) is not None]

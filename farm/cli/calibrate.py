@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from farm.cli.display.calibration_tables import as_data, show_calibration, title
 from farm.core.errors import InputError
 from farm.results.figures.calibration import calibration_figure
 from farm.results.figures.lines import write_figures
+from farm.results.output_file import check_output
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Read, read_calibration
 from farm.terminal.options import AsJson, Quiet, seconds_of
@@ -93,7 +93,7 @@ def calibrate(
     saved file as contention: {calibration: FILE} in a pool. Needs a machine that is otherwise idle.
     """
     for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
-        _check_output(path, kinds, "--output" if path is output else "--plot")
+        check_output(path, kinds, "--output" if path is output else "--plot")
     plan = Plan(
         jobs=jobs,
         repeats=repeats,
@@ -158,22 +158,6 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
             update(advance=1, description=told)
 
         return calibration(plan, on_timing)
-
-
-def _check_output(path: Path | None, kinds: tuple[str, ...], option: str) -> None:
-    """Complain before measuring for half a minute, not after."""
-    if path is None:
-        return
-    if path.suffix not in kinds:
-        raise InputError(
-            f"{option}: found {path.name!r}; allowed: a name that ends in {' or '.join(kinds)}"
-        )
-    if not path.parent.is_dir():
-        raise InputError(f"{option}: cannot write {path}: no such directory")
-    if path.is_dir():
-        raise InputError(f"{option}: cannot write {path}: it is a directory")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"{option}: cannot write {path}: permission denied")
 
 
 def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:

@@ -14,7 +14,7 @@ from farm.app.staying_up.farm_place import reach
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, progress
 
 
 def load(
@@ -45,8 +45,15 @@ def load(
     stop = threading.Event()
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, lambda *_: stop.set())
-    with reach(redis, folder) as operator:
-        count, known = play(wanted, operator, name or uuid.uuid4().hex[:6], most_waiting, stop)
+    prefix = name or uuid.uuid4().hex[:6]
+    silent = quiet or as_json
+    with reach(redis, folder) as operator, progress("handing in", silent=silent) as update:
+
+        def told(count: int, waiting: int) -> None:
+            if update is not None:
+                update(description=f"{many(count, 'job')} handed in, {waiting:,} waiting")
+
+        count, known = play(wanted, operator, prefix, most_waiting, stop, told)
     if as_json:
         print_json({"submitted": count, "known": known})
     elif not quiet:

@@ -1,7 +1,7 @@
 """The command ``farm``: which commands there are. Each is imported when it is used, and not before.
 
-Exit codes: 0 done; 1 the run ended but something failed; 2 bad input, one clear message;
-130 interrupted.
+Exit codes: 0 done; 1 the run ended but something failed; 2 bad input, or output that cannot
+be written, one clear message; 130 interrupted.
 """
 
 from __future__ import annotations

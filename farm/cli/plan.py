@@ -12,7 +12,7 @@ from rich.table import Table
 from farm.app.capacity import plan_pools, priced
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
-from farm.results.figures.lines import Figure, write_figures
+from farm.results.figures.lines import Figure, check_figures, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
@@ -67,6 +67,7 @@ def plan(
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
         raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
+    check_figures(plot, "--plot")
     wanted = load_scenario(scenario, sets or ())
     wanted = priced(wanted, _prices(price or (), wanted))
     axes = [parse_axis(text) for text in vary or ()]

@@ -14,9 +14,13 @@ from farm.app.studies.page import tables, write_page
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, thesis
 from farm.core.errors import InputError
+from farm.results.output_file import check_output
 from farm.results.report.page import write_page as write_report
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, runs_progress, table_of
+
+#: job sets of the thesis, where --runs is absent
+SETS = 20
 
 
 class Published(StrEnum):
@@ -31,12 +35,18 @@ def study(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="PAGE", help="The page to write; absent: thesis.html, ….html."
+            "--out",
+            "-o",
+            metavar="PAGE",
+            help="The page to write; absent: thesis.html or autoscalers.html.",
         ),
     ] = None,
     runs: Annotated[
-        int, typer.Option(min=1, max=MAX_SETS, help="Job sets; the thesis has 1000.")
-    ] = 20,
+        int | None,
+        typer.Option(
+            min=1, max=MAX_SETS, help="Thesis: job sets, of which it has 1000; absent: 20."
+        ),
+    ] = None,
     part: Annotated[
         list[Part] | None, typer.Option(help="Thesis: only this part (may be repeated).")
     ] = None,
@@ -55,21 +65,21 @@ def study(
     """Play a published experiment again and write its figures and tables into one page.
 
     Autoscalers: what each provisioning algorithm does with one week of a browser's CI, on a farm
-    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a minute.
+    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a
+    minute on two idle cores, more on busy ones.
 
     The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
     section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
     sets take some ten seconds on two cores; --live takes some five minutes more.
     """
     out = out or Path(f"{which}.html")
-    if out.suffix != ".html":
-        raise InputError(f"--out: found {out.name!r}; allowed: a name that ends in .html")
-    if not out.parent.is_dir():
-        raise InputError(f"--out: found no folder {out.parent}; allowed: one that is there")
+    check_output(out, [".html"], "--out")
     if which is Published.AUTOSCALERS:
+        if runs is not None or part or live:
+            raise InputError("--runs, --part, --live: found with autoscalers; allowed: with thesis")
         _autoscalers(out, trace, as_json=as_json, quiet=quiet)
         return
-    parts = part or list(Part)
+    runs, parts = runs or SETS, part or list(Part)
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")
     hidden = quiet or as_json or not sys.stderr.isatty()

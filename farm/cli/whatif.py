@@ -51,13 +51,12 @@ def whatif(
     each job, and shown beside it.
     """
     image = image_from(source, redis, folder)
+    before, after = scenario_of(image, ()), scenario_of(image, sets or ())
     if not image.snapshot.waiting:
         raise InputError("no job waits: there is nothing to roll out")
-    before = scenario_of(image, ())
     now = roll_out(image, before, before, count, seed, arrivals=arrivals)
     then = None
     if sets:
-        after = scenario_of(image, sets)
         then = roll_out(image, before, after, count, seed, arrivals=arrivals)
     report = _Report(image, now, then)
     if as_json:

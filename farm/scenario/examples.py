@@ -29,9 +29,14 @@ def examples() -> dict[str, str]:
 def find_scenario(path: str | Path) -> Path:
     """Return the file that is meant: this one, or else the example of this name.
 
-    Raises ScenarioError for a name (no suffix, no folder) that is neither.
+    Raises ScenarioError for a name (no suffix, no folder) that is neither, and for no name at all.
     """
-    path = Path(path)
+    try:
+        path = Path(path)
+    except TypeError:
+        raise ScenarioError(
+            f"scenario: found {path!r:.60}; allowed: a file, the name of an example, or a mapping"
+        ) from None
     if path.exists() or path.suffix or len(path.parts) != 1:
         return path
     known = example_files()

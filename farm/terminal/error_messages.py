@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Callable
 
-from farm.core.errors import FarmError
+from farm.core.errors import FarmError, InputError
 
 
 def with_error_messages(command: Callable[[], object]) -> None:
@@ -23,7 +23,7 @@ def with_error_messages(command: Callable[[], object]) -> None:
         # a folder that may not be written to, a full disk; who foresees it says more
         where = "" if error.filename is None else f"{error.filename}: "
         _print(f"{where}{error.strerror or error}")
-        sys.exit(1)
+        sys.exit(InputError.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -127,6 +127,7 @@ def test_overrides(overrides: dict[str, Any]):
         ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "found service_time -1; allowed"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
+        ({"seeds": []}, "seeds: found none"),
     ],
 )
 def test_mistakes(arguments: dict[str, Any], message: str):
@@ -139,6 +140,8 @@ def test_an_unknown_example():
     """The message names those that there are."""
     with pytest.raises(farm.InputError, match=r"did you mean quickstart.*mm1"):
         farm.simulate("quickstrat")
+    with pytest.raises(farm.InputError, match=r"scenario: found 3; allowed: a file"):
+        farm.simulate(3)  # type: ignore[call-overload]
 
 
 def test_a_policy_of_the_callers():
@@ -279,5 +282,17 @@ def test_a_live_run(tmp_path: Path):
     assert live.summary["world"] == "live"
     assert sorted(live.jobs["job_id"]) == [job.id for job in mine]
     assert not live.interrupted
+    assert not live.summary["warnings"]
     kept = farm.open_run(live.save(tmp_path / "live"))
     assert list(kept.events) == list(live.events)
+
+
+@pytest.mark.live
+def test_a_live_run_that_is_too_fast_says_so():
+    """Jobs of a few real milliseconds measure the farm, not the scenario; that is no failure."""
+    mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]
+    live = farm.run(LITTLE, speed=200, jobs=mine)
+    [remark] = live.summary["remarks"]
+    assert remark.startswith("at speed 200 the median job lasts 5 real ms")
+    assert "(speed 20)" in remark
+    assert live.kept.summary.ended_well

@@ -162,6 +162,7 @@ def test_slots_are_told_apart_and_their_busy_time_adds_up() -> None:
         (["missing"], "r.html", "missing: no such directory"),
         ([None], "r.pdf", "ends in .html"),
         ([None], "nowhere/r.html", "cannot be written"),
+        (["missing"], "nowhere/r.html", "cannot be written"),
     ],
 )
 def test_bad_input_is_one_message(tmp_path: Path, what: list[Any], out: str, told: str) -> None:

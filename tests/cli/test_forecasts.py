@@ -131,6 +131,9 @@ def test_plan_finds_a_size_or_says_that_there_is_none(farm, tmp_path: Path) -> N
         code, out, err = farm(*words, "--slo", wrong)
         assert (code, out) == (2, "")
         assert "allowed" in err
+    for plot, says in (("none/p.html", "cannot be written"), ("p.gif", "ends in .html, .svg")):
+        code, _, err = farm("plan", "nowhere.yaml", "--slo", "max(stretch) < 9", "--plot", plot)
+        assert (code, says in err) == (2, True)
     code, _, err = farm(*words, "--slo", "max(stretch) < 9", "--price", "windows=3")
     assert code == 2
     assert "--price" in err
@@ -182,6 +185,7 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         (("whatif", "garbled.json"), "not a snapshot"),
         (("whatif", "other.json"), "format 99"),
         (("whatif", "empty.json"), "no job waits"),
+        (("whatif", "empty.json", "--set", "pools.nosuch.builders=+3"), "nosuch"),
         (("whatif", "state.json", "--set", "pool.mac.builders=3"), "mac"),
         (("whatif", "state.json", "--set", "scheduling.polcy=sjf"), "polcy"),
         (("whatif", "state.json", "--set", "scheduling.runtime_estimates=guess"), "guess"),

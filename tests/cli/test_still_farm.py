@@ -297,8 +297,8 @@ def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
     for words, code, said in (
         ("jobs --limit 0 --json | head -1", 0, ""),
         ("jobs --limit 0 | head -1", 0, ""),
-        ("pools --json > /dev/full", 1, "error: No space left on device\n"),
-        ("pools > /dev/full", 1, "error: No space left on device\n"),
+        ("pools --json > /dev/full", 2, "error: No space left on device\n"),
+        ("pools > /dev/full", 2, "error: No space left on device\n"),
         ("pools >&-", 0, ""),
     ):
         command = f"{farm} {words}; exit ${{PIPESTATUS[0]}}"

@@ -366,19 +366,18 @@ def test_a_load_is_played_to_it_until_told_to_stop(service: Service):
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     command = [sys.executable, "-m", "farm.cli.main", "load", "load.yaml"]
-    loads = [
-        subprocess.Popen(
-            command, cwd=service.folder, env=environment, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
+    texts = [service.folder / "load-1.txt", service.folder / "load-2.txt"]
+    loads = []
+    for text in texts:
+        with text.open("w") as err:
+            loads.append(subprocess.Popen(command, cwd=service.folder, env=environment, stderr=err))
     service.until(lambda: service.store.count_results() >= 20, "some work")
+    service.until(lambda: all(" waiting\n" in text.read_text() for text in texts), "progress")
     handed_in = 0
-    for one in loads:
+    for one, text in zip(loads, texts, strict=True):
         one.send_signal(signal.SIGTERM)
-        _, said = one.communicate(timeout=240)
-        assert one.returncode == 0, said
-        handed_in += int(said.split()[2])
+        assert one.wait(timeout=240) == 0, text.read_text()
+        handed_in += int(text.read_text().splitlines()[-1].split()[2])
     service.until(lambda: service.store.count_results() == handed_in, "the end of all")
     name = service.client.hkeys(service.keys.results)[-1].decode()
     end = service.store.result(name)

@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -181,12 +181,18 @@ class _End:
 
 
 def play(
-    scenario: Scenario, operator: Operator, prefix: str, most_waiting: int, stop: threading.Event
+    scenario: Scenario,
+    operator: Operator,
+    prefix: str,
+    most_waiting: int,
+    stop: threading.Event,
+    told: Callable[[int, int], None],
 ) -> tuple[int, int]:
     """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.
 
     Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were, and how many
-    were not because the farm knows them. Raises InputError for a job that no pool could run.
+    were not because the farm knows them; ``told`` is called with how many were so far, and how
+    many wait. Raises InputError for a job that no pool could run.
     """
     status = operator.status()
     began = time.monotonic()
@@ -200,7 +206,8 @@ def play(
         while (pause := at / status.speed - (time.monotonic() - began)) > 0:
             if stop.wait(min(pause, STEP)):
                 return count, known
-        while operator.status().waiting >= most_waiting:
+        while (waiting := operator.status().waiting) >= most_waiting:
+            told(count, waiting)
             if stop.wait(STEP):
                 return count, known
         if stop.is_set():
@@ -209,6 +216,7 @@ def play(
         before = operator.known([job.id for job in renamed])
         count += operator.submit(job for job in renamed if job.id not in before)
         known += len(before)
+        told(count, waiting)
     return count, known
 
 

@@ -17,7 +17,7 @@ from farm.core.events import Event
 from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, RunState, load_run
 from farm.results.summary.records import Recorder, RunRecords
-from farm.results.summary.summary import WorldName, summarise
+from farm.results.summary.summary import WorldName, summarise, too_fast
 from farm.scenario import Scenario
 
 
@@ -88,7 +88,8 @@ class RunRecorder:
         self._stack.close()
         records = records or self._recorder.records()
         info = run_info(self._scenario, self._world, engine)
-        summary = summarise(records, info, wall_time, warnings)
+        remarks = too_fast(records, self._scenario.live.speed) if self._world == "live" else []
+        summary = summarise(records, info, wall_time, warnings, remarks)
         kept = RecordedRun(self._scenario, summary, records, self._history, state, self._started)
         if self._directory is None:
             return Result(kept)

@@ -24,6 +24,8 @@ def show(result: Result, *, as_json: bool) -> None:
         Console().print(render_summary(summary))
     for warning in summary.warnings:
         typer.echo(f"warning: {warning}", err=True)
+    for remark in summary.remarks:
+        typer.echo(f"remark: {remark}", err=True)
 
 
 def suggest(*lines: str) -> None:
@@ -40,4 +42,4 @@ def this_command() -> str:
 
 def exit_code(summary: Summary) -> int:
     """Return 1 when jobs were lost, or the user's own functions failed: not a good end."""
-    return 1 if summary.jobs.lost or summary.warnings else 0
+    return 0 if summary.ended_well else 1

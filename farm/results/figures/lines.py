@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from farm.core.errors import InputError
 from farm.results.figures.chart import SUFFIXES, Chart
+from farm.results.output_file import check_output
 from farm.results.report.page import Section, page, write_page
 
 Points = Sequence[tuple[float, float]]
@@ -38,18 +38,21 @@ class Figure(NamedTuple):
         return chart.finished()
 
 
+def check_figures(path: Path | None, option: str) -> None:
+    """Raise InputError for a file that ``write_figures`` could not write."""
+    check_output(path, (".html", *SUFFIXES), option)
+
+
 def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
     """Write figures as a page (.html), or one picture each (.svg, .png, .pdf); InputError.
 
     Pictures after the first have a number in their names: ``wait.svg``, ``wait-2.svg``.
     """
+    check_figures(path, option)
     if path.suffix == ".html":
         charts = [figure.draw() for figure in figures]
         write_page(path, page(figures[0].title, [Section("", charts=charts)], {}))
         return
-    if path.suffix not in SUFFIXES:
-        allowed = ", ".join((".html", *SUFFIXES))
-        raise InputError(f"{option}: found {path.name!r}; allowed: a name that ends in {allowed}")
     for place, figure in enumerate(figures, 1):
         name = path if place == 1 else path.with_stem(f"{path.stem}-{place}")
         figure.draw().save(name)

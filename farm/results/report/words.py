@@ -37,7 +37,7 @@ def of_run(summary: Summary) -> Iterator[str]:
     waits = {name: mean for name, mean in slow.items() if mean is not None}
     if len(waits) > 1 and (longest := max(waits, key=lambda name: waits[name])):
         yield f"The longest waits were for {longest}: {readable_span(waits[longest])} on average."
-    yield from summary.warnings
+    yield from (*summary.warnings, *summary.remarks)
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:

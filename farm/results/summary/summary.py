@@ -57,6 +57,10 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     bills: Mapping[str, Bill] = {}
 
 
+#: real seconds below which what a live farm does for a job counts beside the job
+SHORT = 0.05
+
+
 class JobCounts(msgspec.Struct, frozen=True):
     """Jobs that arrived in the window, by how they ended; ``lost`` never did."""
 
@@ -118,15 +122,40 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     quiescence: Quiescence | None = None
     #: what went wrong in functions of the user's own
     warnings: tuple[str, ...] = ()
+    #: what the reader should know of the run: a speed at which the live farm's own work counts
+    remarks: tuple[str, ...] = ()
 
     @property
     def window(self) -> Window:
         """The run phase as a window."""
         return Window() if self.run_phase is None else Window(*self.run_phase)
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether no job was lost, and no function of the user's own failed."""
+        return not (self.jobs.lost or self.warnings)
+
+
+def too_fast(records: RunRecords, speed: float) -> list[str]:
+    """Return the remark that a live run's jobs were too short to tell of the scenario, if any."""
+    times = records.columns().ends.service_time
+    median = float(np.median(times)) / speed if len(times) else math.inf
+    if median >= SHORT:
+        return []
+    said = (
+        f"at speed {speed:g} the median job lasts {median * 1000:.2g} real ms, so the farm's own "
+        f"work counts; from {SHORT * 1000:g} ms on (speed {speed * median / SHORT:.2g}) "
+        "live and simulated runs agree better"
+    )
+    return [said]
+
 
 def summarise(
-    records: RunRecords, info: RunInfo, wall_time: float, warnings: Iterable[str] = ()
+    records: RunRecords,
+    info: RunInfo,
+    wall_time: float,
+    warnings: Iterable[str] = (),
+    remarks: Iterable[str] = (),
 ) -> Summary:
     """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
     window, columns, ends_at = info.window, records.columns(), info.ends_at
@@ -173,6 +202,7 @@ def summarise(
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),
         quiescence=rest,
         warnings=tuple(warnings),
+        remarks=tuple(remarks),
     )
 
 

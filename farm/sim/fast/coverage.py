@@ -50,7 +50,7 @@ def why_not(
 ) -> str:
     """Return what of the farm keeps the fast lane from playing it; empty: nothing does."""
     for reason, found in (
-        ("numba is not installed (pip install 'build-farm-emulator[fast]')", not _compiles()),
+        ("a Python without numba (pip install 'build-farm-emulator[fast]')", not _compiles()),
         ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
         ("a balancer other than jenkins and longest-idle", not _known_balancer(rules)),
         ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),

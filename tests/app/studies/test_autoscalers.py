@@ -35,3 +35,7 @@ def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) ->
     assert all(name in text for name in ALGORITHMS)
     wrong = farm("study", "autoscalers", "--trace", "none.csv")
     assert (wrong.code, "no such file: none.csv" in wrong.err) == (2, True)
+    wrong = farm("study", "autoscalers", "--runs", "5")
+    assert (wrong.code, "--runs" in wrong.err) == (2, True)
+    wrong = farm("study", "autoscalers", "--trace", "none.csv", "-o", tmp_path / "no" / "a.html")
+    assert (wrong.code, "cannot be written" in wrong.err) == (2, True)

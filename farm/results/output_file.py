@@ -1,0 +1,28 @@
+"""Whether a file can be written, asked before the work whose outcome it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from farm.core.errors import InputError
+
+
+def check_output(path: Path | None, kinds: Sequence[str], option: str) -> None:
+    """Raise InputError for a name that ends in none of these, and a file that cannot be written.
+
+    What is in the file stays; a file that was not there is not left behind.
+    """
+    if path is None:
+        return
+    if path.suffix not in kinds:
+        raise InputError(
+            f"{option}: found {path.name!r}; allowed: a name that ends in {', '.join(kinds)}"
+        )
+    try:
+        there = path.exists()
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise InputError(f"{option}: {path}: cannot be written: {error.strerror}") from None
