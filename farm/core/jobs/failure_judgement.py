@@ -15,8 +15,6 @@ import msgspec
 
 JOB_RESET_THRESHOLD = 3
 BUILDER_FAILURE_THRESHOLD = 5
-SCAN_FAILURE_THRESHOLD = 5
-"""Failed scans in a row that make one counted failure."""
 
 BuilderAction = Literal["dirty", "fail"]
 JobAction = Literal["reset", "fail", "cancelled", "dequeue"]

@@ -18,7 +18,7 @@ Entry = tuple[Key, JobState]
 SORTED_AT_ONCE = 1000
 #: … but no more portions than these, for putting them together costs their square
 PORTIONS = 100
-#: every so many entries one is looked at, to find where a portion begins
+#: of this many entries one is looked at, to find where a portion begins
 SAMPLED = 50
 
 

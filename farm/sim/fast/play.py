@@ -149,7 +149,7 @@ def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm
 
 
 def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> layout.Farm:
-    """Return the farm with room for so many builders, and for more of all else that is counted."""
+    """Return the farm with room for this many builders, and for more of all else it counts."""
     most_slots = max((pool.slots for pool in pools), default=1)
     counts, each = farm.counts, most_slots + 4
     things = layout.TICKS + len(pools) + builders * (most_slots + 2)

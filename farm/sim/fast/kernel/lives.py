@@ -256,7 +256,7 @@ def lose_as_planned(farm):
 
 @compiled
 def stop(farm, number, count):
-    """Drain so many of a pool's builders (``farm.core.pools.retirement``)."""
+    """Drain this many of a pool's builders (``farm.core.pools.retirement``)."""
     for _ in range(count):
         best = -1
         for builder in range(farm.counts[MADE]):

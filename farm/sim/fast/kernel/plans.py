@@ -135,7 +135,7 @@ def wake(farm, at, code):
 
 @inlined
 def has_room(farm, starts):
-    """Whether there is room for so many builders more, and for what an event may lead to."""
+    """Whether there is room for this many builders more, and for what an event may lead to."""
     made, most = farm.counts[MADE] + starts + 1, len(farm.builders)
     each = farm.counts[SLOTS_EACH] + 4
     notes = len(farm.notes)
