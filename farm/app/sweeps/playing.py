@@ -24,7 +24,7 @@ from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 
 #: real seconds of runs in this process from which several processes share the rest
 WORTH_SHARING = 1.5

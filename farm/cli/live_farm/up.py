@@ -10,7 +10,7 @@ import typer
 from farm.app.metrics import metrics_place, own_options
 from farm.app.staying_up.background_farm import locked, refuse_second, start_in_background
 from farm.app.staying_up.farm_daemon import FarmKeeper, check_services
-from farm.cli.display.run_summary import this_command
+from farm.cli.runs.run_summary import this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario

@@ -11,7 +11,7 @@ import typer
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.stories import row_of
 from farm.app.staying_up.farm_place import reach
-from farm.cli.job_options import with_job_options
+from farm.cli.jobs.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

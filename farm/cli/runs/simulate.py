@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from farm.app.simulated_run import Engine, simulated_run
-from farm.cli.display.event_lines import EventLines
-from farm.cli.display.run_summary import exit_code, show, suggest, this_command
+from farm.cli.runs.event_lines import EventLines
+from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
 from farm.core.driver import Observer
 from farm.core.errors import InputError

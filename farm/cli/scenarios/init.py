@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from farm.app.first_scenario import write_first_scenario
-from farm.cli.display.left_out import say_left_out
-from farm.cli.display.run_summary import suggest, this_command
+from farm.cli.runs.run_summary import suggest, this_command
+from farm.cli.scenarios.left_out import say_left_out
 from farm.terminal.options import Columns, Quiet, columns_of
 from farm.workload.traces import format_of
 

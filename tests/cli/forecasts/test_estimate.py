@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from farm.cli.estimate import RuleSet, estimate
+from farm.cli.forecasts.estimate import RuleSet, estimate
 from farm.core.errors import StateError
 from farm.forecasts.dispatch import RULES
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.app.staying_up.joining import join_commands
-from farm.cli.acl import PASSWORDS
+from farm.cli.live_farm.acl import PASSWORDS
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import Quiet, server_option
 

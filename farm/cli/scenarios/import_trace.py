@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from farm.cli.display.left_out import say_left_out
+from farm.cli.scenarios.left_out import say_left_out
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.formatting import readable_span

@@ -14,7 +14,7 @@ from farm.app.jobs.stories import tried
 from farm.app.recorded.recorded_decisions import decisions_on
 from farm.app.staying_up.farm_place import reach
 from farm.app.staying_up.pool_troubles import hints_for
-from farm.cli.display.turns import show_turns
+from farm.cli.jobs.turns import show_turns
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError

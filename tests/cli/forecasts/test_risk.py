@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from farm.cli.risk import risk
+from farm.cli.forecasts.risk import risk
 from farm.core.errors import InputError
 
 app = typer.Typer()

@@ -48,7 +48,7 @@ def provisioner_process(folder: Path, *words: str, **env: str) -> tuple[int, str
     done = subprocess.run(
         [sys.executable, "-m", "provisioner", *words],
         cwd=folder,
-        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "300", **env},
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "300", **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -207,7 +207,7 @@ sys.meta_path.insert(0, Interrupt())
 from farm.__main__ import main
 main()
 """
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=240
     )
@@ -232,7 +232,7 @@ def test_a_sweep_uses_the_password_of_the_environment(farm, monkeypatch):
         used.append(given[-1])
         raise InputError("enough seen")
 
-    monkeypatch.setattr("farm.cli.sweep.play_sweep", play_sweep)
+    monkeypatch.setattr("farm.cli.runs.sweep.play_sweep", play_sweep)
     monkeypatch.setenv("FARM_REDIS_PASSWORD", "secret")
     farm("sweep", "quickstart", "--vary", "seed=1,2", "--redis", "redis://me@h")
     assert used == ["redis://me:secret@h"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from farm.core.errors import ScenarioError, did_you_mean
-from farm.scenario.document import MarkedDict, MarkedList, marked, parse_value
+from farm.scenario.file.document import MarkedDict, MarkedList, marked, parse_value
 from farm.units import format_time, parse_time
 
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")

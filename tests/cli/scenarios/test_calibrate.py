@@ -11,7 +11,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from farm.cli.calibrate import calibrate
+from farm.cli.scenarios.calibrate import calibrate
 from farm.core.errors import InputError, RunError, ScenarioError
 from farm.scenario import load_scenario
 from farm.scenario.calibration import read_calibration

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from farm.app.staying_up.snapshots import view_from
-from farm.cli.display.estimate_tables import explanation, queue_table
+from farm.cli.forecasts.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
 from farm.forecasts.dispatch import (

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from farm.scenario.document import mark_of
+from farm.scenario.file.document import mark_of
 
 Path = tuple[str | int, ...]
 

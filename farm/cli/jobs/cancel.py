@@ -10,7 +10,7 @@ import typer
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import ids_given, live_of
 from farm.app.staying_up.farm_place import reach, warn_if_unattended
-from farm.cli.job_options import Ids, with_job_options
+from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested
 from farm.core.model import Cause

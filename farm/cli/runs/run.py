@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from farm.app.live_run import live_run
-from farm.cli.display.event_lines import EventLines
-from farm.cli.display.run_progress import RunDisplay
-from farm.cli.display.run_summary import exit_code, show, suggest, this_command
+from farm.cli.runs.event_lines import EventLines
+from farm.cli.runs.run_progress import RunDisplay
+from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (

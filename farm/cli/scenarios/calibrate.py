@@ -16,7 +16,7 @@ from rich.text import Text
 from farm.app.calibrating.calibration import Plan, Timing, calibration, processor_name
 from farm.app.calibrating.calibration_check import Check, check_burning, check_table
 from farm.app.calibrating.work_rates import burn_settings
-from farm.cli.display.calibration_tables import as_data, show_calibration, title_of
+from farm.cli.scenarios.calibration_tables import as_data, show_calibration, title_of
 from farm.core.errors import InputError
 from farm.results.figures.calibration import calibration_figure
 from farm.results.figures.lines import write_figures
