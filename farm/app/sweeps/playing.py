@@ -116,10 +116,10 @@ class FinishedRuns:
 def play_all(
     runs: Sequence[SeededRun],
     finished: FinishedRuns,
-    told: Callable[[int], None],
+    progress: Callable[[int], None],
     redis: str | None = None,
 ) -> list[Summary]:
-    """Return each run's summary, in order; ``told`` is called with how many are done.
+    """Return each run's summary, in order; ``progress`` is called with how many are done.
 
     ``redis``: the server whose Celery workers play (``farm.app.sweeps.worker``); None: this
     machine. Raises what a run raises, and RunError if a process was killed: the finished runs are
@@ -128,13 +128,13 @@ def play_all(
     summaries = [finished.find(run) for run in runs]
     missing = [place for place, summary in enumerate(summaries) if summary is None]
     done = len(runs) - len(missing)
-    told(done)
+    progress(done)
     played = _played(runs, missing) if redis is None else _played_by_workers(runs, missing, redis)
     for place, summary in played:
         summaries[place] = summary
         finished.keep(runs[place], summary)
         done += 1
-        told(done)
+        progress(done)
     return [summary for summary in summaries if summary is not None]
 
 
