@@ -74,13 +74,13 @@ def plan(
     options = PlanOptions(replications=replications, confidence=confidence, most=most)
     with progress("simulating", silent=quiet or as_json) as update:
 
-        def told(point: Point) -> None:
+        def show_point(point: Point) -> None:
             if update is not None:
                 tried = " + ".join(map(str, point.sizes))
                 verdict = "meets it" if point.met else "misses it"
                 update(description=f"{tried}: {verdict}")
 
-        found = plan_pools(wanted, terms, options, told, axes)
+        found = plan_pools(wanted, terms, options, show_point, axes)
     if plot is not None:
         _plot(found, terms, plot)
     if as_json:

@@ -58,7 +58,7 @@ def cancel(
         warn_if_unattended(operator)
         if invocation is not None:
             path = tuple(invocation.strip("/").split("/"))
-            operator.tell(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
+            operator.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0
         elif filtered:
             found = wanted.found(operator, stable=False)
@@ -67,7 +67,7 @@ def cancel(
             names, ended = live_of(operator, ids_given(job_ids or ()))
         for first in range(0, len(names), AT_ONCE):
             chunk = tuple(names[first : first + AT_ONCE])
-            operator.tell(CancelRequested(UNSTAMPED, chunk, reason=reason))
+            operator.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         print_json({"asked": asked, "ended": ended})

@@ -55,7 +55,7 @@ def priority(
     with reach(redis, folder) as operator:
         warn_if_unattended(operator)
         names, ended = live_of(operator, ids_given(job_ids))
-        operator.tell(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
+        operator.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
     if as_json:
         print_json({"asked": len(names), "ended": ended})
     elif not quiet:

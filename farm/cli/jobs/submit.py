@@ -171,7 +171,7 @@ def submit(
     if as_json:
         print_json({**submission.outcome(), "estimate": told})
     elif not quiet:
-        typer.echo(submission.told())
+        typer.echo(submission.in_words())
         if told is not None:
             typer.echo(plain(told.said(), 1000), err=True)
 

@@ -42,7 +42,7 @@ def drain(
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
         reports = operator.pools()
-        operator.tell(DrainRequested(UNSTAMPED, pattern, retire=retire))
+        operator.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
     names = sorted(records, key=natural_order)
     booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
     notes = [f"{many(booting, 'more')} of that name boot, and will take jobs"] if booting else []
@@ -51,7 +51,7 @@ def drain(
         if report is not None and report.provisioned and _has_room(report.most, report.snapshot):
             most = "" if report.most is None else f", up to {report.most} in all"
             notes.append(f"the provisioner of pool {pool} may ask for others instead{most}")
-    _tell("drain", pattern, names, notes, as_json=as_json, quiet=quiet)
+    _show("drain", pattern, names, notes, as_json=as_json, quiet=quiet)
 
 
 def undrain(
@@ -64,12 +64,12 @@ def undrain(
     """Let drained and failed builders take jobs again."""
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
-        operator.tell(UndrainRequested(UNSTAMPED, pattern))
+        operator.send(UndrainRequested(UNSTAMPED, pattern))
     closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
     names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
     leaving = len(closed) - len(names)
     notes = [f"{many(leaving, 'other')} will go when empty, and cannot be kept"] if leaving else []
-    _tell("undrain", pattern, names, notes, as_json=as_json, quiet=quiet)
+    _show("undrain", pattern, names, notes, as_json=as_json, quiet=quiet)
 
 
 def _matching(operator: Operator, pattern: str) -> dict[str, BuilderRecord]:
@@ -88,7 +88,7 @@ def _has_room(most: int | None, snapshot: Any) -> bool:
     return most is None or snapshot.total < most
 
 
-def _tell(
+def _show(
     what: str, pattern: str, names: list[str], notes: list[str], *, as_json: bool, quiet: bool
 ) -> None:
     if as_json:

@@ -49,11 +49,11 @@ def load(
     silent = quiet or as_json
     with reach(redis, folder) as operator, progress("handing in", silent=silent) as update:
 
-        def told(count: int, waiting: int) -> None:
+        def show(count: int, waiting: int) -> None:
             if update is not None:
                 update(description=f"{many(count, 'job')} handed in, {waiting:,} waiting")
 
-        count, known = play(wanted, operator, prefix, most_waiting, stop, told)
+        count, known = play(wanted, operator, prefix, most_waiting, stop, show)
     if as_json:
         print_json({"submitted": count, "known": known})
     elif not quiet:

@@ -83,8 +83,8 @@ def study(
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")
     hidden = quiet or as_json or not sys.stderr.isatty()
-    tell = (lambda _: None) if hidden else _told
-    found = thesis(runs, parts, live=live, trace=trace, tell=tell)
+    on_step = (lambda _: None) if hidden else _show_step
+    found = thesis(runs, parts, live=live, trace=trace, on_step=on_step)
     write_page(out, TITLE, found)
     if as_json:
         print_json({"which": which, "runs": runs, "tables": tables(found)})
@@ -93,8 +93,8 @@ def study(
 
 
 def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
-    with runs_progress(silent=quiet) as told:
-        found = autoscalers.play(trace, told)
+    with runs_progress(silent=quiet) as show:
+        found = autoscalers.play(trace, show)
     write_report(out, autoscalers.document(found))
     if as_json:
         print_json({"which": "autoscalers", "outcomes": found})
@@ -105,5 +105,5 @@ def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -
         note(f"wait against cost, and the table: {out}", err=True)
 
 
-def _told(what: str) -> None:
+def _show_step(what: str) -> None:
     typer.echo(f"playing {what} …", err=True)

@@ -75,8 +75,8 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    with runs_progress(silent=quiet) as told:
-        found = play_sweep(grid, replications, out, chosen, share_of(relevant), told, redis)
+    with runs_progress(silent=quiet) as show:
+        found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:

@@ -44,7 +44,7 @@ class LookAheadQueue(PlainQueue):
         """Take the job off the queue if it waits here, wherever it stands."""
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
-            self._tell(state, state.key)
+            self._on_change(state, state.key)
             state.key = (*state.key,)  # its entry counts no more, not even if it waits again
 
     def _entries(self) -> Iterable[Entry]:
