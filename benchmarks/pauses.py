@@ -117,7 +117,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         if not watched:
             return world
         giver = FormulaGiver(RULES["launchpad"], "declared")
-        made = EstimatingWorld(world, scheduler, [giver], tell=world.tell)
+        made = EstimatingWorld(world, scheduler, [giver], add_event=world.add_event)
         world.background.add(made.step)
         return made
 

@@ -14,7 +14,7 @@ from farm.core.errors import InputError
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
-from farm.forecasts.dispatch.at_submission import EstimatingWorld, Giver, Tell
+from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Giver
 from farm.forecasts.dispatch.by_formula import FormulaGiver
 from farm.forecasts.runtime import (
     Learner,
@@ -84,15 +84,22 @@ class Estimating:
         """Whether any dispatch estimates are given."""
         return bool(self._givers)
 
-    def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
+    def around(
+        self, world: World, scheduler: Scheduler, add_event: AddEvent | None = None
+    ) -> World:
         """Return the world whose submissions are followed by estimates.
 
-        ``tell`` is how a live world is told of them; they are then made in steps.
+        ``add_event``: of a live world; estimates are then made in steps.
         """
         if not self._givers:
             return world
         return EstimatingWorld(
-            world, scheduler, self._givers, every=self._every, learners=self._learners, tell=tell
+            world,
+            scheduler,
+            self._givers,
+            every=self._every,
+            learners=self._learners,
+            add_event=add_event,
         )
 
 

@@ -1,4 +1,4 @@
-"""What the scheduler asks of a runtime estimator."""
+"""The interface of a runtime estimator."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from farm.core.model import Builder, Job, Outcome
 
 
 class Estimator(Protocol):
-    """What the scheduler asks of a runtime estimator (farm.forecasts.runtime has them)."""
+    """The interface of a runtime estimator; ``farm.forecasts.runtime`` implements it."""
 
-    #: False: learn() does nothing, so it need not be called
+    #: False: ``learn`` does nothing and need not be called
     learns: bool
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds."""
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Take an ended attempt into account."""
+        """Update the estimates with an ended attempt."""

@@ -23,7 +23,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.runtime import Learner
 
-Tell = Callable[[Callable[[float], Event]], None]
+AddEvent = Callable[[Callable[[float], Event]], None]
 """Puts an event into a world, made at the farm time at which it is put in."""
 
 
@@ -68,7 +68,7 @@ class EstimatingWorld:
     Every ``every``-th submitted job is given estimates (1: all). ``learners`` take all events in:
     they teach the runtime estimators of the givers that do not use the scheduler's own.
 
-    ``tell``: how events are put in later (a live world). Then givers that can work in steps do, and
+    ``add_event``: of a live world, for later events. Then givers that can work in steps do, and
     ``step`` is to be called whenever there is time. What is submitted before the end has its turn
     afterwards, all together; a job that waits no more by then is estimated like a new one.
     """
@@ -81,16 +81,16 @@ class EstimatingWorld:
         *,
         every: int = 1,
         learners: Sequence[Learner] = (),
-        tell: Tell | None = None,
+        add_event: AddEvent | None = None,
     ) -> None:
         self.execute = world.execute
         self._next = world.next_event
         self._scheduler = scheduler
-        self._prompt = [giver for giver in givers if tell is None or not giver.in_steps]
+        self._prompt = [giver for giver in givers if add_event is None or not giver.in_steps]
         self._patient = [giver for giver in givers if giver not in self._prompt]
         self._every = every
         self._learners = learners
-        self._tell = tell
+        self._add_event = add_event
         self._submitted: JobsSubmitted | None = None
         self._count = 0
         self._events: deque[EstimateMade] = deque()
@@ -165,9 +165,9 @@ class EstimatingWorld:
     def step(self) -> bool:
         """Work a little on what was asked for; return whether there is more to do."""
         more = self._go_on()
-        while self._events and self._tell is not None:
+        while self._events and self._add_event is not None:
             made = self._events.popleft()
-            self._tell(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
+            self._add_event(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
         return more
 
     def _go_on(self) -> bool:
