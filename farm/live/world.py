@@ -299,7 +299,8 @@ class LiveWorld:
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
             self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
-        if cursor == self._committed and self._batch.is_empty:
+        unchanged = cursor == self._committed and self._batch.is_empty
+        if unchanged and not self._store.fence.lost_writes:
             return
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()

@@ -55,6 +55,8 @@ class Fence:
         self.commits = commits
         #: the last commit may have been made although its answer did not come
         self._in_doubt = False
+        #: the server lacks what it acknowledged, until it is restored
+        self.lost_writes = False
 
     def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> None:
         """Carry out what ``fill`` puts into the transaction it is given: all of it, or nothing.
@@ -89,7 +91,7 @@ class Fence:
             pipe.hset(self._key, mapping={"epoch": self.epoch, "commits": self.commits})
 
         self.restore_part(fill_all, watch)
-        self._in_doubt = False
+        self._in_doubt = self.lost_writes = False
 
     def restore_part(
         self,
@@ -124,6 +126,7 @@ class Fence:
                 if commit:
                     return
             if epoch < self.epoch or commits < self.commits:
+                self.lost_writes = True
                 raise LostWritesError(self.commits - commits if epoch else None)
             pipe.multi()
             fill(pipe)

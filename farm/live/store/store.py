@@ -148,6 +148,7 @@ class Store:
                 pipe.rpush(keys.ended, *early)
                 pipe.zadd(keys.submitted, early, nx=True)
             self._write(pipe, rest, cursor, at)
+            self.notices.publish_again(pipe)
 
         self.fence.restore(fill, drafts.watch)
 
