@@ -165,7 +165,7 @@ class Burners:
         try:
             error = answer.get(timeout=MEASURE_TIMEOUT).error
         except queue.Empty:
-            error = f"no answer within {MEASURE_TIMEOUT:.0f} s"
+            error = f"no answer within {MEASURE_TIMEOUT:.0f}s"
         if error is not None:
             raise RunError(f"what a core does in a second cannot be measured: {error}")
         return dict(self._arguments["rates"])

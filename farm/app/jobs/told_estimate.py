@@ -7,7 +7,7 @@ import msgspec
 from farm.core.errors import ServerError
 from farm.live.operating.operator import Operator
 from farm.terminal.console import many
-from farm.units import format_time
+from farm.units import format_roughly
 
 #: real seconds after which a busy scheduler is not waited for
 ANSWERED_WITHIN = 3.0
@@ -63,4 +63,4 @@ def estimate_of(operator: Operator, job_id: str) -> ToldEstimate | None:
 
 
 def _time(seconds: float) -> str:
-    return format_time(round(seconds))
+    return format_roughly(seconds)

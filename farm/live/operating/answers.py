@@ -177,7 +177,8 @@ def _why(job: Waiting, *, has_pool: bool) -> str:
         return f"no builder that could run it is there, and {job.booting or 'none'} of them boot"
     if not job.accepting:
         return f"all {job.builders} builders that could run it are drained, failed or leaving"
-    first = "it is the next" if not job.ahead else f"{job.ahead:,} jobs are ahead"
+    ahead = "1 job is ahead" if job.ahead == 1 else f"{job.ahead:,} jobs are ahead"
+    first = ahead if job.ahead else "it is the next"
     if not job.free:
         return f"all {job.accepting} builders that could run it are busy, {first}"
     if not job.ahead:
