@@ -35,6 +35,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     free: int = 0
     #: requested builders of pools whose builders may run it
     booting: int = 0
+    #: whether a provisioner may ask for more of them; the estimate counts those that are there
+    may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
     #: whose execution serves it too
@@ -140,6 +142,7 @@ def _events(
         accepting=sum(b.accepts for b in able),
         free=sum(b.accepts and b.busy < len(b.slots) for b in able),
         booting=sum(len(scheduler.pool(name).requested) for name in named),
+        may_grow=any(pools[name].provisioned for name in named),
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
