@@ -94,7 +94,7 @@ def test_builders_are_busy_or_take_nothing(told: Told):
     told.submit("a", "b", "c")
     assert told.of("a").why == ""
     assert told.of("b").why == "all 1 builders that could run it are busy, it is the next"
-    assert told.of("c").why == "all 1 builders that could run it are busy, 1 jobs are ahead"
+    assert told.of("c").why == "all 1 builders that could run it are busy, 1 job is ahead"
     told.scheduler.handle(events.DrainRequested(2.0, "*"))
     assert told.of("c").why == "all 1 builders that could run it are drained, failed or leaving"
 
