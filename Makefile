@@ -16,7 +16,7 @@ PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-docker search test-all lint format types contracts coverage docs-test dist site figures benchmarks clean
+.PHONY: help run test test-slow test-docker test-browser search test-all lint format types contracts coverage docs-test dist site figures benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,6 +34,9 @@ test-slow: $(VENV)/.installed-dev ## the tests that take minutes
 
 test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker $(PYTEST_ARGS)
+
+test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromium
+	@$(BIN)/pytest -q -m browser $(PYTEST_ARGS)
 
 search: $(VENV)/.installed-dev ## the property tests, on examples that no run has tried before
 	@FARM_SEARCH=1 $(PYTEST) -q -m "hypothesis and $(HERE)" $(PYTEST_ARGS)

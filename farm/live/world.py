@@ -254,7 +254,7 @@ class LiveWorld:
             self.commit()
             self.take_in(0.05)
             if time.monotonic() > deadline:
-                raise RunError(f"the {whom} did not come up within {timeout:g} s")
+                raise RunError(f"the {whom} did not come up within {timeout:g}s")
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""

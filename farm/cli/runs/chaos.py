@@ -18,6 +18,7 @@ from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
 from farm.terminal.output import print_json
+from farm.units import format_roughly
 
 
 def chaos(
@@ -68,11 +69,13 @@ def chaos(
 
 def _print(verdict: Verdict) -> None:
     console = FarmConsole()
-    table = Table("fault", "times", "recovery: median (s)", "max (s)", box=None)
+    table = Table("fault", "times", "recovery: median", "max", box=None)
     for column in table.columns[1:]:
         column.justify = "right"
     for kind, times in verdict.recoveries.items():
-        table.add_row(kind, str(times.faults), f"{times.median:.2f}", f"{times.max:.2f}")
+        table.add_row(
+            kind, str(times.faults), format_roughly(times.median), format_roughly(times.max)
+        )
     console.print(table)
     outcomes = ", ".join(f"{count:,} {name}" for name, count in verdict.outcomes.items())
     console.print(f"{verdict.submitted:,} jobs submitted, {verdict.ended:,} ended: {outcomes}")

@@ -211,7 +211,7 @@ class Operator(JobReader):
         if sync and not synced[0]:
             raise ServerError(
                 f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
-                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+                f"its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
             )
 
     def check_sync(self) -> None:
@@ -244,7 +244,7 @@ class Operator(JobReader):
             if time.monotonic() > deadline:
                 raise ServerError(
                     f"the farm at {redacted(self.url)} has not taken in within "
-                    f"{ANSWER_TIMEOUT:g} s what was submitted before: try again later"
+                    f"{ANSWER_TIMEOUT:g}s what was submitted before: try again later"
                 )
             time.sleep(CATCH_UP_INTERVAL)
 
@@ -274,7 +274,7 @@ class Operator(JobReader):
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "
-            f"within {timeout:g} s: is it running?"
+            f"within {timeout:g}s: is it running?"
         )
 
     # --- for a provisioner ------------------------------------------------------------------
