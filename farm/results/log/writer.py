@@ -206,8 +206,12 @@ class EventLogWriter(EventLogLines):
 
     def flush(self) -> None:
         """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+        self.write(self.take())
+
+    def write(self, lines: bytes) -> None:
+        """Hand lines to the operating system. Raises RunError if it cannot."""
         try:
-            self._file.write(self.take())
+            self._file.write(lines)
             self._file.flush()
         except OSError as error:
             raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None
