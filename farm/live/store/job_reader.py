@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError
+from farm.core.errors import UNREADABLE, InputError, ServerError
 from farm.core.snapshot import JobRecord
 from farm.core.state import JobStatus
 from farm.live.redis.connection import Connection, redacted
@@ -169,7 +169,7 @@ class JobReader:
     def _decoded(self, value: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(value, type=kind)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ServerError(
                 f"the farm at {redacted(self.url)} writes what this side cannot read ({error}): "
                 "run the same release of the farm on all sides"

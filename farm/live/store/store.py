@@ -21,12 +21,18 @@ from farm.core.model import Platform
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence, LostWritesError
-from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
+from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out
+from farm.live.redis.keys import (
+    LAST_ENTRY,
+    Cursor,
+    Keys,
+    platform_name,
+    written_at,
+)
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
-from farm.live.wire.dead_letters import DeadLetter, Reason, kept, set_aside
+from farm.live.wire.dead_letters import DeadLetter, Reason, clear_spoilt, kept, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
@@ -108,7 +114,24 @@ class Store:
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
-        self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+        try:
+            self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+        except SpoiltError as error:
+            if not {self._keys.results, self._keys.ended, self._keys.submitted} & set(error.keys):
+                error.commits = 0  # no story is lost
+            raise
+
+    def clear_spoilt(self, spoilt: Sequence[str], batch: Batch) -> list[DeadLetter]:
+        """Remove keys for which a part of the batch's commit was refused; say what they held.
+
+        The rest of it was carried out: what is added to a list is not to be added twice.
+        """
+        if self._keys.log not in spoilt:
+            batch.log = b""
+        if self._keys.dead_letters not in spoilt:
+            batch.dead_letters = []
+        batch.refused = {}
+        return [clear_spoilt(self._client, key) for key in spoilt]
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
@@ -184,6 +207,10 @@ class Store:
         for host in batch.strangers:
             pipe.expire(keys.host_list(host), STRANGERS_TIME)
         set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
+        if full:  # nothing more can be added there, and all that there is was taken in
+            pipe.unlink(*map(keys.stream, full))
+            cursor = {name: entry for name, entry in cursor.items() if name not in full}
         meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
@@ -193,7 +220,7 @@ class Store:
         """Keep a message that could not be handled, and nothing of what it led to."""
         self.fence.write(lambda pipe: set_aside(pipe, self._keys, [letter], {letter.reason: 1}))
 
-    def unreadable(self) -> set[tuple[Stream, str]]:
+    def unreadable(self) -> set[tuple[str, str]]:
         """Return which messages ended a scheduler, as pairs of stream and entry."""
         letters = kept(self._client, self._keys)
         return {(one.stream, one.entry) for one in letters if one.reason == "error"}
@@ -260,13 +287,16 @@ class Store:
         return self._hash(self._keys.jobs, JobRecord)
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
-        """Return which of these ids belong to a job, live or ended (of those still kept)."""
+        """Return which of these ids belong to a job, live or ended (of those still kept).
+
+        Raises SpoiltError.
+        """
         if not job_ids:
             return set()
         pipe = self._client.pipeline(transaction=False)
         for key in (self._keys.jobs, self._keys.results):
             pipe.hmget(key, job_ids)
-        live, ended = pipe.execute()
+        live, ended = carry_out(pipe)
         return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
 
     def builders(self) -> dict[str, BuilderRecord]:
@@ -339,7 +369,7 @@ class Store:
         pipe = self._client.pipeline(transaction=False)
         for name in names:
             pipe.llen(self._keys.host_list(name))
-        return dict(zip(names, pipe.execute(), strict=True))
+        return dict(zip(names, carry_out(pipe), strict=True))
 
 
 def _after(entry: str) -> str:
