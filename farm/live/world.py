@@ -35,9 +35,10 @@ from farm.live.redis.trouble import Trouble
 from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import SavedFarm
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Store
 from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox

@@ -17,7 +17,7 @@ from farm.core.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
-from farm.live.store.store import Batch
+from farm.live.store.batch import Batch
 from tests.fixtures.readable_store import ReadableStore
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))

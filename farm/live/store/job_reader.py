@@ -125,7 +125,9 @@ class JobReader:
 
     def _waiting(self) -> Iterator[KnownJob]:
         seen: set[str] = set()
-        for platform in sorted(p.decode() for p in self._client.smembers(self.keys.platforms)):
+        for platform in sorted(
+            p.decode(errors="replace") for p in self._client.smembers(self.keys.platforms)
+        ):
             key = self.keys.pending(platform)
             first = b"-"
             # by place, not by number: jobs that leave meanwhile move the others

@@ -107,12 +107,17 @@ def kept(client: Connection, keys: Keys) -> list[DeadLetter]:
 
 def clear_spoilt(client: Connection, key: str) -> DeadLetter:
     """Remove a key that holds what the farm did not write there; return what is kept of it."""
-    seconds, micros = client.time()
     kind = client.type(key).decode()
-    text = shown(client.getrange(key, 0, SHOWN)) if kind == "string" else ""
+    text = client.getrange(key, 0, SHOWN) if kind == "string" else b""
     client.unlink(key)
-    why = f"{key} was a {kind} that the farm did not write: it was removed"
-    return DeadLetter(key, f"{seconds}{micros // 1000:03}-0", "spoilt-key", why, text=text)
+    return letter_of(client, key, f"a {kind}".encode(), text)
+
+
+def letter_of(client: Connection, key: str, what: bytes, text: bytes) -> DeadLetter:
+    """Return what is kept of something in a key that the farm did not write there."""
+    seconds, micros = client.time()
+    why = f"{shown(what)} was found in {key}, which the farm did not write: it was removed"
+    return DeadLetter(key, f"{seconds}{micros // 1000:03}-0", "spoilt-key", why, text=shown(text))
 
 
 def shown(data: bytes) -> str:
