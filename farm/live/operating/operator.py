@@ -23,7 +23,7 @@ from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import Trouble, diagnose, trouble_of
+from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
@@ -281,9 +281,15 @@ class Operator(JobReader):
 
     def remembered(self) -> dict[str, bytes]:
         """Return what the pools' provisioner saved, by pool."""
-        pairs = self._client.hgetall(self.keys.provisioner).items()
-        return {name.decode(): value for name, value in pairs}
+        with PassOverSpoilt():
+            pairs = self._client.hgetall(self.keys.provisioner).items()
+            return {name.decode(errors="replace"): value for name, value in pairs}
+        return {}
 
     def remember(self, pool: str, value: bytes) -> None:
         """Save what a provisioner wants to know when it starts again."""
+        with PassOverSpoilt():
+            self._client.hset(self.keys.provisioner, pool, value)
+            return
+        self._client.delete(self.keys.provisioner)
         self._client.hset(self.keys.provisioner, pool, value)
