@@ -56,8 +56,6 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     waiting_work: float = 0.0
     #: until a slot of the pool comes free; 0 when one is; None when unknown
     next_slot_time: float | None = None
-    #: farm time at which some day began: hours of the day count from there
-    midnight_at: float = 0.0
 
     @property
     def joined(self) -> int:
@@ -81,8 +79,8 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def hour(self) -> float:
-        """Hour of the day, from 0 up to but not including 24."""
-        return (self.at - self.midnight_at) / HOUR % 24
+        """Hour of the day, from 0 up to but not including 24: the farm begins at midnight."""
+        return self.at / HOUR % 24
 
 
 class ScalingPlan(msgspec.Struct, frozen=True):
