@@ -149,11 +149,7 @@ def _load_testing(found: Evaluation) -> Section:
             8 threads, which share it evenly. The thesis measured this with bc and stress; farm
             calibrate measures it on a machine at hand."""
         ],
-        [
-            Figure(
-                "Figure 5.6: the reference job", line, ("heavy jobs beside it", "times as long")
-            ).draw()
-        ],
+        [Figure("Figure 5.6: the reference job", line, axes).draw()],
     )
 
 
