@@ -20,6 +20,7 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
@@ -27,7 +28,7 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.meter import Meter
-from farm.live.mirror import FarmBook, Mirror
+from farm.live.mirror import Mirror
 from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
@@ -83,7 +84,7 @@ class LiveWorld:
         *,
         store: Store,
         inbox: Inbox,
-        book: FarmBook,
+        book: Scheduler,
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from farm.core.errors import StateError
+from farm.core.estimator import Estimator
 from farm.core.model import Builder, Job, Outcome
 
 T = TypeVar("T")
@@ -47,22 +48,10 @@ class Basis(msgspec.Struct, frozen=True):
     samples: int = 0
 
 
-class RuntimeEstimator(Protocol):
+class RuntimeEstimator(Estimator, Protocol):
     """Says how long a job will take, and learns from what it took."""
 
     name: str
-    #: False: ``learn`` does nothing, so it need not be called
-    learns: bool
-
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return the expected run time in seconds.
-
-        Without a builder (the job waits) it is for a builder of speed 1; with one (the job is
-        dispatched, or might be) it is for that builder. Never raises; always finite and >= 0.
-        """
-
-    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Take an ended attempt into account: once for each, after ``elapsed`` seconds of it."""
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
