@@ -1,4 +1,4 @@
-"""Reads an event log back: exactly the events and commands that were written."""
+"""Reads back an event log: exactly the events and commands that were written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from farm.results.log.lines import (
 
 
 class Entry(msgspec.Struct):
-    """One event with the commands that it led to, as the driver's observer saw them.
+    """One event with the resulting commands, as the driver's observer received them.
 
     ``commands`` is IGNORED for a stale event. ``cut`` is True for the last entry of a log whose
     writer was killed: some of its commands may be missing.
@@ -71,7 +71,7 @@ _LINES: dict[tuple[str, bool], Any] = {
 _PLAIN: dict[Any, type[msgspec.Struct]] = {
     line: struct for struct, line in (PLAIN_EVENTS | PLAIN_COMMANDS).items()
 }
-#: why a job ended, where an older log does not say
+#: why a job ended, if an older log does not say
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
 _COMMAND_LINES = {RequestedLine, DispatchedLine, EndedLine, *PLAIN_COMMANDS.values()}
 
@@ -79,8 +79,8 @@ _COMMAND_LINES = {RequestedLine, DispatchedLine, EndedLine, *PLAIN_COMMANDS.valu
 def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
     """Yield the entries of an event log in order.
 
-    A last line that was cut short (its writer was killed) is left out with a note to
-    ``on_note``. Raises InputError, with the line's number, for a file that is missing or garbled.
+    A truncated last line (its writer was killed) is left out with a note to ``on_note``. Raises
+    InputError, with the line number, for a file that is missing or invalid.
     """
     path = Path(path)
     try:
@@ -107,7 +107,7 @@ def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> 
 
 
 class _LogReader:
-    """Puts lines together to entries; knows the jobs that have not ended."""
+    """Assembles lines into entries; keeps the jobs that have not ended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -138,12 +138,12 @@ class _LogReader:
         )
 
     def mark_cut(self) -> None:
-        """Say of the entry in hand that commands may be missing."""
+        """Mark the current entry as one whose commands may be incomplete."""
         if self.entry is not None:
             self.entry.cut = True
 
     def take(self, line: Any, number: int) -> Entry | None:
-        """Take in one line; return the entry that it shows to be complete, if any."""
+        """Take in one line; return the previous entry if this line completes it."""
         if type(line) in _COMMAND_LINES:
             self._append(self._command(line, number), number)
             return None
@@ -157,7 +157,7 @@ class _LogReader:
         return done
 
     def finish(self) -> Entry | None:
-        """Return the entry in hand, complete; None before the first."""
+        """Return the current entry, now complete; None before the first."""
         entry = self.entry
         if entry is not None and self._batch is not None:
             entry.event = JobsSubmitted(entry.event.at, tuple(self._batch_jobs))
@@ -242,6 +242,6 @@ def _builder(line: Any) -> Builder:
 
 
 def _same_fields(struct: type[msgspec.Struct], line: Any, *leave_out: str) -> dict[str, Any]:
-    """Return what the line says for each of the struct's fields."""
+    """Return the line's value for each of the struct's fields."""
     names = struct.__struct_fields__
     return {name: getattr(line, name) for name in names if name not in leave_out}
