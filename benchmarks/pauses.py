@@ -117,7 +117,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         if not watched:
             return world
         forecaster = FormulaForecaster(RULES["launchpad"], "declared")
-        made = EstimatingWorld(world, scheduler, [forecaster], tell=world.tell)
+        made = EstimatingWorld(world, scheduler, [forecaster], add_event=world.add_event)
         world.background.add(made.step)
         return made
 

@@ -14,7 +14,7 @@ from farm.core.errors import InputError
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
-from farm.forecasts.dispatch.at_submission import EstimatingWorld, Forecaster, Tell
+from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.runtime import (
     Learner,
@@ -86,10 +86,12 @@ class Estimating:
         """Whether any dispatch estimates are made."""
         return bool(self._forecasters)
 
-    def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
+    def around(
+        self, world: World, scheduler: Scheduler, add_event: AddEvent | None = None
+    ) -> World:
         """Return the world with estimates after each submission.
 
-        ``tell`` inserts them into a live world; they are then made in steps.
+        ``add_event`` inserts them into a live world; they are then made in steps.
         """
         if not self._forecasters:
             return world
@@ -99,7 +101,7 @@ class Estimating:
             self._forecasters,
             every=self._every,
             learners=self._learners,
-            tell=tell,
+            add_event=add_event,
         )
 
 

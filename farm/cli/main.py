@@ -21,32 +21,41 @@ from typer.core import TyperCommand, TyperGroup
 import farm
 from farm.terminal.error_messages import with_error_messages
 
-#: the commands, by panel of the help
+#: the commands of each folder, and their panel of the help
 COMMANDS = {
-    "Runs": "run simulate sweep compare report audit init examples",
-    "A farm that stays up": "up down status submit jobs job cancel priority policy retry builders "
-    "drain undrain pools invocations explain dead-letters snapshot scheduler acl join load",
-    "Tools": "estimate runtime-estimate whatif plan score study risk calibrate import export "
-    "chaos schema",
+    "scenarios": "init examples schema import calibrate",
+    "runs": "run simulate sweep compare report audit export score study chaos",
+    "live_farm": "up down status builders drain undrain pools snapshot scheduler acl join load",
+    "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",
+    "forecasts": "estimate runtime-estimate whatif plan risk",
+}
+PANELS = {
+    "scenarios": "Scenarios",
+    "runs": "Runs",
+    "live_farm": "A farm that stays up",
+    "jobs": "Its jobs",
+    "forecasts": "Forecasts",
 }
 #: names that no function can have, and commands that stand in the module of another one
 FUNCTIONS, MODULES = {"import": "import_trace"}, {"undrain": "drain"}
 
 
 class LazyCommand(TyperCommand):
-    """A command that is imported when it is used: the function of its name in farm/cli/NAME.py.
+    """A command that is imported when it is used: the function of its name in FOLDER/NAME.py.
 
     The list of commands says of each what its docstring begins with, which is read off the source.
     """
 
-    def __init__(self, panel: str, name: str) -> None:
-        super().__init__(name, rich_help_panel=panel)
+    def __init__(self, folder: str, name: str) -> None:
+        super().__init__(name, rich_help_panel=PANELS[folder])
+        self._folder = folder
         self._function = FUNCTIONS.get(name, name.replace("-", "_"))
         self._module = MODULES.get(name, self._function)
 
     def said(self) -> str:
         """Return the command in one line."""
-        source = Path(__file__).with_name(f"{self._module}.py").read_text(encoding="utf-8")
+        path = Path(__file__).parent / self._folder / f"{self._module}.py"
+        source = path.read_text(encoding="utf-8")
         start = rf'def {self._function}\(.*?\) -> None:\n    """([^"\n]+)'
         found = re.search(start, source, re.DOTALL)
         return found[1] if found else ""
@@ -54,7 +63,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """Return the command itself."""
         only = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        module = import_module(f"farm.cli.{self._module}")
+        module = import_module(f"farm.cli.{self._folder}.{self._module}")
         gc.freeze()  # what was imported stays
         gc.enable()
         only.command(name=self.name)(getattr(module, self._function))
@@ -70,8 +79,8 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for panel, names in COMMANDS.items():
-            self.commands.update({name: LazyCommand(panel, name) for name in names.split()})
+        for folder, names in COMMANDS.items():
+            self.commands.update({name: LazyCommand(folder, name) for name in names.split()})
 
     def list_commands(self, _: Any) -> list[str]:
         """Return the commands' names, in the order of the table."""

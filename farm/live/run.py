@@ -307,14 +307,14 @@ class _Farm:
             return lease.take(client, self._url)
         fence = lease.try_to_take(client)
         if fence is None:
-            _tell(stays, in_charge=False)
+            _report_charge(stays, in_charge=False)
         while fence is None:
             if self._signals.asked:
                 raise SystemExit(0)  # nothing was begun, so nothing is to be ended
             time.sleep(STANDBY_INTERVAL)
             with contextlib.suppress(redis.RedisError):
                 fence = lease.try_to_take(client)
-        _tell(stays, in_charge=True)
+        _report_charge(stays, in_charge=True)
         return fence
 
     def _open_store(self) -> SavedFarm | None:
@@ -382,7 +382,7 @@ class _Farm:
         return load
 
 
-def _tell(stays: Stays, *, in_charge: bool) -> None:
+def _report_charge(stays: Stays, *, in_charge: bool) -> None:
     if stays.on_charge is not None:
         stays.on_charge(in_charge)
 

@@ -209,7 +209,7 @@ class LiveWorld:
         """Return which of these jobs the store knows, live or ended."""
         return self._calling(lambda: self._store.known(job_ids))
 
-    def tell(self, make: Callable[[float], Event]) -> None:
+    def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event of our own, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
@@ -231,7 +231,7 @@ class LiveWorld:
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""
         # where a farm stays up, a service of its own sizes the provisioned pools
-        self.tell(lambda at: events.FarmOpened(at, provisioned=not self._stays))
+        self.add_event(lambda at: events.FarmOpened(at, provisioned=not self._stays))
 
     def await_hosts(self, count: int, timeout: float) -> None:
         """Wait until so many hosts are up; raises RunError if they are not in time."""

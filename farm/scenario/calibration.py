@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from farm.core.errors import ScenarioError
-from farm.scenario.document import read_document
+from farm.scenario.file.document import read_document
+from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool, SlowdownTable
-from farm.scenario.problems import describe
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
 from farm.scenario.section import Mapped
 

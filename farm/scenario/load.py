@@ -15,7 +15,8 @@ from farm.scenario.calibration import (
     with_calibrations_read,
 )
 from farm.scenario.checks import check_workload
-from farm.scenario.document import (
+from farm.scenario.examples import find_scenario
+from farm.scenario.file.document import (
     MarkedDict,
     mark_of,
     marked,
@@ -23,10 +24,9 @@ from farm.scenario.document import (
     parse_document,
     read_document,
 )
-from farm.scenario.examples import find_scenario
+from farm.scenario.file.overrides import apply_change, apply_override
+from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
-from farm.scenario.overrides import apply_change, apply_override
-from farm.scenario.problems import describe
 
 
 def load_scenario(

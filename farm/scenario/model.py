@@ -9,7 +9,6 @@ from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
 from farm.scenario.descriptions import describe
-from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
@@ -20,7 +19,7 @@ from farm.scenario.quantities import (
     RunName,
     Whole,
 )
-from farm.scenario.scheduling import Scheduling
+from farm.scenario.scheduling import Estimates, Scheduling
 from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 

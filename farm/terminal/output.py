@@ -86,11 +86,11 @@ def runs_progress(*, silent: bool = False) -> Iterator[Callable[[int, int], None
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with progress("runs", *columns, silent=silent) as update:
 
-        def told(done: int, of: int) -> None:
+        def show(done: int, of: int) -> None:
             if update is not None:
                 update(completed=done, total=of)
 
-        yield told
+        yield show
 
 
 class _Lines:

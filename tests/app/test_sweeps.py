@@ -160,7 +160,7 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     scenario = farm.load_scenario("mm1", **SMALL)
     runs = [SeededRun(scenario, seed) for seed in range(4)]
     alone = play_all(runs, FinishedRuns(None), lambda _: None)
-    monkeypatch.setattr("farm.app.sweeps.playing.WORTH_SHARING", 0.0)
+    monkeypatch.setattr("farm.processes.shared_work.WORTH_SHARING", 0.0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     shared = play_all(runs, FinishedRuns(None), lambda _: None)
     assert [s.response_time for s in shared] == [s.response_time for s in alone]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from farm.core.errors import FarmError, ScenarioError
 from farm.scenario import load_scenario, parse_scenario
-from farm.scenario.document import parse_document
-from farm.scenario.overrides import apply_override
+from farm.scenario.file.document import parse_document
+from farm.scenario.file.overrides import apply_override
 
 from .conftest import SMALL
 

@@ -76,7 +76,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play(
-    trace: Path | None = None, told: Callable[[int, int], None] = lambda *_: None
+    trace: Path | None = None, progress: Callable[[int, int], None] = lambda *_: None
 ) -> list[Outcome]:
     """Play the week, or a trace, under every algorithm, on all processors.
 
@@ -84,7 +84,7 @@ def play(
     """
     names = [(name, troubles) for name in OPTIONS for troubles in (False, True)]
     runs = [SeededRun(one, one.seed) for one in (_scenario(*name, trace) for name in names)]
-    found = play_all(runs, FinishedRuns(None), lambda done: told(done, len(runs)))
+    found = play_all(runs, FinishedRuns(None), lambda done: progress(done, len(runs)))
     return [_outcome(*name, one) for name, one in zip(names, found, strict=True)]
 
 

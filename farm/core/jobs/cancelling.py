@@ -20,7 +20,6 @@ class Canceller:
         self.book = book
         self.dispatcher = dispatcher
         self.jobs = book.by_id
-        self.rules = book.rules
 
     def cancel(
         self,
@@ -51,7 +50,7 @@ class Canceller:
 
     def fail_fast(self, at: float, commands: list[Command]) -> None:
         """Cancel the rest of each matrix with a job that failed just now, if the rules say so."""
-        if not self.rules.fail_fast:
+        if not self.book.rules.fail_fast:
             return
         for command in tuple(commands):
             if isinstance(command, EndJob) and command.outcome == "failed" and command.job.matrix:

@@ -19,13 +19,13 @@ class Requeuer:
         self.book = book
         self.dispatcher = dispatcher
         self.canceller = canceller
-        self.rules = book.rules
 
     def void(self, slot: Slot, at: float, reason: str, commands: list[Command]) -> None:
         """Requeue the job of a void attempt and reuse its slot: the builder is still present."""
         state = slot.running
-        if self.rules.failures and state:
-            self.judge(state, slot, self.rules.failures, at, reason, commands)
+        failures = self.book.rules.failures
+        if failures and state:
+            self.judge(state, slot, failures, at, reason, commands)
             return
         lane = self.give_back(slot, at, reason, commands)
         self.canceller.fail_fast(at, commands)
@@ -77,7 +77,7 @@ class Requeuer:
         state = slot.running
         if state is None:
             return None
-        lane = state.lane
+        lane, rules = state.lane, self.book.rules
         if self.dispatcher.watched:
             lane.queue.ended(state, slot, at, completed=False)
         if state.status is JobStatus.CANCELLING:
@@ -87,12 +87,12 @@ class Requeuer:
         if again is None:
             cause = Cause.LOST
             state.losses += 1
-            again = state.losses <= self.rules.retries
-            if 0 < self.rules.max_builders_lost <= len(state.builders_lost):
+            again = state.losses <= rules.retries
+            if 0 < rules.max_builders_lost <= len(state.builders_lost):
                 again, cause = False, Cause.POISONOUS
                 reason = f"{reason} (builders lost under it: {', '.join(state.builders_lost)})"
             elif not again:
-                reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
+                reason = f"{reason} (attempt {state.losses} of {1 + rules.retries})"
         if not again:
             self.book.end_all(state, at, "failed", cause, reason, commands)
             return None

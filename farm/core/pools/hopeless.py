@@ -62,7 +62,7 @@ class Hopeless:
         return False
 
     def _without_builders(self) -> list[JobState]:
-        if self._canceller.rules.platform_grace is not None:
+        if self._canceller.book.rules.platform_grace is not None:
             return []  # they fail when their platform's grace period is over
         if any(pool.requested for pool in self._keeper.pools.values()):
             return []

@@ -44,7 +44,7 @@ class LookAheadQueue(PlainQueue):
         """Remove the job if it waits here, at whatever place."""
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
-            self._tell(state, state.key)
+            self._on_change(state, state.key)
             state.key = (*state.key,)  # its entry is void, even if it waits again
 
     def _entries(self) -> Iterable[Entry]:

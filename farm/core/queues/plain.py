@@ -99,7 +99,7 @@ class PlainQueue:
         """Queue the job at the best place of those that its execution serves."""
         self._waiting += 1
         if self._kept:
-            self._tell(state, None)
+            self._on_change(state, None)
         if state.followers:
             state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
@@ -107,7 +107,7 @@ class PlainQueue:
     def remove(self, state: JobState, at: float) -> None:
         """Remove a waiting job; to be called before its status changes."""
         self._waiting -= 1
-        self._tell(state, state.key)
+        self._on_change(state, state.key)
         state.key = (*state.key,)  # the entry in the heap no longer has this very key
         self._limit_void_entries()
 
@@ -140,7 +140,7 @@ class PlainQueue:
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
             if self._kept:
-                self._tell(state, state.key)
+                self._on_change(state, state.key)
             if self._heap[0][1] is state:
                 heapq.heappop(self._heap)
 
@@ -157,7 +157,7 @@ class PlainQueue:
         """Move a waiting leader up to the best place of those that it serves."""
         leader = follower.leader
         if leader is not None and leader.status is JobStatus.WAITING and follower.key < leader.key:
-            self._tell(leader, leader.key)
+            self._on_change(leader, leader.key)
             leader.key = (*follower.key,)  # a new tuple, see _best_key
             heapq.heappush(self._heap, (leader.key, leader))
 
@@ -169,7 +169,7 @@ class PlainQueue:
         if state.leader is not None:
             self.joined(state, at)
             return
-        self._tell(state, before)
+        self._on_change(state, before)
         if state.followers:
             state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
@@ -203,7 +203,7 @@ class PlainQueue:
             self._kept = [one for one in self._kept if one is not changed]
         yield from merged_in_portions(portions, size)
 
-    def _tell(self, state: JobState, before: Key | None) -> None:
+    def _on_change(self, state: JobState, before: Key | None) -> None:
         for changed in self._kept:
             changed.setdefault(state, before)
 

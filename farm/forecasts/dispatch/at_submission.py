@@ -23,7 +23,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.runtime import Learner
 
-Tell = Callable[[Callable[[float], Event]], None]
+AddEvent = Callable[[Callable[[float], Event]], None]
 """Inserts an event into a world; the event is made from the farm time of its insertion."""
 
 
@@ -68,7 +68,7 @@ class EstimatingWorld:
     Every ``every``-th submitted job gets estimates (1: all). ``learners`` receive all events, for
     the runtime estimators of those forecasters that do not use the scheduler's.
 
-    ``tell`` inserts events later (in a live world). Then forecasters that can work in steps do so,
+    ``add_event`` inserts events later (in a live world). Then forecasters that can work in steps do so,
     and ``step`` is to be called whenever there is time. Jobs submitted in the meantime are
     estimated together afterwards; one that no longer waits by then is estimated like a new job.
     """
@@ -81,16 +81,16 @@ class EstimatingWorld:
         *,
         every: int = 1,
         learners: Sequence[Learner] = (),
-        tell: Tell | None = None,
+        add_event: AddEvent | None = None,
     ) -> None:
         self.execute = world.execute
         self._next = world.next_event
         self._scheduler = scheduler
-        self._immediate = [one for one in forecasters if tell is None or not one.in_steps]
+        self._immediate = [one for one in forecasters if add_event is None or not one.in_steps]
         self._in_steps = [one for one in forecasters if one not in self._immediate]
         self._every = every
         self._learners = learners
-        self._tell = tell
+        self._add_event = add_event
         self._submitted: JobsSubmitted | None = None
         self._count = 0
         self._events: deque[EstimateMade] = deque()
@@ -169,9 +169,9 @@ class EstimatingWorld:
     def step(self) -> bool:
         """Do one step of the requested work; return whether more remains."""
         more = self._advance()
-        while self._events and self._tell is not None:
+        while self._events and self._add_event is not None:
             made = self._events.popleft()
-            self._tell(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
+            self._add_event(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
         return more
 
     def _advance(self) -> bool:

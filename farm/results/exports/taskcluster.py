@@ -7,7 +7,7 @@ from pathlib import Path
 from farm.results.event_store import event_store
 from farm.results.run_directory import Run
 from farm.scenario import parse_scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 
 
 def export(run: Run, out: Path) -> int:

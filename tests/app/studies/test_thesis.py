@@ -136,7 +136,7 @@ def test_the_command_writes_a_page(
 ):
     """Self-contained, with a drawing for each figure; what cannot be is refused beforehand."""
     shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
-    monkeypatch.setattr("farm.cli.study.thesis", lambda *_, **__: shown)
+    monkeypatch.setattr("farm.cli.runs.study.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output

@@ -183,7 +183,7 @@ class Hasty:
         self.at = self.at if event is None else event.at
         return event
 
-    def tell(self, make) -> None:
+    def add_event(self, make) -> None:
         """Put an event in."""
         self.events.append(make(self.at))
 
@@ -195,7 +195,7 @@ def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
     def around(world, _):
         hasty = Hasty(world, steps)
         forecasters = [FormulaForecaster(one, "last-3", **more) for one in rules]
-        hasty.around = EstimatingWorld(hasty, scheduler, forecasters, tell=hasty.tell)
+        hasty.around = EstimatingWorld(hasty, scheduler, forecasters, add_event=hasty.add_event)
         return hasty.around
 
     told, auditor = [], Auditor()

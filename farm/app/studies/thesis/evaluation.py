@@ -45,7 +45,7 @@ THESIS_SAYS = {
     "SJF-aging": ("Bad", "Bad", "Medium"),
 }
 SINGLE, SEVERAL = "a single matrix", "five matrices, 30 s apart"
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -59,14 +59,14 @@ class Evaluation(msgspec.Struct, frozen=True):
     overload: tuple[float, ...]
 
 
-def evaluate(runs: int, tell: Tell = lambda _: None) -> Evaluation:
+def evaluate(runs: int, on_step: OnStep = lambda _: None) -> Evaluation:
     """Play chapter 5, the model on ``runs`` job sets (at most 1000)."""
-    tell("section 5.1 in virtual time")
+    on_step("section 5.1 in virtual time")
     single, several = _jenkins(1, UNAGED), _jenkins(5, ALL)
     sets = model_sets(runs)
-    tell("the model without slowdown")
+    on_step("the model without slowdown")
     plain = play_cases({x: (sets, nodes(int(x))) for x in MODEL_SLOTS})
-    tell("the model with slowdown")
+    on_step("the model with slowdown")
     slowed = play_cases({x: (sets, nodes(int(x), PAGE_16)) for x in MODEL_SLOTS})
     return Evaluation(single, several, plain, slowed, tuple(map(_reference_job, range(11))))
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from farm.app.studies.page import Section, drawn
-from farm.app.studies.thesis.evaluation import PAGE_16, Tell, numbers
+from farm.app.studies.thesis.evaluation import PAGE_16, OnStep, numbers
 from farm.app.studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
 from farm.app.studies.thesis.model import (
     MAKESPAN,
@@ -43,10 +43,10 @@ MEAN = ALPHA / (ALPHA - 1)
 UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
 
 
-def future_work(runs: int, trace: Path | None, tell: Tell = lambda _: None) -> list[Section]:
+def future_work(runs: int, trace: Path | None, on_step: OnStep = lambda _: None) -> list[Section]:
     """Play each question on ``runs`` job sets, at most 200, and a trace if one is given."""
     recorded = [_trace(trace)] if trace else []
-    tell("the future work")
+    on_step("the future work")
     runs = min(runs, MAX_SETS)
     sets = model_sets(runs)
     return [

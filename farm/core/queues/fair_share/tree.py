@@ -73,13 +73,13 @@ class InvocationTree:
     def weigh(self) -> None:
         """Move all nodes to their places after a change of the offsets."""
         for node in self.root.subtree():
-            self._tell(node)
+            self._on_change(node)
             node.offset = self.offsets.get(node.path, 0)
         self.settle(list(self.root.subtree()))
 
     def enqueue(self, operation: Operation) -> None:
         """Add the operation to its node's queue."""
-        self._tell(operation.node)
+        self._on_change(operation.node)
         operation.node.queue.put(operation, operation.key)
         for node in operation.node.lineage():
             node.waiting += 1
@@ -87,21 +87,21 @@ class InvocationTree:
     def dequeue(self, operation: Operation) -> None:
         """Remove the operation from its node's queue."""
         self.before_sharing(operation.execution)
-        self._tell(operation.node)
+        self._on_change(operation.node)
         operation.node.queue.discard(operation)
         for node in operation.node.lineage():
             node.waiting -= 1
 
     def start(self, operation: Operation, slot: Slot, instant: Instant) -> None:
         """Count the slot as executing for the operation (and for others of its execution)."""
-        self._tell(operation.node)
+        self._on_change(operation.node)
         for node in operation.node.lineage():
             node.executing[slot] = node.executing.get(slot, 0) + 1
             node.started = instant
 
     def stop(self, operation: Operation, slot: Slot, instant: Instant) -> None:
         """Undo ``start``; a slot counts in a node until its last operation there ends."""
-        self._tell(operation.node)
+        self._on_change(operation.node)
         for node in operation.node.lineage():
             left = node.executing[slot] - 1
             if left:
@@ -118,7 +118,7 @@ class InvocationTree:
         for onlooker in self.onlookers:
             onlooker.before_sharing(execution, key)
 
-    def _tell(self, node: Invocation) -> None:
+    def _on_change(self, node: Invocation) -> None:
         for onlooker in self.onlookers:
             onlooker.before_change(node)
 

@@ -1,0 +1,109 @@
+"""``farm study``: a published experiment, played again, or every autoscaler on one week."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.studies import autoscalers
+from farm.app.studies.page import tables, write_page
+from farm.app.studies.thesis.job_sets import MAX_SETS
+from farm.app.studies.thesis.study import TITLE, Part, thesis
+from farm.core.errors import InputError
+from farm.results.output_file import check_output
+from farm.results.report.page import write_page as write_report
+from farm.terminal.options import AsJson, Quiet
+from farm.terminal.output import note, print_json, runs_progress, table_of
+
+#: job sets of the thesis, where --runs is absent
+SETS = 20
+
+
+class Published(StrEnum):
+    """What can be played again."""
+
+    THESIS = "thesis"
+    AUTOSCALERS = "autoscalers"
+
+
+def study(
+    which: Annotated[Published, typer.Argument(help="What is played.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PAGE",
+            help="The page to write; absent: thesis.html or autoscalers.html.",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MAX_SETS, help="Thesis: job sets, of which it has 1000; absent: 20."
+        ),
+    ] = None,
+    part: Annotated[
+        list[Part] | None, typer.Option(help="Thesis: only this part (may be repeated).")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Thesis: a slice of section 5.1 on a real farm, too.")
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Recorded jobs: for the thesis's future work, or as the week."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Play a published experiment again and write its figures and tables into one page.
+
+    Autoscalers: what each provisioning algorithm does with one week of a browser's CI, on a farm
+    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a
+    minute on two idle cores, more on busy ones.
+
+    The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
+    section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
+    sets take some ten seconds on two cores; --live takes some five minutes more.
+    """
+    out = out or Path(f"{which}.html")
+    check_output(out, [".html"], "--out")
+    if which is Published.AUTOSCALERS:
+        if runs is not None or part or live:
+            raise InputError("--runs, --part, --live: found with autoscalers; allowed: with thesis")
+        _autoscalers(out, trace, as_json=as_json, quiet=quiet)
+        return
+    runs, parts = runs or SETS, part or list(Part)
+    if trace is not None and Part.FUTURE_WORK not in parts:
+        raise InputError("--trace: found without the future work; allowed: with --part future-work")
+    hidden = quiet or as_json or not sys.stderr.isatty()
+    on_step = (lambda _: None) if hidden else _show_step
+    found = thesis(runs, parts, live=live, trace=trace, on_step=on_step)
+    write_page(out, TITLE, found)
+    if as_json:
+        print_json({"which": which, "runs": runs, "tables": tables(found)})
+    elif not quiet:
+        typer.echo(f"{sum(len(one.charts) for one in found)} figures written to {out}")
+
+
+def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
+    with runs_progress(silent=quiet) as show:
+        found = autoscalers.play(trace, show)
+    write_report(out, autoscalers.document(found))
+    if as_json:
+        print_json({"which": "autoscalers", "outcomes": found})
+        return
+    rows = map(autoscalers.row_of, found)
+    note(table_of(autoscalers.TITLE, autoscalers.HEAD[:2], autoscalers.HEAD[2:], rows))
+    if not quiet:
+        note(f"wait against cost, and the table: {out}", err=True)
+
+
+def _show_step(what: str) -> None:
+    typer.echo(f"playing {what} …", err=True)

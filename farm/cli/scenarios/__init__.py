@@ -1,0 +1,1 @@
+"""Commands that write, list and describe scenarios, and what they are made from."""
