@@ -68,8 +68,8 @@ class EstimatingWorld:
     Every ``every``-th submitted job gets estimates (1: all). ``learners`` receive all events, for
     the runtime estimators of those forecasters that do not use the scheduler's.
 
-    ``add_event`` inserts events later (in a live world). Then forecasters that can work in steps do so,
-    and ``step`` is to be called whenever there is time. Jobs submitted in the meantime are
+    ``add_event`` inserts events later (in a live world). Then forecasters that can work in steps do
+    so, and ``step`` is to be called whenever there is time. Jobs submitted in the meantime are
     estimated together afterwards; one that no longer waits by then is estimated like a new job.
     """
 
