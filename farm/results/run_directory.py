@@ -95,7 +95,7 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path, *, scenario: str, started: str, anew: bool) -> None:
-        """Create the directory of a permanent farm, or continue an existing one.
+        """Create the directory of a long-running farm, or continue an existing one.
 
         ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1. Raises
         InputError if it cannot be written.

@@ -1,4 +1,4 @@
-"""What was not read of a table whose columns ``--column`` names."""
+"""Reports what was left out of a table whose columns ``--column`` names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farm.workload.traces.foreign_table import read_foreign
 
 
 def say_left_out(table: Path, fields: Mapping[str, str]) -> None:
-    """Say on standard error how many rows were left out and why, and which columns."""
+    """Print on standard error how many rows were left out and why, and the unused columns."""
     reading = read_foreign(table, fields)
     for why, count in reading.left_out.items():
         note(f"left out: {count:,} rows {why}", err=True)
