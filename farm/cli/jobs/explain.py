@@ -1,4 +1,4 @@
-"""``farm explain``: why a job went where it went; live, or in a recorded run."""
+"""``farm explain``: why a job was dispatched as it was, live or in a recorded run."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def explain(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a dispatch: who competed, whose turn it was, which builders were free.
+    """Explain a dispatch: the competing jobs, whose turn it was, and the free builders.
 
-    Of a live job that waits: why. The decisions of a recorded run are made again: its log is
-    replayed through a scheduler.
+    For a waiting job of a live farm: why it waits. The decisions of a recorded run are
+    reconstructed by replaying its log.
     """
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)
@@ -83,10 +83,10 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
 
 
 def _said(found: KnownJob, answer: Answer | None) -> str:
-    """Say where the job stands, and what cannot be said of its dispatch."""
+    """Describe the state of the job, and why its dispatch cannot be explained, if so."""
     name, now = found.job.id, None if answer is None else answer.job
     if answer is None:
-        rest = "why, only its scheduler could say, which is not at work"
+        rest = "only its scheduler could say why, and it is not running"
     elif answer.decision is not None:
         rest = ""
     else:

@@ -1,4 +1,4 @@
-"""``farm job``: the story of one job."""
+"""``farm job``: the history of one job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def job(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Show a job's history: where it is, why it waits, what became of it."""
+    """Show a job's history and state: where it is, why it waits, or how it ended."""
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
     told = story_of(found, tries, answer)
@@ -33,7 +33,7 @@ def job(
 
 
 def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
-    """Return a story for people: spans and instants as they are written, nothing empty."""
+    """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
     for name, value in told.items():
         if name == "tries":

@@ -1,4 +1,4 @@
-"""Whose turn it is under fair share, level by level, on a terminal."""
+"""A table of whose turn it is under fair share, level by level."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WHY = {
     "share": "by share: slots executing",
     "priority": "by priority",
     "share and priority": "by share and priority: (executing + 1) * 2^(priority ÷ 100)",
-    "turn": "all alike: the least recently started one",
-    "stickiness": "all alike: the slot stays where it was",
+    "turn": "equal: the least recently started one",
+    "stickiness": "equal: the slot stays where it was",
     "directly": "a job queued in the node above precedes it",
 }
 
 
 def show_turns(console: FarmConsole, turns: Sequence[Turn]) -> None:
-    """Print a table: at each level the job's own invocation, then those that it competes with."""
+    """Print, for each level, the job's own invocation and the competing ones."""
     if turns:
         console.print(plain("whose turn, level by level"), style="italic")
         console.print(listing(_COLUMNS, list(_rows(turns)), console.width, "last start"))

@@ -1,4 +1,4 @@
-"""``farm status``: a live farm at a glance."""
+"""``farm status``: an overview of a live farm."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ QUEUES = (Column("platform"), Column("waiting", right=True))
 
 
 def status(
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Keep showing it, until Ctrl-C.")
-    ] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
     """Show a live farm: queues, builders by state, pools, throughput.
 
-    Exit code 1 if the farm's scheduler has not been heard of lately, or its server is in trouble.
-    With --json one object (with --watch: one a line).
+    Exit code 1 if the farm's scheduler has not reported lately, or its server is in trouble. With
+    --json: one object (with --watch: one per line).
     """
     with reach(redis, folder) as operator:
         now = operator.status()
@@ -56,7 +54,7 @@ def status(
 
 
 def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
-    """Show it again and again; a server that is away for a while is waited for."""
+    """Show the status repeatedly; wait for a server that is temporarily unreachable."""
     console = FarmConsole()
     with contextlib.ExitStack() as stack:
         live = None
@@ -127,5 +125,5 @@ def _view(
         parts.append(_trouble(trouble))
     if not _is_fresh(now):
         age = format_roughly(time.time() - now.written_at)
-        parts.append(Text(f"its scheduler has not been heard of for {age}", style="bold red"))
+        parts.append(Text(f"its scheduler has not reported for {age}", style="bold red"))
     return Group(*parts)

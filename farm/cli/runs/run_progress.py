@@ -1,4 +1,4 @@
-"""How far a live run is: a table that moves on a terminal, a line now and then elsewhere."""
+"""The progress of a live run: a live table on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunDisplay:
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(console=console, transient=True, auto_refresh=False)
-        #: tenths of the jobs that are done, as told last
+        #: tenths of the jobs that are done, as last printed
         self._told = -1
 
     def __enter__(self) -> Self:
@@ -34,7 +34,7 @@ class RunDisplay:
             self._live.stop()
 
     def show(self, status: LiveStatus) -> None:
-        """Show where the run is."""
+        """Show the status."""
         if self._live is not None:
             self._live.update(_table(status), refresh=True)
             return

@@ -1,4 +1,4 @@
-"""``farm simulate``: a scenario in virtual time."""
+"""``farm simulate``: runs a scenario in virtual time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def simulate(
     engine: Annotated[
         Engine,
         typer.Option(
-            help="Who plays it: the scheduler itself, a compiled loop (much faster, the same "
-            "results, not for every scenario), or the one that finishes sooner."
+            help="reference: the scheduler itself; fast: a compiled loop (same results, not for "
+            "every scenario); auto: whichever finishes sooner."
         ),
     ] = "auto",
     log: Log = False,
@@ -70,7 +70,7 @@ def simulate(
 
 
 class _Ticker:
-    """An observer that shows how far the simulation is, a few times per second."""
+    """Observer that shows the progress of a simulation, a few times per second."""
 
     def __init__(self, update: Callable[..., None]) -> None:
         self._update = update

@@ -1,4 +1,4 @@
-"""``farm init``: a scenario to begin with."""
+"""``farm init``: writes a first scenario."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from farm.terminal.options import Columns, Quiet, columns_of
 def init(
     trace: Annotated[
         Path | None,
-        typer.Argument(metavar="[TRACE]", help="Jobs that were recorded; absent: the quickstart."),
+        typer.Argument(metavar="[TRACE]", help="Recorded jobs. Default: those of the quickstart."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The new file.")] = Path(
         "scenario.yaml"
@@ -23,7 +23,7 @@ def init(
     column: Columns = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented scenario that runs, with a pool for each platform of a trace."""
+    """Write a commented, runnable scenario, with a pool for each platform of a trace."""
     fields = columns_of(column)
     remarks = write_first_scenario(out, trace, fields)
     if not quiet:
