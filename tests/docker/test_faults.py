@@ -166,7 +166,7 @@ def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
 
     sleeper = SLEEPER.format(image=farm.environment["FARM_IMAGE"])
     farm.engine.docker("build", "-q", "-t", farm.builders_image, "-", stdin=sleeper)
-    farm.until(lambda: "did not join within 10 s" in farm.pool()["trouble"], "giving it up")
+    farm.until(lambda: "did not join within 10s" in farm.pool()["trouble"], "giving it up")
     farm.until(lambda: farm.builders(everything=True) == [], "removing it")
     tries = tries_to_start(farm)
     pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]

@@ -18,7 +18,7 @@ from farm.forecasts.runtime import make_estimator
 from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
-from farm.live.store.store import Batch
+from farm.live.store.batch import Batch
 from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
 from tests.fixtures.stepwise_farm import Clock, Leader

@@ -100,6 +100,7 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
     """Scheduler, provisioner, hosts and people need no more than their roles may."""
     guarded.start("scheduler", "farm", "scheduler", "farm.yaml")
