@@ -24,7 +24,7 @@ from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.report.run_figures import RunFigures
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 
 Column = NDArray[Any]

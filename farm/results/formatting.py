@@ -1,4 +1,4 @@
-"""Numbers as people read them: spans with units, thousands apart, few digits."""
+"""Readable numbers: spans with units, thousands separated, few digits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def readable_span(seconds: float | None) -> str:
 
 
 def readable_count(value: int | None) -> str:
-    """Return a count with its thousands apart: ``106,233``."""
+    """Return a count with thousands separators: ``106,233``."""
     return NOTHING if value is None else f"{value:,}"
 
 

@@ -31,7 +31,7 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
             "--weight: found a farm without fair share; allowed: one with scheduling.fair_share"
         )
     goal = operator.status().choices.changed(wanted)
-    operator.tell(wanted)
+    operator.send(wanted)
     deadline = time.monotonic() + TIMEOUT
     while (found := operator.status().choices) != goal:
         if time.monotonic() > deadline:

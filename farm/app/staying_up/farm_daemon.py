@@ -152,17 +152,17 @@ class FarmKeeper:
                 operator.forget_everything()
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
-            self._tell("starting", server.url)
+            self._write_place("starting", server.url)
             before = _written_at(operator)
             supervisor.start()
             if self._await(supervisor, server, operator, before):
-                self._tell("up", server.url)
+                self._write_place("up", server.url)
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
             with contextlib.suppress(OSError):  # a full disk does not keep us up
-                self._tell("stopping", server.url)
+                self._write_place("stopping", server.url)
             self._end(supervisor, operator)
         log.info("down")
 
@@ -258,7 +258,7 @@ class FarmKeeper:
     def _drain(self, operator: Operator) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
         if not all(record.draining for record in operator.builders().values()):
-            operator.tell(DrainRequested(UNSTAMPED, "*"))
+            operator.send(DrainRequested(UNSTAMPED, "*"))
             return True
         return operator.count_running() > 0
 
@@ -290,7 +290,7 @@ class FarmKeeper:
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
 
-    def _tell(self, state: str, url: str) -> None:
+    def _write_place(self, state: str, url: str) -> None:
         self._place = msgspec.structs.replace(
             self._place,
             state=state,

@@ -134,7 +134,7 @@ class Desk:
         elif isinstance(report, wire.Plan) and self._is_current(report):
             report = self._bounded(report)
             self._plans[report.pool] = report
-            world.tell(partial(self._planned, report))
+            world.add_event(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
             world.intake.give_up(report.builder, world.clock.now(), report.reason)
 

@@ -1,8 +1,8 @@
-"""``batsim``: the files that Batsim leaves, in a new directory, for evalys and other readers.
+"""``batsim``: Batsim's output files, in a new directory, for evalys and other readers.
 
-``jobs.csv`` (a job a line; a builder is a resource), ``schedule.json`` (means and maxima) and
-``machine_states.csv`` (builders that compute, idle and switch on, whenever that changes; as its
-readers want all rows to have one sum, builders that are not there, of the most that were, sleep).
+``jobs.csv`` (one job per line; a builder is a resource), ``schedule.json`` (means and maxima) and
+``machine_states.csv`` (how many builders compute, idle and switch on, at each change). Readers want
+the same sum in each row: of the most builders that were there at once, the others sleep.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FINAL = {
 
 
 def export(run: Run, out: Path) -> int:
-    """Write the three files; return how many jobs there are."""
+    """Write the three files; return the number of jobs."""
     out.mkdir()
     rows = run.jobs
     with (out / "jobs.csv").open("w", encoding="utf-8", newline="") as sink:

@@ -1,4 +1,4 @@
-"""The farm's state at any moment, as a fold over the event log; and series sampled from it."""
+"""The farm's state at any instant, as a fold over the event log; and series sampled from it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from farm.core.events import (
     JobStarted,
     UndrainRequested,
 )
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.log.reader import Entry
 
 BuilderStateName = Literal["requested", "idle", "busy", "draining", "retired", "lost"]
 JobStateName = Literal["waiting", "dispatched", "running"]
 
 
-class FarmCounts(msgspec.Struct, frozen=True, rename=door_name):
-    """How many of what at one moment. Ended jobs and gone builders are counted since the start."""
+class FarmCounts(msgspec.Struct, frozen=True, rename=json_name):
+    """Counts at one instant. Ended jobs and builders that left are counted since the start."""
 
     at: float
     waiting: int
@@ -80,7 +80,7 @@ class FarmFold:
         self.at = 0.0
         #: the jobs that have not ended, by id
         self.jobs: dict[str, JobStateName] = {}
-        #: the builders that are requested or there, by id
+        #: the builders that are requested or present, by id
         self.builders: dict[str, FoldedBuilder] = {}
         self._job_counts: Counter[str] = Counter()
         self._builder_counts: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class FarmFold:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands; a stale event only moves the time on."""
+        """Take in one event and its commands; a stale event only advances the time."""
         self.at = event.at
         if type(commands) is Ignored:
             return
@@ -116,7 +116,7 @@ class FarmFold:
                 take(value)
 
     def counts(self, at: float | None = None) -> FarmCounts:
-        """Return the counts as they stand, dated ``at`` (default: the last event)."""
+        """Return the current counts, dated ``at`` (default: the last event)."""
         jobs, builders = self._job_counts, self._builder_counts
         values: list[Any] = [
             self.at if at is None else at,
@@ -138,7 +138,7 @@ class FarmFold:
         name = command.job.id
         self._placed[name] = command.builder
         self._occupy(command.builder, 1)
-        if name in self.jobs:  # else it has ended, and its execution serves others
+        if name in self.jobs:  # otherwise it has ended, and its execution serves others
             self._set_job(name, "dispatched")
 
     def _requeued(self, command: RequeueJob) -> None:
@@ -221,7 +221,7 @@ class FarmFold:
             self._settle(builder)
 
     def _settle(self, builder: FoldedBuilder) -> None:
-        """Give a builder that is there the state that its marks say."""
+        """Set the state of a present builder from its flags."""
         if builder.draining:
             state: BuilderStateName = "draining"
         else:
@@ -250,10 +250,10 @@ def fold(entries: Iterable[Entry]) -> FarmFold:
 def sample(
     entries: Iterable[Entry], interval: float, until: float | None = None
 ) -> Iterator[FarmCounts]:
-    """Yield the counts at 0, interval, 2·interval …, each including every event at or before it.
+    """Yield the counts at 0, interval, 2·interval …, each with all events up to and at that time.
 
-    The series ends with the last sample that does not lie after ``until`` (default: after the
-    last event). Raises ValueError for an interval that is not positive.
+    The series ends with the last sample that is not after ``until`` (default: the last event).
+    Raises ValueError for an interval that is not positive.
     """
     if not interval > 0:
         raise ValueError(f"interval {interval} is not positive")

@@ -8,7 +8,6 @@ from itertools import combinations, pairwise
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Table
 from farm.app.studies.thesis.evaluation import TABLE_SLOTS, Evaluation, spread
 from farm.app.studies.thesis.job_sets import model_sets
 from farm.app.studies.thesis.model import (
@@ -23,6 +22,7 @@ from farm.app.studies.thesis.model import (
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
+from farm.results.report.page import Table
 
 #: ratios this close are the same: what lies between runs of a thousand sets
 SAME = 0.01
