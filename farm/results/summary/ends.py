@@ -170,6 +170,11 @@ def total(values: Floats) -> float:
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
 
 
+def which(some: Flags) -> Flags | slice:
+    """Return what takes these of a column: all of them without a copy."""
+    return slice(None) if some.all() else some
+
+
 def numbered(
     values: Iterable[Hashable], known: dict[Any, Any] | None = None
 ) -> tuple[Numbers, list[Any]]:
