@@ -313,7 +313,7 @@ class Store:
                 f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
                 f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
             )
-        version = meta["version"].decode()
+        version = meta["version"][:20].decode(errors="replace")
         if version != str(VERSION):
             raise ServerError(
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
