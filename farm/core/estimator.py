@@ -1,4 +1,4 @@
-"""What the scheduler asks of a runtime estimator."""
+"""The interface of a runtime estimator."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from farm.core.model import Builder, Job, Outcome
 
 
 class Estimator(Protocol):
-    """What the scheduler asks of a runtime estimator (farm.forecasts.runtime has them)."""
+    """The interface of a runtime estimator; ``farm.forecasts.runtime`` implements it."""
 
-    #: False: learn() does nothing, so it need not be called
+    #: False: ``learn`` does nothing and need not be called
     learns: bool
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -21,4 +21,4 @@ class Estimator(Protocol):
         """
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Take an ended attempt into account: once for each, after ``elapsed`` seconds of it."""
+        """Learn from an ended attempt: once for each, after ``elapsed`` seconds of it."""

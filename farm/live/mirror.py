@@ -23,8 +23,8 @@ from farm.core.snapshot import builder_record, job_record
 from farm.core.state import JobState, JobStatus
 from farm.live.hosts.registry import Roster
 from farm.live.redis.sort_keys import encode_member
+from farm.live.store.batch import Batch
 from farm.live.store.saved import HostLife, Try, host_life
-from farm.live.store.store import Batch
 
 
 class Mirror:

@@ -8,8 +8,8 @@ from farm.core.scheduler import Scheduler
 from farm.live.hosts.registry import Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.mirror import write_hosts
+from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts
-from farm.live.store.store import Batch
 from farm.live.wire.messages import Play
 
 

@@ -1,1 +1,1 @@
-"""Commands that say what is to come: when jobs start, and what another farm would do."""
+"""Commands that forecast: when jobs will start, and what a changed farm would do."""

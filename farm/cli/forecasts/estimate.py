@@ -29,7 +29,7 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
 class RuleSet(StrEnum):
-    """The names of ``RULES``, as the command line offers them."""
+    """The names of ``RULES``, for the command line."""
 
     PAGE = "page"
     LAUNCHPAD_2010 = "launchpad-2010"
@@ -42,16 +42,16 @@ def estimate(
         Path | None,
         typer.Argument(
             metavar="[STATE.json]",
-            help="A state file or snapshot; - reads stdin; absent: the live farm.",
+            help="A state file or snapshot; - reads stdin. Default: the live farm.",
         ),
     ] = None,
     job: Annotated[
         list[str] | None,
-        typer.Option("--job", help="Only this job, by name; may be given again. Default: all."),
+        typer.Option("--job", help="Only this job, by name; repeatable. Default: all jobs."),
     ] = None,
     rules: Annotated[
         RuleSet,
-        typer.Option(help="Whose arithmetic (see docs/explanation/dispatch-estimates.md)."),
+        typer.Option(help="The rule set (see docs/explanation/dispatch-estimates.md)."),
     ] = RuleSet.LAUNCHPAD,
     as_json: AsJson = False,
     explain: Annotated[
@@ -60,14 +60,14 @@ def estimate(
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     limit: Annotated[
-        int, typer.Option(min=0, help="Rows of the table, or jobs explained; 0: all of them.")
+        int, typer.Option(min=0, help="Maximum number of rows, or of jobs explained; 0: no limit.")
     ] = 50,
 ) -> None:
     """Estimate when waiting jobs will be dispatched.
 
-    Each estimate is time to next builder + lead time; with its run time added a job is done. The
-    state is a JSON file of builders and jobs, such as farm snapshot prints; a live farm is asked
-    for its own.
+    Each estimate is time to next builder + lead time; adding its run time gives the end of the job.
+    The state is a JSON file of builders and jobs, such as farm snapshot prints, or the present
+    state of a live farm.
     """
     view = view_from(state, redis, folder)
     chosen = RULES[rules.value]
@@ -182,5 +182,5 @@ def _pair(platform: Platform) -> list[str | bool | None]:
 
 
 def _number(value: float) -> float | int:
-    """Return whole numbers as such: 480, not 480.0."""
+    """Return whole numbers as integers: 480, not 480.0."""
     return int(value) if value.is_integer() else value

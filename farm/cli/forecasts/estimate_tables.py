@@ -1,4 +1,4 @@
-"""What ``farm estimate`` shows a person: the queue as a table, one estimate as arithmetic."""
+"""The output of ``farm estimate``: the queue as a table, one estimate with its arithmetic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from farm.units import format_roughly
 
 
 def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table:
-    """Lay out the first ``limit`` waiting jobs, in dispatch order."""
+    """Return a table of the first ``limit`` waiting jobs, in dispatch order."""
     rows = (
         (
             Text(job.name),
@@ -49,7 +49,7 @@ def _done(job: JobView, dispatch: float) -> str:
 
 
 def explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
-    """Spell out one estimate: groups, sums, divisors, the head job, the builder that frees up."""
+    """Explain one estimate: groups, sums, divisors, the head job, and the next free builder."""
     table = Table(show_footer=True)
     table.add_column("predecessors", "lead time")
     for heading in ("jobs", "sum", "builders", "divided by"):

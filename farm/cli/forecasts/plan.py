@@ -1,4 +1,4 @@
-"""``farm plan``: how many builders are needed to keep a promise, and what they cost."""
+"""``farm plan``: how many builders are needed to meet an objective, and what they cost."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def plan(
         str,
         typer.Option(
             metavar="OBJECTIVE",
-            help="Such as 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 "
-            "max of waiting_time response_time stretch matrix_response_time.",
+            help="For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 "
+            "p99 max of waiting_time response_time stretch matrix_response_time.",
         ),
     ],
     sets: Overrides = None,
@@ -38,21 +38,26 @@ def plan(
         typer.Option(
             metavar="KEY=V1,V2",
             help="Try these settings instead of sizes: pools.*.provisioner.max=10,20 "
-            "pools.linux.idle_timeout=5m,15m …; may be given again.",
+            "pools.linux.idle_timeout=5m,15m …; repeatable.",
         ),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=1, max=1000, help="Simulations of each size, with common seeds.")
+        int, typer.Option(min=1, max=1000, help="Simulations per size, with common seeds.")
     ] = 10,
     confidence: Annotated[
-        float, typer.Option(help="With which the mean over replications keeps the objective.")
+        float,
+        typer.Option(
+            help="Confidence level at which the mean over replications meets the objective."
+        ),
     ] = 0.95,
-    most: Annotated[int, typer.Option(min=1, help="Never more builders in a pool.")] = 10_000,
+    most: Annotated[
+        int, typer.Option(min=1, help="Maximum number of builders in a pool.")
+    ] = 10_000,
     price: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[POOL=]PRICE",
-            help="Of a builder-hour; absent: the pool's; may be given again.",
+            help="Price of a builder-hour. Default: the pool's. Repeatable.",
         ),
     ] = None,
     plot: Plot = None,
@@ -61,9 +66,9 @@ def plan(
 ) -> None:
     """Find the smallest pools with which a scenario meets an objective.
 
-    Exit code 1: no size meets it. Pools with a provisioner keep it beside fixed pools; where all
-    have one, they are planned as fixed ones. With --vary the cheapest of these settings is
-    found, such as of min, max, ratio and idle time-out of provisioned pools.
+    Exit code 1: no size meets it. Only fixed pools are sized; if all pools have a provisioner,
+    they are planned as fixed ones. With --vary the cheapest of the given settings is chosen
+    instead, such as min, max, ratio and idle time-out of provisioned pools.
     """
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
@@ -129,7 +134,7 @@ def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path 
 
 
 def _settings(found: Plan) -> bool:
-    """Whether settings were tried, not sizes."""
+    """Return whether settings were tried rather than sizes."""
     return any(isinstance(size, str) for size in found.points[0].sizes)
 
 
@@ -189,8 +194,8 @@ def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, A
 
 
 def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
-    """Draw for each term what it costs: of all that was tried, what nothing cheaper was as good."""
-    # far beyond the limit a curve only squeezes the rest
+    """Draw for each term its value over the cost, for the Pareto-optimal points."""
+    # values far beyond the limit would squeeze the rest of the curve
     near = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
     shown = sorted(near or found.points, key=lambda one: (one.cost, one.bounds))
     figures = []

@@ -1,4 +1,4 @@
-"""``farm risk``: how likely is overload? Prints and plots figure 4.1 of the thesis."""
+"""``farm risk``: the risk of overload, as in figure 4.1 of the thesis."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WIDEST_TEXT_PLOT = 32
 
 def risk(
     slots: Annotated[
-        int, typer.Option(help="Up to how many slots per builder.", min=1, max=1000)
+        int, typer.Option(help="Maximum number of slots per builder.", min=1, max=1000)
     ] = 16,
     heavy: Annotated[
         str, typer.Option(help="Fractions of heavy jobs, separated by commas.")
     ] = "0.1,0.2,0.3,0.4,0.5",
     slowdown: Annotated[
         str,
-        typer.Option(help="Slowdown by number of heavy jobs, such as 1,1,1.4; or the word thesis."),
+        typer.Option(help="Slowdown by number of heavy jobs, such as 1,1,1.4; or thesis."),
     ] = "thesis",
     plot: Plot = None,
     as_json: AsJson = False,
@@ -38,7 +38,7 @@ def risk(
         bool, typer.Option("--quiet", help="Print the table without the plot.")
     ] = False,
 ) -> None:
-    """Print the slowdown to expect on a builder that is filled at random.
+    """Print the expected slowdown of a builder that is filled at random.
 
     f(n, p) = Σ x_k · C(n,k) · p^k · (1-p)^(n-k), k = 0 … n: with n slots and a share p of heavy
     jobs, where x_k is the slowdown with k of them on the builder.

@@ -1,4 +1,4 @@
-"""``farm runtime-estimate``: how long will this job run, and how is that known."""
+"""``farm runtime-estimate``: how long a job will run, and on what the estimate is based."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import Column, FarmConsole, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 _COLUMNS = (
     Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
@@ -28,44 +28,51 @@ def runtime_estimate(
         Path | None,
         typer.Argument(
             metavar="[RUN|FILE]",
-            help="A run directory, or a file of farm snapshot or farm estimate; absent: live.",
+            help="A run directory, snapshot or state file. Default: the live farm.",
         ),
     ] = None,
-    job: Annotated[str | None, typer.Option(metavar="ID", help="A job that is there.")] = None,
-    kind: Annotated[str, typer.Option(help="Of a job that is not there: its kind, …")] = "job",
-    size: Annotated[float | None, typer.Option(help="… its size, …")] = None,
+    job: Annotated[
+        str | None, typer.Option(metavar="ID", help="The id of an existing job.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="For a hypothetical job: its kind.")] = "job",
+    size: Annotated[float | None, typer.Option(help="For a hypothetical job: its size.")] = None,
     declared: Annotated[
-        str | None, typer.Option(metavar="TIME", help="… what its submitter says it takes, …")
+        str | None, typer.Option(metavar="TIME", help="For a hypothetical job: its declared time.")
     ] = None,
     platform: Annotated[
-        str | None, typer.Option(help="… and what it needs, such as amd64/virtual.")
+        str | None,
+        typer.Option(help="For a hypothetical job: its platform, such as amd64/virtual."),
     ] = None,
     builder: Annotated[str | None, typer.Option(help="Only on this builder.")] = None,
     size_bound: Annotated[
         float | None,
-        typer.Option(min=0, help="Of BOINC's jobs: a client ends one that does more than this."),
+        typer.Option(
+            min=0, help="For BOINC: the bound on operations after which a client ends a job."
+        ),
     ] = None,
     deadline: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Whether each builder would have it done by then."),
+        typer.Option(
+            metavar="TIME", help="Check whether each builder would finish it within this time."
+        ),
     ] = None,
     replicas: Annotated[
         int | None,
-        typer.Option(min=1, help="When this many builders that receive it now are all done."),
+        typer.Option(min=1, help="Estimate when this many replicas sent now are all finished."),
     ] = None,
     estimator: Annotated[
         str | None,
-        typer.Option(help="Another runtime estimator, which learns from the run directory."),
+        typer.Option(help="Use another runtime estimator, trained on the run directory."),
     ] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Show how long a job will run, by which rung of the estimator, from how many samples.
+    """Show how long a job will run, and the rung and number of samples behind the estimate.
 
-    While it waits (on a builder of speed 1), and on each builder that may run it; of a job that
-    runs, on its builder, with the rest. Builders of one pool with one answer share a row; with
-    --json each has its own.
+    Estimates are for a builder of speed 1 (as while it waits), and for each builder that may run
+    it; for a running job, for its builder, with the remaining time. Builders of a pool with equal
+    estimates share a row; with --json each has its own.
     """
     bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
     client = ClientSide(size_bound=size_bound, deadline=bound)
@@ -92,7 +99,7 @@ def runtime_estimate(
     cells = [_cells(row, count) for row, count in alike(rows)]
     console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
     if done is not None:
-        said = f"{replicas} replicas are done in {format_time(round(done[0], 1))}"
+        said = f"{replicas} replicas are done in {format_roughly(done[0])}"
         console.print(plain(f"{said}, on {', '.join(done[1])}", 1000))
 
 
@@ -107,17 +114,17 @@ def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
 
 def _cells(row: RunTime, count: int) -> tuple[str, ...]:
     name = "(waiting)" if row.builder is None else row.builder
-    rest = "" if row.remaining_s is None else format_time(round(row.remaining_s, 1))
+    rest = "" if row.remaining_s is None else format_roughly(row.remaining_s)
     notes = [row.rung]
     if row.size_scale is not None:
         notes.append(f"told size * {row.size_scale:g}")
     if row.limit_s is not None:
-        notes.append(f"ended after {format_time(round(row.limit_s, 1))}")
+        notes.append(f"ended after {format_roughly(row.limit_s)}")
     if row.late_s is not None:
-        late = format_time(round(row.late_s, 1))
+        late = format_roughly(row.late_s)
         sent = ", yet sent: it is idle" if row.sent else ""
         notes.append(f"late by {late}{sent}" if row.late_s else "in time")
     return (
         name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
-        format_time(round(row.estimate_s, 1)), rest, "; ".join(notes), f"{row.samples:,}",
+        format_roughly(row.estimate_s), rest, "; ".join(notes), f"{row.samples:,}",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""``farm whatif``: fork the simulator from a farm as it stands, and see what a change does."""
+"""``farm whatif``: forecast a farm from its present state, with and without a change."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ def whatif(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="A snapshot or state file; - reads stdin; absent: the live farm.",
+            help="A snapshot or state file; - reads stdin. Default: the live farm.",
         ),
     ] = None,
     sets: Overrides = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     count: Annotated[
-        int, typer.Option("--rollouts", min=1, max=100_000, help="How often each is played.")
+        int, typer.Option("--rollouts", min=1, max=100_000, help="Number of rollouts of each farm.")
     ] = 100,
-    seed: Annotated[int, typer.Option(help="Of the rollouts' dice.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the rollouts.")] = 1,
     arrivals: Annotated[
         bool,
-        typer.Option("--arrivals", help="The scenario's workload goes on; else nothing arrives."),
+        typer.Option(
+            "--arrivals", help="Continue the scenario's workload; otherwise nothing arrives."
+        ),
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="How many of the slowest jobs; 0: all.")] = 10,
+    limit: Annotated[int, typer.Option(min=0, help="Number of slowest jobs shown; 0: all.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a farm on from where it stands, with and without a change.
+    """Simulate a farm from its present state, with and without a change.
 
-    Says when each waiting job will be dispatched. Every rollout draws run times from what the
-    runtime estimator has seen. With --set, the change is rolled out too, with the same luck for
-    each job, and shown beside it.
+    Shows when each waiting job will be dispatched. Every rollout draws run times from the history
+    of the runtime estimator. With --set, the changed farm is simulated too, with the same
+    random numbers for each job, and shown beside it.
     """
     image = image_from(source, redis, folder)
     before, after = scenario_of(image, ()), scenario_of(image, sets or ())
@@ -67,7 +69,7 @@ def whatif(
 
 
 class _Waits:
-    """What rollouts say of each job's wait, seconds."""
+    """The waits of each job over the rollouts, seconds."""
 
     def __init__(self, found: Rollouts) -> None:
         self.p50 = found.wait_quantile(0.5)
@@ -75,7 +77,7 @@ class _Waits:
         self.mean = found.mean_wait
 
     def of(self, place: int) -> dict[str, float | None]:
-        """Return one job's numbers; None: never."""
+        """Return one job's numbers; None means never."""
         numbers = {"p50_s": self.p50, "p90_s": self.p90, "mean_s": self.mean}
         return {name: _finite(float(values[place])) for name, values in numbers.items()}
 
@@ -125,7 +127,7 @@ class _Report:
         return [("now", self._now), *([] if self._then is None else [("then", self._then)])]
 
     def platforms(self, count: int) -> Table:
-        """Lay out the platforms."""
+        """Return a table of the platforms."""
         return table_of(
             f"Waiting jobs by platform ({count} rollouts)",
             ("platform",),
@@ -137,7 +139,7 @@ class _Report:
         )
 
     def slowest(self, limit: int) -> Table:
-        """Lay out the jobs that wait longest as things are."""
+        """Return a table of the jobs that wait longest without the change."""
         shown = self._slowest[: limit or None]
         return table_of(
             f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch",
@@ -160,7 +162,7 @@ def _slowest_first(p50: Floats, p90: Floats) -> list[int]:
 
 
 def _cells(futures: list[dict[str, float | None]]) -> list[str]:
-    """Return each number as it is, with what it becomes."""
+    """Return each number without and with the change."""
     return [" → ".join(_span(one[key]) for one in futures) for key in futures[0]]
 
 

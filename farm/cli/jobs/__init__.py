@@ -1,1 +1,1 @@
-"""Commands about the jobs of a farm that stays up, and about who goes next."""
+"""Commands about the jobs of a long-running farm and their order."""

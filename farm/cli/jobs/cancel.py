@@ -1,4 +1,4 @@
-"""``farm cancel``: jobs that are not needed any more."""
+"""``farm cancel``: cancels jobs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ LiveState = Literal["live", "waiting", "running"]
 def cancel(
     wanted: JobFilter,
     job_ids: Ids = None,
-    state: Annotated[LiveState | None, typer.Option(help="Only those that wait, or run.")] = None,
+    state: Annotated[
+        LiveState | None, typer.Option(help="Only waiting, or only running, jobs.")
+    ] = None,
     invocation: Annotated[
         str | None,
         typer.Option(help="Every live job charged to this invocation: a path such as team/user."),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Kept with each job.")] = Cause.REQUESTED.text,
+    reason: Annotated[str, typer.Option(help="Stored with each job.")] = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -41,15 +43,15 @@ def cancel(
 ) -> None:
     """Cancel jobs of a live farm.
 
-    Waiting ones end at once, running ones are stopped on their builders.
-    Which: IDs (one a line of standard input, if the only ID is -), or every live job that is as
-    all the options say, or --invocation.
+    Waiting jobs end immediately; running ones are stopped on their builders. Jobs are given by IDs
+    (from standard input, one per line, if the only ID is -), by options that must all match, or
+    by --invocation.
     """
     filtered = state is not None or wanted.names_some
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
     if bool(job_ids) + filtered + (invocation is not None) != 1:
         raise InputError(
-            "found nothing to cancel, or several ways to say what; allowed: IDs, or options that "
+            "found no jobs, or several ways to select them; allowed: IDs, or options that "
             "say what the jobs are like, or --invocation"
         )
     if len(reason) > MAX_TEXT or not reason.isprintable():

@@ -1,4 +1,4 @@
-"""``farm dead-letters``: messages to the scheduler that were refused."""
+"""``farm dead-letters``: messages that the scheduler refused."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SHOWN = 300
 
 
 def dead_letters(
-    clear: Annotated[bool, typer.Option("--clear", help="Forget them, and their counts.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete them, and their counts.")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List the messages to the scheduler that were refused.
+    """List the messages that the scheduler refused.
 
-    With --json each with its beginning, as it came.
+    With --json, the beginning of each message is included.
     """
     with reach(redis, folder) as operator:
         letters, counts = operator.dead_letters()

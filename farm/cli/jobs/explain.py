@@ -1,4 +1,4 @@
-"""``farm explain``: why a job went where it went; live, or in a recorded run."""
+"""``farm explain``: why a job was dispatched as it was, live or in a recorded run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 _COMPETITORS = (Column("job"), Column("charged to", folds=True), Column("key", folds=True))
 
@@ -39,10 +39,10 @@ def explain(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a dispatch: who competed, whose turn it was, which builders were free.
+    """Explain a dispatch: the competing jobs, whose turn it was, and the free builders.
 
-    Of a live job that waits: why. The decisions of a recorded run are made again: its log is
-    replayed through a scheduler.
+    For a waiting job of a live farm: why it waits. The decisions of a recorded run are
+    reconstructed by replaying its log.
     """
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)
@@ -83,10 +83,10 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
 
 
 def _said(found: KnownJob, answer: Answer | None) -> str:
-    """Say where the job stands, and what cannot be said of its dispatch."""
+    """Describe the state of the job, and why its dispatch cannot be explained, if so."""
     name, now = found.job.id, None if answer is None else answer.job
     if answer is None:
-        rest = "why, only its scheduler could say, which is not at work"
+        rest = "only its scheduler could say why, and it is not running"
     elif answer.decision is not None:
         rest = ""
     else:
@@ -103,7 +103,7 @@ def _said(found: KnownJob, answer: Answer | None) -> str:
         rest = "it was never dispatched"
     if found.served_by is not None:
         rest = f"{found.served_by}, which does the same action, was executed for both"
-    when = format_time(round(found.finished_at))
+    when = format_roughly(found.finished_at)
     why = f" ({found.reason})" if found.reason else ""
     return f"{name} {found.outcome} at {when}{why}; {rest}".rstrip("; ")
 
@@ -115,7 +115,7 @@ def _show(decision: Decision) -> None:
     console.print(
         Text.assemble(
             (job, "bold"), " went to ", (builder, "bold"), f", slot {decision.slot}, "
-            f"at {format_time(round(decision.at, 3))} ({platform})",
+            f"at {format_roughly(decision.at)} ({platform})",
         )
     )  # fmt: skip
     if decision.path:

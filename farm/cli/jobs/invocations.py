@@ -1,4 +1,4 @@
-"""``farm invocations``: the fair-share tree of a farm, as it stands."""
+"""``farm invocations``: the present fair-share tree of a farm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.core.queues.fair_share.listing import Filter
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 _CHILDREN = (
     Column("invocation"), Column("waiting", right=True), Column("executing", right=True),
@@ -30,28 +30,32 @@ def invocations(
         str, typer.Argument(metavar="[PATH]", help="An invocation, such as team or team/user.")
     ] = "",
     queued: Annotated[
-        bool, typer.Option("--queued", help="Only with waiting jobs, the next to go first.")
+        bool, typer.Option("--queued", help="Only those with waiting jobs, in order of their turn.")
     ] = False,
     active: Annotated[
-        bool, typer.Option("--active", help="Only where something waits or executes.")
+        bool, typer.Option("--active", help="Only those with waiting or running jobs.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Those where builders idle, too (without an option).")
+        bool, typer.Option("--all", help="Also those with idle builders (the default).")
     ] = False,
     snapshot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file of farm snapshot, in place of a live farm."),
+        typer.Option(
+            metavar="FILE", help="A file written by farm snapshot, instead of the live farm."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of each table; 0: all.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Maximum number of rows per table; 0: no limit.")
+    ] = 20,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List invocations: who waits, who executes, where builders idle.
+    """List invocations with their waiting jobs, executing slots and idle builders.
 
-    By platform: the invocations below PATH, their waiting jobs in the order in which they will go,
-    what executes, and the idle builders by the invocation that they served last. With --json: one
-    object for each platform. farm cancel --invocation PATH cancels all jobs of one.
+    For each platform: the invocations below PATH, the waiting jobs in dispatch order, the running
+    jobs, and the idle builders by the invocation that they last served. With --json: one
+    object per platform. farm cancel --invocation PATH cancels all jobs of an invocation.
     """
     if queued + active + everything > 1:
         raise InputError("found several of --queued, --active, --all; allowed: one of them")
@@ -91,7 +95,7 @@ def _show(found: Invocations) -> None:
 def _child(one: Any) -> tuple[str, ...]:
     priority = "" if one.priority is None else str(one.priority)
     counts = (str(one.waiting), str(one.executing), str(one.free))
-    return (one.path[-1], *counts, priority, format_time(round(one.started_at, 1)))
+    return (one.path[-1], *counts, priority, format_roughly(one.started_at))
 
 
 def _path(path: tuple[str, ...]) -> str:

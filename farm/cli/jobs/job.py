@@ -1,4 +1,4 @@
-"""``farm job``: the story of one job."""
+"""``farm job``: the history of one job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from farm.live.store.saved import Try
 from farm.terminal.console import FarmConsole, coloured, plain, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def job(
@@ -22,7 +22,7 @@ def job(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Show a job's history: where it is, why it waits, what became of it."""
+    """Show a job's history and state: where it is, why it waits, or how it ended."""
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
     told = story_of(found, tries, answer)
@@ -33,7 +33,7 @@ def job(
 
 
 def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
-    """Return a story for people: spans and instants as they are written, nothing empty."""
+    """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
     for name, value in told.items():
         if name == "tries":
@@ -45,7 +45,7 @@ def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
         elif name == "state":
             lines.append((name, coloured(value)))
         elif name.endswith("_s"):
-            lines.append((_words(name[:-2]), format_time(round(value, 2))))
+            lines.append((_words(name[:-2]), format_roughly(value)))
         else:
             lines.append((_words(name), value))
     return lines

@@ -1,4 +1,4 @@
-"""Which jobs a command is about: options that ``jobs``, ``cancel`` and ``retry`` share."""
+"""Options that select jobs, shared by ``jobs``, ``cancel`` and ``retry``."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from farm.app.jobs.filter import JobFilter
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID", help="Jobs by id; - reads ids from standard input."),
+    typer.Argument(metavar="ID", help="Job ids; - reads them from standard input."),
 ]
 _Match = Annotated[
     str | None,
-    typer.Option("--match", metavar="PATTERN", help="Only ids like this, as in a shell: 'a-*'."),
+    typer.Option(
+        "--match", metavar="PATTERN", help="Only ids that match this shell pattern, such as 'a-*'."
+    ),
 ]
-_User = Annotated[str | None, typer.Option(help="Only this user's (attribute user).")]
-_Kind = Annotated[str | None, typer.Option(help="Only this sort of work.")]
+_User = Annotated[str | None, typer.Option(help="Only jobs of this user (attribute user).")]
+_Kind = Annotated[str | None, typer.Option(help="Only jobs of this kind.")]
 _Matrix = Annotated[str | None, typer.Option("--matrix", help="Only jobs of this matrix.")]
-_Platform = Annotated[str | None, typer.Option("--platform", help="Only such as amd64/virtual.")]
+_Platform = Annotated[
+    str | None, typer.Option("--platform", help="Only this platform, such as amd64/virtual.")
+]
 _Pool = Annotated[
     str | None,
-    typer.Option("--pool", help="Only jobs on this pool's builders, or that ended there."),
+    typer.Option("--pool", help="Only jobs that run or ended on this pool's builders."),
 ]
 _Attribute = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Only with this attribute; may be repeated."),
+    typer.Option(metavar="KEY=VALUE", help="Only with this attribute; repeatable."),
 ]
 _OPTIONS = {
     "match": _Match, "pool": _Pool, "user": _User, "kind": _Kind, "matrix": _Matrix,
@@ -38,7 +42,7 @@ _OPTIONS = {
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options; what they say is its argument ``wanted``, a JobFilter."""
+    """Add these options to a command; they are passed as its argument ``wanted``, a JobFilter."""
     own = [
         p
         for p in inspect.signature(command, eval_str=True).parameters.values()
@@ -49,7 +53,7 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
         for name, option in _OPTIONS.items()
     ]
     places = [p.name for p in own]
-    after = places.index("state") + 1  # where a reader of the help looks for them
+    after = places.index("state") + 1  # after the command's arguments, before its own options
 
     @wraps(command)
     def run(**given: Any) -> None:

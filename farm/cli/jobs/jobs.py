@@ -1,4 +1,4 @@
-"""``farm jobs``: what became of the work."""
+"""``farm jobs``: lists jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 COLUMNS = (
     Column("job"), Column("state"), Column("platform"), Column("kind"), Column("user"),
@@ -29,30 +29,30 @@ FIRST_TO_GO = "kind reason response user builder platform"
 def jobs(
     wanted: JobFilter,
     state: Annotated[
-        JobState, typer.Option(help="Which jobs; live ones wait or run.")
+        JobState, typer.Option(help="Which jobs; live: waiting or running.")
     ] = JobState.LIVE,
     stable: Annotated[
         bool,
         typer.Option(
             "--in-order",
-            help="In order of submission: its pages neither skip nor repeat a job, whatever the "
-            "farm does in between. --state all implies it.",
+            help="Sort by submission: pages then neither skip nor repeat jobs while the farm "
+            "runs. Implied by --state all.",
         ),
     ] = False,
     after: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="In order of submission, those after this job."),
+        typer.Option(metavar="ID", help="Only jobs submitted after this one, in that order."),
     ] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first ones.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of a page; 0: all.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="Skip this many jobs.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 50,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
     """List the jobs of a live farm.
 
-    Waiting ones in dispatch order, platform by platform, then running ones, then ended ones (newest
-    first). With --json: one object a line, and nothing else.
+    Waiting jobs come first, in dispatch order by platform, then running ones, then ended ones
+    (newest first). With --json: one object per line.
     """
     wanted = msgspec.structs.replace(wanted, state=state)
     stable = stable or after is not None or state is JobState.ALL
@@ -83,6 +83,6 @@ def _cells(job: KnownJob) -> list[Any]:
         job.job.kind,
         row["user"] or "",
         row["builder"] or "",
-        "" if response is None else format_time(round(response, 1)),
+        "" if response is None else format_roughly(response),
         row.get("reason") or "",
     ]

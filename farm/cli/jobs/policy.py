@@ -1,4 +1,4 @@
-"""``farm policy``: by what rules a live farm orders its jobs, now and from now on."""
+"""``farm policy``: shows or changes the order in which a live farm runs its jobs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 def policy(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[POLICY]", help="A policy, or module:function of your own."),
+        typer.Argument(
+            metavar="[POLICY]", help="A policy, or your own function as module:function."
+        ),
     ] = None,
     aging_factor: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds of run time that a second in the queue weighs."),
+        typer.Option(min=0, help="Seconds of run time that a second of waiting offsets."),
     ] = None,
     weights: Annotated[
         list[str] | None,
@@ -32,7 +34,7 @@ def policy(
             "--weight",
             metavar="PATH=WEIGHT",
             help="Fair-share weight of an invocation among its siblings: web=2 has twice the "
-            "share; may be given again.",
+            "share; repeatable.",
         ),
     ] = None,
     redis: Redis = None,
@@ -41,8 +43,8 @@ def policy(
 ) -> None:
     """Show or change policy, ageing factor and fair-share weights of a live farm.
 
-    Jobs that wait are put in the new order at once. The change outlives restarts of the scheduler,
-    until its scenario says something else.
+    Waiting jobs are sorted again immediately. The change survives restarts of the scheduler, until
+    its scenario is changed.
     """
     wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, _weights_of(weights))
     with reach(redis, folder) as operator:

@@ -1,4 +1,4 @@
-"""``farm priority``: waiting jobs that shall go sooner, or later."""
+"""``farm priority``: changes the priority of waiting jobs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from farm.terminal.output import print_json
 
 def priority(
     job_ids: Annotated[
-        list[str], typer.Argument(metavar="ID…", help="Jobs; - reads ids from standard input.")
+        list[str], typer.Argument(metavar="ID…", help="Job ids; - reads them from standard input.")
     ],
     level: Annotated[
         int | None,
         typer.Option(
-            min=-MAX_LEVEL, max=MAX_LEVEL, help="Static level: a higher one goes before any policy."
+            min=-MAX_LEVEL,
+            max=MAX_LEVEL,
+            help="Static level: higher levels go first under every policy.",
         ),
     ] = None,
     score: Annotated[
@@ -44,9 +46,9 @@ def priority(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Give waiting jobs of a live farm another level, score or fair-share priority.
+    """Change the level, score or fair-share priority of waiting jobs on a live farm.
 
-    What is not named stays. Jobs that run already, or ended, are not changed.
+    Values that are not given stay the same. Running and ended jobs are not changed.
     """
     if level is None and score is None and weight is None:
         raise InputError("found nothing to change; allowed: --level, --score, --priority")

@@ -1,4 +1,4 @@
-"""``farm retry``: ended jobs run again."""
+"""``farm retry``: runs ended jobs again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 def retry(
     wanted: JobFilter,
     job_ids: Ids = None,
-    state: Annotated[EndedState | None, typer.Option(help="Only those that ended so.")] = None,
+    state: Annotated[EndedState | None, typer.Option(help="Only jobs that ended this way.")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -31,15 +31,15 @@ def retry(
 ) -> None:
     """Run ended jobs again, each as a new job.
 
-    It is named ID~2, then ID~3, …, and the old stories stay.
-    Which: IDs (one a line of standard input, if the only ID is -), or every ended job that is like
-    all the options say and has not been tried again yet.
+    New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
+    standard input, one per line, if the only ID is -), or by options that must all match, for
+    ended jobs that have not been retried yet.
     """
     filtered = state is not None or wanted.names_some
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))
     if bool(job_ids) == filtered:
         raise InputError(
-            "found nothing to retry, or two ways to say what; allowed: IDs, or options that say "
+            "found no jobs, or two ways to select them; allowed: IDs, or options that say "
             "what the jobs are like (--state failed)"
         )
     with reach(redis, folder) as operator:

@@ -1,4 +1,4 @@
-"""``farm submit``: one job, a file of jobs, a trace at its own pace, or standard input."""
+"""``farm submit``: submits one job, a file of jobs, a trace, or standard input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
 from farm.workload.traces import FORMATS
 
-#: options that mean one kind of source only
+#: options that apply to one kind of source only
 OF_ONE_JOB = (
     "job_id", "count", "kind", "user", "attribute", "matrix", "level", "score", "priority",
     "mode", "threads",
@@ -45,62 +45,66 @@ def submit(
         typer.Argument(
             metavar="[FILE]",
             help="Jobs as JSON lines (.jsonl) or csv, or a trace; - reads JSON lines from stdin "
-            "(with --format: a trace of that format). Absent: one job, described by the options.",
+            "(with --format: a trace of that format). Default: one job, described by the options.",
         ),
     ] = None,
     service_time: Annotated[
         str | None, typer.Option(help="One job: how long it takes alone, such as 90s or 5m.")
     ] = None,
     job_id: Annotated[
-        str | None, typer.Option("--id", help="One job: its id; absent: one is made up.")
+        str | None, typer.Option("--id", help="One job: its id. Default: a new one.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many such jobs (ids get a number).")] = 1,
+    count: Annotated[
+        int, typer.Option(min=1, help="Submit this many equal jobs (with numbered ids).")
+    ] = 1,
     platform: Annotated[
         str | None,
-        typer.Option(help="Such as amd64/virtual or any/native; absent: the only pool's."),
+        typer.Option(
+            help="Platform, such as amd64/virtual or any/native. Default: the only pool's."
+        ),
     ] = None,
-    kind: Annotated[str, typer.Option(help="One job: what sort of work it is.")] = "job",
-    user: Annotated[
-        str | None, typer.Option(help="One job: who wants it (attribute user).")
-    ] = None,
+    kind: Annotated[str, typer.Option(help="One job: its kind.")] = "job",
+    user: Annotated[str | None, typer.Option(help="One job: its user (attribute user).")] = None,
     attribute: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="One job: further attributes; may be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="One job: further attributes; repeatable."),
     ] = None,
-    matrix: Annotated[str | None, typer.Option(help="One job: the matrix that it is of.")] = None,
+    matrix: Annotated[str | None, typer.Option(help="One job: its matrix.")] = None,
     level: Annotated[int, typer.Option(help="One job: static priority level.")] = 0,
     score: Annotated[float, typer.Option(help="One job: Launchpad's score.")] = 0.0,
     priority: Annotated[int, typer.Option(help="One job: fair-share weight, as in REv2.")] = 0,
     mode: Annotated[str, typer.Option(help="One job: timed, stress, memory or mixed.")] = "timed",
-    threads: Annotated[int, typer.Option(min=1, help="One job: processes of a stress job.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, help="One job: number of processes of a stress job.")
+    ] = 1,
     trace_format: Annotated[
         str | None, typer.Option("--format", help=f"Of a trace: {', '.join(FORMATS)}.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Only this many jobs of a trace, the first ones.")
+        int | None, typer.Option(min=1, help="Only the first N jobs of a trace.")
     ] = None,
     pace: Annotated[
         float | None,
         typer.Option(
             "--speed",
             metavar="N",
-            help="Hand jobs in at their own times, N seconds of them in a real second; "
-            "absent: all at once.",
+            help="Submit jobs at their arrival times, N of their seconds per real second. "
+            "Default: all now.",
         ),
     ] = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Put before every id, to submit the same file again.")
+        str | None, typer.Option(help="Prefix of every id, to submit the same file again.")
     ] = None,
     skip_known: Annotated[
-        bool, typer.Option("--skip-known", help="Leave out jobs whose ids are known already.")
+        bool, typer.Option("--skip-known", help="Skip jobs whose ids are known already.")
     ] = False,
     allow_unrunnable: Annotated[
-        bool, typer.Option(help="Also jobs that no pool of the farm could run.")
+        bool, typer.Option(help="Accept jobs that no pool of the farm could run.")
     ] = False,
     sync: Annotated[
         bool,
         typer.Option(
-            "--sync", help="Return when the jobs are on the server's disk: safe from loss of power."
+            "--sync", help="Wait until the jobs are on the server's disk, safe from loss of power."
         ),
     ] = False,
     redis: Redis = None,
@@ -108,12 +112,12 @@ def submit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Submit work to a live farm.
+    """Submit jobs to a live farm.
 
-    What is acknowledged is with the farm's server, as durable as that is (see --sync). An id is
-    taken once for good: with an id that is known already nothing is submitted. When the job (the
-    last of several) will be dispatched and done is said on standard error, with --json as its
-    `estimate`.
+    Acknowledged jobs are stored on the farm's server, as durably as it stores anything (see
+    --sync). An id can be used only once: if any id is known already, nothing is submitted. An
+    estimate of when the job (or the last of several) will be dispatched and finished is printed
+    on standard error, or with --json as `estimate`.
     """
     if (source is None) == (service_time is None):
         raise InputError(
@@ -177,14 +181,14 @@ def submit(
 
 
 def _before(submission: Submission) -> str:
-    """Say what had been handed in already when something went wrong."""
+    """Return a note on the jobs that were submitted before an error."""
     count = submission.submitted
-    handed_in = f"{many(count, 'job')} before that: handed in; --skip-known leaves known ones out"
-    return f" ({handed_in})" if count else ""
+    submitted = f"{many(count, 'job')} were submitted before that; --skip-known skips them"
+    return f" ({submitted})" if count else ""
 
 
 def _refuse_stray_options(context: typer.Context, names: tuple[str, ...]) -> None:
-    """An option that would change nothing is a misunderstanding."""
+    """Refuse options that would have no effect."""
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "")
         if parameter.name in names and given is not None and given.name == "COMMANDLINE":

@@ -1,4 +1,4 @@
-"""Whose turn it is under fair share, level by level, on a terminal."""
+"""A table of whose turn it is under fair share, level by level."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from farm.core.queues.fair_share.turns import Party, Turn
 from farm.terminal.console import Column, FarmConsole, listing, plain
-from farm.units import format_time
+from farm.units import format_roughly
 
 _COLUMNS = (
     Column("level"), Column("invocation"), Column("executing", right=True),
@@ -20,14 +20,14 @@ _WHY = {
     "share": "by share: slots executing",
     "priority": "by priority",
     "share and priority": "by share and priority: (executing + 1) * 2^(priority ÷ 100)",
-    "turn": "all alike: the least recently started one",
-    "stickiness": "all alike: the slot stays where it was",
+    "turn": "equal: the least recently started one",
+    "stickiness": "equal: the slot stays where it was",
     "directly": "a job queued in the node above precedes it",
 }
 
 
 def show_turns(console: FarmConsole, turns: Sequence[Turn]) -> None:
-    """Print a table: at each level the job's own invocation, then those that it competes with."""
+    """Print, for each level, the job's own invocation and the competing ones."""
     if turns:
         console.print(plain("whose turn, level by level"), style="italic")
         console.print(listing(_COLUMNS, list(_rows(turns)), console.width, "last start"))
@@ -42,6 +42,6 @@ def _rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(party: Party) -> tuple[str, ...]:
-    last = format_time(round(party.started_at, 1))
+    last = format_roughly(party.started_at)
     counts = (party.executing, party.priority, party.waiting)
     return (party.name, *map(str, counts), last)

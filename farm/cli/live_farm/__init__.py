@@ -1,1 +1,1 @@
-"""Commands that start, stop, show and change a farm that stays up."""
+"""Commands that start, stop, show and change a long-running farm."""

@@ -27,32 +27,33 @@ def acl(
         typer.Option(
             "--host",
             metavar="NAME",
-            help="A builder's user for this host alone (its FARM_HOST); may be given again. "
-            "Absent: one user for all hosts.",
+            help="A builder's user for this host only (its FARM_HOST); repeatable. Default: one "
+            "user for all hosts.",
         ),
     ] = None,
     passwords: Annotated[
         Path,
         typer.Option(
             metavar="DIR",
-            help="Each user's password is in DIR/USER; one that is missing is made up there.",
+            help="Directory of the passwords, one file per user; missing ones are generated.",
         ),
     ] = PASSWORDS,
     aclfile: Annotated[
-        bool, typer.Option("--aclfile", help="Print a whole file for the server's aclfile option.")
+        bool,
+        typer.Option("--aclfile", help="Print a complete file for the server's aclfile option."),
     ] = False,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Make the users on the server, and print nothing.")
+        bool, typer.Option("--apply", help="Create the users on the server and print nothing.")
     ] = False,
     redis: Annotated[
         str | None,
-        server_option("The server, as a user who may use ACL."),
+        server_option("The server, with a user that may use ACL."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print, or make, the users of a farm's server: who may do what.
+    """Print or create the users of a farm's server, with their permissions.
 
-    The farm is that of FARM_PREFIX. What is printed is for redis-cli, and has no password in it.
+    The farm is that of FARM_PREFIX. The output is for redis-cli and contains no passwords.
     """
     if apply and aclfile:
         raise InputError("found --apply and --aclfile; allowed: one of them")
@@ -72,8 +73,8 @@ def acl(
     console.print(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0")
     if apply:
         console.print(
-            "the user default is as it was: give it a password, or turn it off when no one needs "
-            "it any more (ACL SETUSER default off)"
+            "the user default is unchanged: give it a password, or turn it off when it is no "
+            "longer needed (ACL SETUSER default off)"
         )
     if not kept:
         console.print(

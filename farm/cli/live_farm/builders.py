@@ -1,4 +1,4 @@
-"""``farm builders``: the machines of a live farm."""
+"""``farm builders``: lists the builders of a live farm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.live.operating.operator import Operator
 from farm.terminal.console import Column, FarmConsole, coloured, listing, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 COLUMNS = (
     Column("builder"), Column("pool"), Column("state"), Column("busy", right=True),
@@ -27,16 +27,18 @@ State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed"
 
 
 def builders(
-    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="As in a shell.")] = "*",
-    state: Annotated[State | None, typer.Option(help="Only those that do this.")] = None,
-    pool: Annotated[str | None, typer.Option(help="Only this pool's.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first ones.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of a page; 0: all.")] = 100,
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="Only ids that match this shell pattern.")
+    ] = "*",
+    state: Annotated[State | None, typer.Option(help="Only builders in this state.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Only builders of this pool.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Skip this many builders.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 100,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List builders: those that are there, that boot, and that were lost recently."""
+    """List builders: present, booting, and recently lost ones."""
     with reach(redis, folder) as operator:
         if pool is not None and pool not in (pools := operator.pools()):
             raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")
@@ -65,13 +67,13 @@ def _rows(operator: Operator) -> list[dict[str, Any]]:
     for pool, report in operator.pools().items():
         rows.extend(
             {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
-             "remark": f"asked for at {format_time(round(at))}"}
+             "remark": f"requested at {format_roughly(at)}"}
             for name, at in report.requested.items()
             if name not in there
         )  # fmt: skip
     rows.extend(
         {"builder": lost.builder, "pool": lost.pool, "state": "lost", "lost_at_s": lost.at,
-         "remark": f"{lost.reason} at {format_time(round(lost.at))}"}
+         "remark": f"{lost.reason} at {format_roughly(lost.at)}"}
         for lost in status.lost
         if lost.builder not in there
     )  # fmt: skip
@@ -94,13 +96,13 @@ def _row(name: str, record: BuilderRecord) -> dict[str, Any]:
 
 
 def _remark(record: BuilderRecord) -> str:
-    """Say what the state leaves open."""
+    """Return details of the state."""
     if not record.builder.takes_jobs:
         return "its boot failed: it never takes a job"
     if record.failed:
-        return f"taken out after {record.failures} failures in a row (farm undrain mends it)"
+        return f"taken out after {record.failures} failures in a row (use farm undrain)"
     if record.retiring and not record.retired:
-        return "goes when empty"
+        return "retires when empty"
     if record.failures:
         return f"{record.failures} failures in a row"
     return ""
@@ -111,5 +113,5 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     numbers = [str(row[name]) if name in row else "" for name in ("busy", "slots", "speed")]
     return [
         row["builder"], row["pool"], coloured(row["state"]), *numbers,
-        "" if joined is None else format_time(round(joined)), row["remark"],
+        "" if joined is None else format_roughly(joined), row["remark"],
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``farm down``: ends a farm that stays up."""
+"""``farm down``: stops a long-running farm."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from farm.terminal.output import print_json
 def down(
     folder: Dir = DEFAULT_DIR,
     now: Annotated[
-        bool, typer.Option("--now", help="Running jobs are given up (they wait again next time).")
+        bool,
+        typer.Option("--now", help="Stop running jobs too (they are requeued for the next time)."),
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds that running jobs get; absent: as long as they take."),
+        typer.Option(min=0, help="Seconds to wait for running jobs. Default: no limit."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """End the farm that farm up started; running jobs end first.
+    """Stop the farm that farm up started, after its running jobs.
 
-    Jobs that wait stay in DIR (or on the server that was given) for the next farm up.
+    Waiting jobs stay in DIR (or on the given server) for the next farm up.
     """
     place = place_to_end(folder)
     running = 0 if now or quiet else count_running(place)

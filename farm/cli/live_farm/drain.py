@@ -1,4 +1,4 @@
-"""``farm drain`` and ``undrain``: builders that take no more jobs, and take some again."""
+"""``farm drain`` and ``farm undrain``: builders take no more jobs, or take jobs again."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from farm.terminal.console import many, natural_order, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
 
-#: builders that are named in an answer
+#: maximum number of builders listed in the output
 NAMED = 10
 
 Pattern = Annotated[
     str,
-    typer.Argument(metavar="PATTERN", help="Builder ids, with * and ? as in a shell: 'linux-*'."),
+    typer.Argument(metavar="PATTERN", help="Builder ids, or shell patterns such as 'linux-*'."),
 ]
 
 
 def drain(
     pattern: Pattern,
-    retire: Annotated[bool, typer.Option("--retire", help="They go for good when empty.")] = False,
+    retire: Annotated[bool, typer.Option("--retire", help="Retire them when empty.")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let builders finish what they run and take no more, until undrained.
+    """Let builders finish their running jobs and take no more, until undrained.
 
-    They keep their places in a pool. One that boots, or is asked for later, is not drained; a
-    pool's provisioner may ask for others, up to the pool's limit.
+    They still count in their pool. Builders that are booting, or requested later, are not drained;
+    a pool's provisioner may request others, up to the pool's limit.
     """
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
@@ -45,12 +45,12 @@ def drain(
         operator.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
     names = sorted(records, key=natural_order)
     booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
-    notes = [f"{many(booting, 'more')} of that name boot, and will take jobs"] if booting else []
+    notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
     for pool in sorted({record.builder.pool for record in records.values()}):
         report = reports.get(pool)
         if report is not None and report.provisioned and _has_room(report.most, report.snapshot):
             most = "" if report.most is None else f", up to {report.most} in all"
-            notes.append(f"the provisioner of pool {pool} may ask for others instead{most}")
+            notes.append(f"the provisioner of pool {pool} may request others instead{most}")
     _show("drain", pattern, names, notes, as_json=as_json, quiet=quiet)
 
 

@@ -1,4 +1,4 @@
-"""``farm join``: what another machine runs to play builders of this farm."""
+"""``farm join``: how another machine can run builders of this farm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def join(
     server: Annotated[
         str,
         typer.Argument(
-            metavar="SERVER", help="The farm's server as the other machine reaches it: a URL."
+            metavar="SERVER", help="URL of the farm's server, as seen from the other machine."
         ),
     ],
     hosts: Annotated[
@@ -25,29 +25,28 @@ def join(
         typer.Option(
             "--host",
             metavar="NAME",
-            help="A name, and a user, for one machine alone; may be given again. "
-            "Absent: one command for all.",
+            help="Name of a machine, which gets its own user; repeatable. Default: one command "
+            "for all.",
         ),
     ] = None,
-    room: Annotated[
-        int, typer.Option(min=0, help="Builders that it plays at most; 0: any number.")
-    ] = 0,
-    pool: Annotated[str, typer.Option(help="The pool whose builders it plays; absent: any.")] = "",
+    room: Annotated[int, typer.Option(min=0, help="Maximum number of builders; 0: no limit.")] = 0,
+    pool: Annotated[str, typer.Option(help="Run only builders of this pool. Default: any.")] = "",
     passwords: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the users' passwords are: DIR/USER.")
+        Path,
+        typer.Option(metavar="DIR", help="Directory of the users' passwords, one file per user."),
     ] = PASSWORDS,
     redis: Annotated[
         str | None,
         server_option(
-            "The server, as a user who may use ACL: the builder's user is made there. "
-            "Absent: it is there already (farm acl builder)."
+            "Create the builder's user on this server, as a user that may use ACL. Default: it "
+            "exists already (farm acl builder)."
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print the command with which another machine plays builders of this farm.
+    """Print the command with which another machine runs builders of this farm.
 
-    It has no password in it, but the name of the file that has.
+    It contains no password, only the name of the file that contains it.
     """
     for line in join_commands(server, hosts or (), passwords, redis, room, pool):
         typer.echo(line)

@@ -1,4 +1,4 @@
-"""``farm load``: plays a scenario's workload to a farm that stays up, for as long as it lasts."""
+"""``farm load``: submits a scenario's workload to a long-running farm."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def load(
     folder: Dir = DEFAULT_DIR,
     name: Annotated[
         str | None,
-        typer.Option(help="What the ids of the jobs begin with; absent: something new each time."),
+        typer.Option(help="Prefix of the jobs' ids. Default: a new one each time."),
     ] = None,
     most_waiting: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Submit nothing while this many jobs wait: a stopped farm is not flooded.",
+            help="Pause while this many jobs are waiting.",
         ),
     ] = 10_000,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Hand in a scenario's jobs at their farm times, until they end or Ctrl-C.
+    """Submit a scenario's jobs at their arrival times, until the end or Ctrl-C.
 
-    Sources without count and duration never end. Pools and scheduling are the farm's own; only
-    the workload and the seed are the scenario's.
+    Sources without count and duration never end. Only the workload and the seed are taken from the
+    scenario; pools and scheduling are the farm's own.
     """
     wanted = load_scenario(scenario, sets or ())
     stop = threading.Event()
@@ -51,11 +51,11 @@ def load(
 
         def show(count: int, waiting: int) -> None:
             if update is not None:
-                update(description=f"{many(count, 'job')} handed in, {waiting:,} waiting")
+                update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
 
         count, known = play(wanted, operator, prefix, most_waiting, stop, show)
     if as_json:
         print_json({"submitted": count, "known": known})
     elif not quiet:
         besides = f", {known:,} known already" if known else ""
-        FarmConsole(stderr=True).print(f"handed in {many(count, 'job')}{besides}")
+        FarmConsole(stderr=True).print(f"submitted {many(count, 'job')}{besides}")

@@ -1,4 +1,4 @@
-"""``farm pools``: what each pool needs, what is there, and why no more builders come."""
+"""``farm pools``: the demand and size of each pool, and why it does not grow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pools(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List pools: what they need, what is wanted, what is there, and why."""
+    """List pools: their demand, desired and present builders, and why they differ."""
     with reach(redis, folder) as operator:
         lost = operator.status().lost
         reports = operator.pools()

@@ -1,4 +1,4 @@
-"""``farm scheduler``: the scheduler of a farm that stays up, as a service."""
+"""``farm scheduler``: the scheduler of a long-running farm, as a service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from farm.terminal.options import (
     server_option,
 )
 
-#: ended jobs whose story stays in Redis
+#: ended jobs whose history is kept in Redis
 KEEP_ENDED = 100_000
 
 
@@ -31,30 +31,33 @@ def scheduler(
     sets: Overrides = None,
     redis: Annotated[
         str | None,
-        server_option("The farm's server; it must outlive us."),
+        server_option("The farm's server; it must outlive the scheduler."),
     ] = None,
     hosts: Annotated[
-        int, typer.Option(min=0, help="Builder hosts to start here; 0: they come from elsewhere.")
+        int,
+        typer.Option(
+            min=0, help="Number of builder hosts to start here; 0: they are started elsewhere."
+        ),
     ] = 0,
     keep_ended: Annotated[
-        int, typer.Option(min=1, help="How many ended jobs are remembered.")
+        int, typer.Option(min=1, help="Number of ended jobs to keep.")
     ] = KEEP_ENDED,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget the farm that is in Redis.")
+        bool, typer.Option("--fresh", help="Discard the farm's state in Redis.")
     ] = False,
     log: Annotated[
         Path | None,
-        typer.Option(help="Where the farm's event log is kept: a directory that is a run's."),
+        typer.Option(help="Directory for the farm's event log, in the form of a run."),
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
 ) -> None:
-    """Run the scheduler of a farm that stays up, until SIGTERM or Ctrl-C.
+    """Run the scheduler of a long-running farm, until SIGTERM or Ctrl-C.
 
-    Pools, scheduling and speed are the scenario's; its workload is left to others (submit, load).
-    It goes on with what is in Redis: after a restart, or a kill, no job is lost. A second
-    scheduler on the same farm stands by until the first one is gone.
+    Pools, scheduling and speed are taken from the scenario, but not the workload (see submit,
+    load). It continues from the state in Redis: no job is lost by a restart or a crash. A second
+    scheduler of the same farm stands by until the first one has ended.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"

@@ -1,4 +1,4 @@
-"""``farm snapshot``: a live farm at one moment, as a file."""
+"""``farm snapshot``: the state of a live farm at one instant, as a file."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 def snapshot(
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.")
     ] = None,
     state: Annotated[
         bool,
-        typer.Option("--state", help="Only builders and jobs, as farm estimate's state files."),
+        typer.Option("--state", help="Only builders and jobs, as in farm estimate's state files."),
     ] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
-    """Write a live farm as it stands, for farm estimate and farm whatif.
+    """Write the present state of a live farm, for farm estimate and farm whatif.
 
-    The whole snapshot has jobs, builders, fair-share trees, the scenario, and what was learned
-    about run times. The scheduler makes it in one pass and goes on.
+    A full snapshot has jobs, builders, fair-share trees, the scenario, and the history of run
+    times. The scheduler makes it in one pass and continues.
     """
     image = image_from(None, redis, folder)
     if state:

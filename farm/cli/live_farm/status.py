@@ -1,4 +1,4 @@
-"""``farm status``: a live farm at a glance."""
+"""``farm status``: an overview of a live farm."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport
 from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.units import format_time
+from farm.units import format_roughly
 
 POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))
 QUEUES = (Column("platform"), Column("waiting", right=True))
 
 
 def status(
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Keep showing it, until Ctrl-C.")
-    ] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
     """Show a live farm: queues, builders by state, pools, throughput.
 
-    Exit code 1 if the farm's scheduler has not been heard of lately, or its server is in trouble.
-    With --json one object (with --watch: one a line).
+    Exit code 1 if the farm's scheduler has not reported lately, or its server is in trouble. With
+    --json: one object (with --watch: one per line).
     """
     with reach(redis, folder) as operator:
         now = operator.status()
@@ -56,7 +54,7 @@ def status(
 
 
 def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
-    """Show it again and again; a server that is away for a while is waited for."""
+    """Show the status repeatedly; wait for a server that is temporarily unreachable."""
     console = FarmConsole()
     with contextlib.ExitStack() as stack:
         live = None
@@ -105,7 +103,7 @@ def _view(
 ) -> Group:
     done = sum(now.ended.values())
     top: list[tuple[str, object]] = [
-        ("farm time", f"{format_time(round(now.at))} (speed {now.speed:g})"),
+        ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
         ("jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
     ]
     if now.ended:
@@ -126,6 +124,6 @@ def _view(
     if trouble is not None:
         parts.append(_trouble(trouble))
     if not _is_fresh(now):
-        age = format_time(round(time.time() - now.written_at))
-        parts.append(Text(f"its scheduler has not been heard of for {age}", style="bold red"))
+        age = format_roughly(time.time() - now.written_at)
+        parts.append(Text(f"its scheduler has not reported for {age}", style="bold red"))
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""``farm up``: starts a farm that stays up."""
+"""``farm up``: starts a long-running farm."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ def up(
     scenario: ScenarioFile,
     sets: Overrides = None,
     speed: Annotated[
-        float | None, typer.Option(help="Farm seconds in a real second; absent: as it says.")
+        float | None, typer.Option(help="Farm seconds per real second. Default: the scenario's.")
     ] = None,
     redis: Annotated[
         str | None,
-        server_option("Use this server; absent: one of our own, whose data stays in DIR."),
+        server_option("Use this server. Default: a new one, with its data in DIR."),
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget what an earlier farm left.")
+        bool, typer.Option("--fresh", help="Discard the state of an earlier farm.")
     ] = False,
     foreground: Annotated[
         bool,
-        typer.Option("--foreground", help="Stay in this terminal; Ctrl-C drains, twice ends."),
+        typer.Option("--foreground", help="Stay in this terminal; Ctrl-C drains, twice stops."),
     ] = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Start a farm that stays up: server, scheduler, provisioner, builder hosts.
+    """Start a long-running farm: server, scheduler, provisioner, builder hosts.
 
-    Its workload comes from farm submit. What waited when it went down (or was killed) goes on.
+    Jobs are submitted with farm submit. Jobs that were waiting when it was last stopped (or killed)
+    are resumed.
     """
     overrides = [*(sets or ()), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
@@ -67,7 +68,7 @@ def up(
             FarmKeeper(wanted, redis, folder, metrics, fresh=fresh).run()
         return
     with locked(folder):
-        pass  # what is wrong with the folder is told now
+        pass  # so that errors of the folder are reported now
     options = [f"--set={override}" for override in overrides]
     options += ["--fresh"] if fresh else []
     place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
@@ -82,8 +83,8 @@ def up(
         where = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
         me, console = this_command(), FarmConsole(stderr=True)
         for line in (
-            f"  {me} submit{where} --service-time 90s --count 20   give it work",
-            f"  {me} status{where} --watch                         look at it",
+            f"  {me} submit{where} --service-time 90s --count 20   submit jobs",
+            f"  {me} status{where} --watch                         show its state",
             f"  {me} down{where}                                   end it",
         ):
             console.print(line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``farm audit``: whether a recorded run makes sense, and would be decided the same again."""
+"""``farm audit``: checks that a recorded run is consistent and reproducible."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def audit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a recorded run: its event log makes sense, and replays the same.
+    """Check that a recorded run is consistent, and that its replay gives the same decisions.
 
-    Exit code 1, with the first thing that is wrong, if not.
+    Otherwise prints the first error, with exit code 1.
     """
     found = audit_run(run)
     if as_json:

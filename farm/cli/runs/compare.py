@@ -1,4 +1,4 @@
-"""``farm compare``: runs side by side."""
+"""``farm compare``: compares runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compare(
     relevant: Relevant = "1%",
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: what differs, and whether that is noise, and relevant."""
+    """Compare runs with the first one: what differs, and whether it is significant and relevant."""
     comparison = compare_runs(*runs, relevant=share_of(relevant))
     if as_json:
         typer.echo(comparison.to_json().decode())

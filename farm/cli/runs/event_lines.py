@@ -1,4 +1,4 @@
-"""The logged mode: each event and command of a run as a line, as it happens."""
+"""The option ``--log``: prints each event and command of a run as it happens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.results.log.writer import EventLogLines
 
 
 class EventLines:
-    """An observer that prints the event log's lines, readable: farm time, event, ``key=value``."""
+    """Observer that prints the event log in readable form: farm time, event, ``key=value``."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._lines = EventLogLines()
@@ -22,7 +22,7 @@ class EventLines:
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode_lines
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Print what happened, and what was decided."""
+        """Print one event and its commands."""
         self._lines(event, commands)
         for line in self._decode(self._lines.take()):
             print(_readable(**line), file=self._stream)

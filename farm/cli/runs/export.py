@@ -24,7 +24,7 @@ STDOUT = Path("-")
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory that a run left.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
     out: Annotated[
         Path | None,
@@ -32,7 +32,7 @@ def export(
             "--out",
             "-o",
             metavar="OUT",
-            help="A new file (batsim: a new directory); - for standard output.",
+            help="A new file (batsim: a new directory); - is standard output.",
         ),
     ] = None,
     into: Annotated[
@@ -45,22 +45,23 @@ def export(
     interval: Annotated[
         str | None,
         typer.Option(
-            help="openmetrics: farm time between two samples. Absent: 5s up to two hours, then 1m."
+            help="openmetrics: farm time between samples. Default: 5s for "
+            "runs up to two hours, else 1m."
         ),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            help="openmetrics: when farm time 0 was (ISO 8601, UTC unless it says otherwise). "
-            "Absent: a midnight, so that the run ended 3 hours before it was made or earlier."
+            help="openmetrics: the instant of farm time 0 (ISO 8601, by default UTC). Default: a "
+            "midnight such that the run ended at least 3 hours before it was made."
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a finished run as csv, swf, batsim, taskcluster or openmetrics.
 
-    OpenMetrics are for back-filling into Prometheus. A back-filled run has the label
-    instance=<the run directory's name>, and is looked at in the same dashboards as the live farm
+    OpenMetrics is for back-filling into Prometheus. A back-filled run has the label
+    instance=<the run directory's name>, and is shown by the same dashboards as the live farm
     (docs/reference/metrics.md).
     """  # fmt: skip
     _check(wanted, out, into)

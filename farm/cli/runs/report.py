@@ -1,4 +1,4 @@
-"""``farm report``: one page with figures."""
+"""``farm report``: writes a page of figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def report(
     ] = Path("report.html"),
     quiet: Quiet = False,
 ) -> None:
-    """Write one page with the figures of a run, of several, or of a sweep."""
+    """Write a page with the figures of a run, of several, or of a sweep."""
     write_report(*what, out=out)
     if not quiet:
         note(f"{out}: written", err=True)

@@ -1,4 +1,4 @@
-"""``farm run``: the live farm, all in one."""
+"""``farm run``: runs a scenario on a live farm."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def run(
     learn_from: LearnFrom = None,
     speed: Annotated[
         float | None,
-        typer.Option(help="Farm seconds in a real second; absent: as the scenario says."),
+        typer.Option(help="Farm seconds per real second. Default: the scenario's."),
     ] = None,
     duration: Annotated[
         str | None,
-        typer.Option(help="Stop the load after so much farm time, such as 2h; then drain."),
+        typer.Option(help="Stop the load after this farm time, such as 2h, and drain."),
     ] = None,
     redis: Annotated[
         str | None,
-        server_option("Use this server; absent: one of our own, stopped at the end."),
+        server_option("Use this server. Default: a new one, stopped at the end."),
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
@@ -57,8 +57,8 @@ def run(
 ) -> None:
     """Run a scenario on a live farm: real server, real Celery builders, real time.
 
-    Ctrl-C stops the load and lets running jobs end; twice ends them at once. Either way the run
-    is reported.
+    Ctrl-C stops the load and lets running jobs end; twice stops them immediately. Either way the
+    run is reported.
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)

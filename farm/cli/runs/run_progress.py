@@ -1,4 +1,4 @@
-"""How far a live run is: a table that moves on a terminal, a line now and then elsewhere."""
+"""The progress of a live run: a live table on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from farm.live.wire.pool_report import LiveStatus
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 class RunDisplay:
@@ -21,7 +21,7 @@ class RunDisplay:
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(console=console, transient=True, auto_refresh=False)
-        #: tenths of the jobs that are done, as told last
+        #: tenths of the jobs that are done, as last printed
         self._told = -1
 
     def __enter__(self) -> Self:
@@ -34,7 +34,7 @@ class RunDisplay:
             self._live.stop()
 
     def show(self, status: LiveStatus) -> None:
-        """Show where the run is."""
+        """Show the status."""
         if self._live is not None:
             self._live.update(_table(status), refresh=True)
             return
@@ -43,7 +43,7 @@ class RunDisplay:
         if step != self._told:
             self._told = step
             sys.stderr.write(
-                f"{format_time(round(status.at))}: {status.waiting} waiting, "
+                f"{format_roughly(status.at)}: {status.waiting} waiting, "
                 f"{status.running} running, {done} done\n"
             )
 
@@ -52,7 +52,7 @@ def _table(status: LiveStatus) -> Table:
     done = sum(status.ended.values())
     table = Table.grid(padding=(0, 2))
     title = "stopping: running jobs end" if status.stopping else "live farm"
-    table.add_row("[bold]" + title, f"farm time {format_time(round(status.at))}")
+    table.add_row("[bold]" + title, f"farm time {format_roughly(status.at)}")
     share = done / status.submitted if status.submitted else 0.0
     table.add_row("jobs", f"{status.waiting} waiting · {status.running} running · {done} done")
     table.add_row("", _bar(share))

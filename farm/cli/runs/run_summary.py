@@ -1,4 +1,4 @@
-"""How a run is reported when it has ended: its summary, what to try next, the exit code."""
+"""The end of a run: its summary, suggestions for what to try next, the exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.terminal.output import note, print_json
 
 
 def show(result: Result, *, as_json: bool) -> None:
-    """Print the summary, for a person or for a machine; warnings on standard error."""
+    """Print the summary as a table or as JSON; warnings on standard error."""
     summary = result.kept.summary
     if as_json:
         print_json(summary, pretty=True)
@@ -29,17 +29,17 @@ def show(result: Result, *, as_json: bool) -> None:
 
 
 def suggest(*lines: str) -> None:
-    """Say what to try next: on standard error, so that a reader of the output is not disturbed."""
+    """Suggest what to try next, on standard error, apart from the output."""
     for line in lines:
         note(line, err=True)
 
 
 def this_command() -> str:
-    """Return what the user typed to reach us, to be typed again (``.venv/bin/farm``, say)."""
+    """Return the command as the user typed it, such as ``.venv/bin/farm``."""
     typed = Path(sys.argv[0])
     return str(typed) if typed.name == "farm" and shutil.which("farm") is None else "farm"
 
 
 def exit_code(summary: Summary) -> int:
-    """Return 1 when jobs were lost, or the user's own functions failed: not a good end."""
+    """Return 1 if jobs were lost or the user's functions failed, else 0."""
     return 0 if summary.ended_well else 1

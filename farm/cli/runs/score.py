@@ -1,4 +1,4 @@
-"""``farm score``: compares the dispatch estimates of a run with what came true."""
+"""``farm score``: the accuracy of the dispatch estimates of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot
 from farm.terminal.output import note, print_json, table_of
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def score(
@@ -27,16 +27,17 @@ def score(
         list[str] | None,
         typer.Option(
             metavar="ESTIMATOR",
-            help="Instead: how right this estimator's run times are on the run, rung by rung; may "
-            "be given again.",
+            help="Show the accuracy of this estimator's run times instead, rung by rung; "
+            "repeatable.",
         ),
     ] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a run's dispatch estimates with the dispatches that followed.
+    """Compare a run's dispatch estimates with the actual dispatches.
 
-    Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than told.
+    Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
+    estimated.
     """
     if run_times:
         found = rungs_of(run, run_times)
@@ -48,7 +49,7 @@ def score(
     scores = score_run(load_run(run, unfinished=True).entries())
     if not scores:
         raise InputError(
-            f"{run}: no estimates were given in this run; name who is to give them, such as "
+            f"{run}: no estimates were made in this run; enable them, for example with "
             "--set 'estimates.rules=[launchpad, rollout]'"
         )
     if plot is not None:
@@ -58,8 +59,8 @@ def score(
         return
     note(_overview(scores))
     for title, bins in (
-        ("by jobs waiting when it was given", "by_queue_length"),
-        ("by the wait that was estimated", "by_horizon"),
+        ("by number of waiting jobs", "by_queue_length"),
+        ("by estimated wait", "by_horizon"),
     ):
         note(_by(title, scores, bins))
     if any(each.calibration for each in scores):
@@ -75,7 +76,7 @@ def _plot(scores: Sequence[Score], path: Path) -> None:
             lines[each.name] = [(one.level, one.observed) for one in each.calibration]
     if len(lines) == 1:
         raise InputError("--plot: no estimate of this run has quantiles; only rollouts do")
-    axes = ("promised: quantile of the estimate", "kept: share dispatched by then")
+    axes = ("predicted: quantile of the estimate", "observed: share dispatched by then")
     write_figures(path, [Figure("Calibration of dispatch estimates", lines, axes)], "--plot")
 
 
@@ -95,11 +96,11 @@ def _overview(scores: Sequence[Score]) -> Table:
         for each in scores
     )
     return table_of(
-        "Dispatch estimates of jobs that waited: errors, and promises kept",
+        "Dispatch estimates of jobs that waited: errors and calibration",
         ("estimator",),
         ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"),
         rows,
-        caption="± absolute error; none: no estimate; at once: nothing to estimate",
+        caption="± absolute error; none: no estimate; at once: dispatched immediately",
     )
 
 
@@ -120,7 +121,7 @@ def _rungs(scores: Sequence[RungScore]) -> Table:
         ("estimator and rung",),
         ("jobs", "bias", "mean ±", "median ±", "relative"),
         rows,
-        caption="each estimator began knowing nothing; ± absolute error",
+        caption="each estimator started without history; ± absolute error",
     )
 
 
@@ -154,20 +155,20 @@ def _calibration(scores: Sequence[Score]) -> Table:
 
 
 def _range(low: float, high: float, *, seconds: bool) -> str:
-    write = format_time if seconds else (lambda value: f"{value:g}")
+    write = format_roughly if seconds else (lambda value: f"{value:g}")
     if high == float("inf"):
         return f"from {write(low)}"
     return f"{write(low)} - {write(high if seconds else high - 1)}"
 
 
 def _span(value: float | None) -> str:
-    return "-" if value is None else format_time(float(round(value)))
+    return "-" if value is None else format_roughly(value)
 
 
 def _signed(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{'+' if value >= 0 else '-'}{format_time(float(round(abs(value))))}"
+    return f"{'+' if value >= 0 else ''}{format_roughly(value)}"
 
 
 def _percent(value: float | None) -> str:

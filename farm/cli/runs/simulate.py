@@ -1,4 +1,4 @@
-"""``farm simulate``: a scenario in virtual time."""
+"""``farm simulate``: runs a scenario in virtual time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from farm.terminal.options import (
     learning,
 )
 from farm.terminal.output import progress
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def simulate(
@@ -38,8 +38,8 @@ def simulate(
     engine: Annotated[
         Engine,
         typer.Option(
-            help="Who plays it: the scheduler itself, a compiled loop (much faster, the same "
-            "results, not for every scenario), or the one that finishes sooner."
+            help="reference: the scheduler itself; fast: a compiled loop (same results, not for "
+            "every scenario); auto: whichever finishes sooner."
         ),
     ] = "auto",
     log: Log = False,
@@ -70,7 +70,7 @@ def simulate(
 
 
 class _Ticker:
-    """An observer that shows how far the simulation is, a few times per second."""
+    """Observer that shows the progress of a simulation, a few times per second."""
 
     def __init__(self, update: Callable[..., None]) -> None:
         self._update = update
@@ -84,5 +84,5 @@ class _Ticker:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 0.2
-            at = format_time(round(event.at))
+            at = format_roughly(event.at)
             self._update(description=f"farm time {at}, {self._events:,} events")

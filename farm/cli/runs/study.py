@@ -1,4 +1,4 @@
-"""``farm study``: a published experiment, played again, or every autoscaler on one week."""
+"""``farm study``: repeats a published experiment, or compares all autoscalers on one week."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ from farm.results.report.page import page, write_page
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, runs_progress, table_of
 
-#: job sets of the thesis, where --runs is absent
+#: the default number of job sets of the thesis
 SETS = 20
 
 
 class Published(StrEnum):
-    """What can be played again."""
+    """The studies."""
 
     THESIS = "thesis"
     AUTOSCALERS = "autoscalers"
 
 
 def study(
-    which: Annotated[Published, typer.Argument(help="What is played.")],
+    which: Annotated[Published, typer.Argument(help="The study.")],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
             metavar="PAGE",
-            help="The page to write; absent: thesis.html or autoscalers.html.",
+            help="The page to write. Default: thesis.html or autoscalers.html.",
         ),
     ] = None,
     runs: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MAX_SETS, help="Thesis: job sets, of which it has 1000; absent: 20."
+            min=1,
+            max=MAX_SETS,
+            help="Thesis: number of job sets, of which it has 1000. Default: 20.",
         ),
     ] = None,
     part: Annotated[
-        list[Part] | None, typer.Option(help="Thesis: only this part (may be repeated).")
+        list[Part] | None, typer.Option(help="Thesis: only this part; repeatable.")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Thesis: a slice of section 5.1 on a real farm, too.")
+        bool, typer.Option("--live", help="Thesis: also run a part of section 5.1 on a live farm.")
     ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Recorded jobs: for the thesis's future work, or as the week."
-        ),
+        typer.Option(metavar="FILE", help="Trace for the thesis's future work, or for the week."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Play a published experiment again and write its figures and tables into one page.
+    """Repeat a published experiment and write its figures and tables to a page.
 
-    Autoscalers: what each provisioning algorithm does with one week of a browser's CI, on a farm
-    where all goes well and on one with troubles: wait, cost, idle share, churn. Half a
-    minute on two idle cores, more on busy ones.
+    Autoscalers: all provisioning algorithms on one week of a browser's CI, on a farm without faults
+    and on one with faults: wait, cost, idle share, churn. It takes half a minute on two idle
+    cores.
 
-    The thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of
-    section 5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand
-    sets take some ten seconds on two cores; --live takes some five minutes more.
+    Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
+    5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand sets take
+    about ten seconds on two cores; --live takes about five minutes more.
     """
     out = out or Path(f"{which}.html")
     check_output(out, [".html"], "--out")

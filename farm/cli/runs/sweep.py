@@ -1,4 +1,4 @@
-"""``farm sweep``: one scenario with many settings and seeds."""
+"""``farm sweep``: runs a scenario with many settings and seeds."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def sweep(
         typer.Option(
             metavar="KEY=V1,V2",
             help="A key and its values: scheduling.policy=fifo,sjf; pools.*.idle_timeout=5m,15m "
-            "sets it in every pool, scheduling=@a.yaml,@b.yaml a section; may be given again.",
+            "sets it in every pool, scheduling=@a.yaml,@b.yaml a section; repeatable.",
         ),
     ] = None,
     replications: Annotated[
-        int, typer.Option("--replications", "-n", help="Seeds, the same ones for every setting.")
+        int,
+        typer.Option("--replications", "-n", help="Number of seeds, the same for every setting."),
     ] = 10,
     out: Annotated[
         Path | None,
@@ -47,12 +48,14 @@ def sweep(
             "--out",
             "-o",
             metavar="DIR",
-            help="Keep tables and finished runs; goes on after a stop.",
+            help="Keep tables and finished runs; a stopped sweep is continued.",
         ),
     ] = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="What is compared with; absent: the first values."),
+        typer.Option(
+            metavar="KEY=VALUE", help="The baseline for comparisons. Default: the first values."
+        ),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
@@ -61,7 +64,7 @@ def sweep(
     redis: Annotated[
         str | None,
         server_option(
-            "Celery workers play the runs: FARM_REDIS_URL=URL celery -A "
+            "Let Celery workers do the runs: FARM_REDIS_URL=URL celery -A "
             "farm.app.sweeps.worker worker, on any machine.",
             envvar=None,
         ),
@@ -70,7 +73,7 @@ def sweep(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Play a scenario with many settings, each with the same seeds, and compare them."""
+    """Run a scenario with many settings, each with the same seeds, and compare them."""
     shown = metrics_named(metric or SHOWN, "--metric")
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])

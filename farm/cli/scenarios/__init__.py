@@ -1,1 +1,1 @@
-"""Commands that write, list and describe scenarios, and what they are made from."""
+"""Commands that write, list and describe scenarios and their inputs."""

@@ -1,4 +1,4 @@
-"""``farm calibrate``: measure how much heavy jobs slow others down on this machine."""
+"""``farm calibrate``: measures how much heavy jobs slow others down on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ YAML: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 100}
 
 
 class ReferenceJob(StrEnum):
-    """What is timed."""
+    """The job that is timed."""
 
     pi = "pi"
     burn = "burn"
@@ -42,10 +42,10 @@ def calibrate(
         Path | None,
         typer.Option("--output", "-o", help="Save the table to this .yaml or .json file."),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(help="Up to how many heavy jobs beside each other.", min=0, max=64)
-    ] = 4,
-    repeats: Annotated[int, typer.Option(help="Rounds; medians count.", min=1, max=100)] = 5,
+    jobs: Annotated[int, typer.Option(help="Maximum number of heavy jobs.", min=0, max=64)] = 4,
+    repeats: Annotated[
+        int, typer.Option(help="Number of rounds, of which the median is taken.", min=1, max=100)
+    ] = 5,
     reference: Annotated[
         ReferenceJob,
         typer.Option(
@@ -53,44 +53,45 @@ def calibrate(
             "burn: one of the heavy jobs themselves."
         ),
     ] = ReferenceJob.pi,
-    threads: Annotated[int, typer.Option(help="Of each heavy job.", min=1, max=256)] = 4,
+    threads: Annotated[int, typer.Option(help="Threads of each heavy job.", min=1, max=256)] = 4,
     cores: Annotated[
         int | None,
-        typer.Option(help="As on a builder with this many; absent: all there are.", min=1),
+        typer.Option(help="Number of processors to use. Default: all.", min=1),
     ] = None,
     alone: Annotated[
-        str, typer.Option(help="How long the reference job takes alone, about.")
+        str, typer.Option(help="Approximate duration of the reference job alone.")
     ] = "250ms",
-    limit: Annotated[str, typer.Option(help="Stop measuring after so much real time.")] = "1m",
+    limit: Annotated[str, typer.Option(help="Limit of the measurement, in real time.")] = "1m",
     patience: Annotated[
         str,
         typer.Option(
-            help="Time, beyond the limit, for waiting until others leave the machine alone and "
-            "repeating what they disturbed."
+            help="Additional time to wait for an idle machine and to repeat disturbed measurements."
         ),
     ] = "0s",
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the slowdown in this .svg or .html file.")
+        Path | None, typer.Option(help="Draw the slowdown to this .svg or .html file.")
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="Take this saved calibration instead of measuring.")
+        Path | None, typer.Option(help="Use this saved calibration instead of measuring.")
     ] = None,
     compare: Annotated[
         Path | None,
         typer.Option(
             metavar="SCENARIO",
-            help="Run this scenario's burning jobs live, simulate them with the table, and say "
-            "how far the two are apart.",
+            help="Run this scenario's burning jobs live, simulate them with the table, and show "
+            "the difference.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(help="Live runs of --compare.", min=1, max=100)] = 1,
+    runs: Annotated[
+        int, typer.Option(help="Number of live runs for --compare.", min=1, max=100)
+    ] = 1,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Measure this machine's slowdown under co-scheduled load, for scenarios.
 
     A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Use the
-    saved file as contention: {calibration: FILE} in a pool. Needs a machine that is otherwise idle.
+    saved file in a pool, as contention: {calibration: FILE}. Needs an otherwise idle machine.
     """
     for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
         check_output(path, kinds, "--output" if path is output else "--plot")
@@ -106,7 +107,7 @@ def calibrate(
     )
     if compare is not None:
         check_burning(load_scenario(compare, calibration=_unless_ours(output)))
-    burn_settings()  # a mistake in the environment is told now
+    burn_settings()  # so that errors of the environment are reported now
     silent = quiet or as_json
     found = _measured(plan, silent=silent) if table is None else read_calibration(table)
     _save(found, output, plot)
@@ -154,7 +155,7 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
         update(total=plan.repeats * (plan.jobs + 1))
 
         def on_timing(timing: Timing) -> None:
-            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f} s"
+            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
             update(advance=1, description=told)
 
         return calibration(plan, on_timing)

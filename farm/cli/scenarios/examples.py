@@ -1,4 +1,4 @@
-"""``farm examples``: the scenarios that come with the farm."""
+"""``farm examples``: lists the packaged scenarios."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from farm.terminal.output import print_json
 def examples(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Print this one, as a start for your own."),
+        typer.Argument(
+            metavar="[NAME]", help="Print this example, as a start for your own scenario."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the packaged examples, which every command takes by name."""
+    """List the packaged examples, which can be used by name in every command."""
     if name is not None:
         typer.echo(find_scenario(name).read_text(encoding="utf-8"), nl=False)
         return

@@ -1,4 +1,4 @@
-"""``farm import``: recorded jobs in, as a table that a scenario can use."""
+"""``farm import``: converts recorded jobs to a table that a scenario can use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from farm.cli.scenarios.left_out import say_left_out
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.formatting import readable_span
@@ -34,18 +33,19 @@ def import_trace(
     ] = None,
     column: Columns = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Show the first jobs, platforms, what is left out.")
+        bool,
+        typer.Option("--show", help="Show the first jobs, the platforms, and what is left out."),
     ] = False,
     parallel: Annotated[
         Literal["one", "split", "refuse"],
-        typer.Option(help="Jobs of several processors: take one slot each, are split, refused."),
+        typer.Option(
+            help="Jobs of several processors: take one slot each, are split, or are refused."
+        ),
     ] = "one",
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Only this many jobs, the first ones.")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Read a trace and write it as csv, which scenarios take."""
+    """Read a trace and write it as csv, for scenarios."""
     if out is None and not show:
         raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
     if out is not None and out.exists():
@@ -56,8 +56,8 @@ def import_trace(
     made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
     found = list(trace_jobs(made, options, made.numbered))
     console = Console(stderr=True, markup=False, highlight=False)
-    if fields and trace_format == "csv" and not quiet:
-        say_left_out(source, fields)
+    for remark in () if quiet else records.remarks:
+        console.print(remark, soft_wrap=True)
     if records.parallel and not quiet:
         became = "one slot each" if parallel == "one" else "a job for each"
         several = f"jobs of several processors: {records.parallel:,}, taken as {became}"

@@ -1,4 +1,4 @@
-"""``farm init``: a scenario to begin with."""
+"""``farm init``: writes a first scenario."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import typer
 
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.runs.run_summary import suggest, this_command
-from farm.cli.scenarios.left_out import say_left_out
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.workload.traces import format_of
 
 
 def init(
     trace: Annotated[
         Path | None,
-        typer.Argument(metavar="[TRACE]", help="Jobs that were recorded; absent: the quickstart."),
+        typer.Argument(metavar="[TRACE]", help="Recorded jobs. Default: those of the quickstart."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The new file.")] = Path(
         "scenario.yaml"
@@ -25,10 +23,8 @@ def init(
     column: Columns = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented scenario that runs, with a pool for each platform of a trace."""
+    """Write a commented, runnable scenario, with a pool for each platform of a trace."""
     fields = columns_of(column)
-    write_first_scenario(out, trace, fields)
+    remarks = write_first_scenario(out, trace, fields)
     if not quiet:
-        if trace is not None and fields and format_of(trace, None) == "csv":
-            say_left_out(trace, fields)
-        suggest(f"{out}: written; try it: {this_command()} simulate {out}")
+        suggest(*remarks, f"{out}: written; try it: {this_command()} simulate {out}")

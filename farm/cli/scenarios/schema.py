@@ -1,4 +1,4 @@
-"""``farm schema``: what a scenario file may say."""
+"""``farm schema``: prints the schema of scenario files."""
 
 from __future__ import annotations
 

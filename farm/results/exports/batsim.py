@@ -1,7 +1,7 @@
-"""``batsim``: the files that Batsim leaves, in a new directory, for evalys and other readers.
+"""``batsim``: Batsim's output files, in a new directory, for evalys and other readers.
 
-``jobs.csv`` (a job a line; a builder is a resource), ``schedule.json`` (means and maxima) and
-``machine_states.csv`` (builders that compute, idle and switch on, whenever that changes).
+``jobs.csv`` (one job per line; a builder is a resource), ``schedule.json`` (means and maxima) and
+``machine_states.csv`` (how many builders compute, idle and switch on, at each change).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FINAL = {
 
 
 def export(run: Run, out: Path) -> int:
-    """Write the three files; return how many jobs there are."""
+    """Write the three files; return the number of jobs."""
     out.mkdir()
     rows = run.jobs
     with (out / "jobs.csv").open("w", encoding="utf-8", newline="") as sink:

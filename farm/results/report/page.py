@@ -1,4 +1,4 @@
-"""The page: one file, nothing loaded from anywhere, its numbers in it as JSON."""
+"""The report page: one self-contained file, which also holds the numbers as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
 .words td{white-space:normal;vertical-align:top;overflow-wrap:normal} h3{font-size:1rem}
 """
-#: nothing may be loaded, whatever a name in the run says
+#: nothing may be loaded, whatever names a run contains
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -59,7 +59,7 @@ class Table(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the page: a heading, sentences, charts, tables."""
+    """A section of the page: a heading, sentences, charts, tables."""
 
     title: str
     words: Sequence[str] = ()
@@ -68,7 +68,7 @@ class Section(NamedTuple):
 
 
 def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) -> str:
-    """Return the page; ``numbers`` by the id of the element that holds them as JSON."""
+    """Return the page; ``numbers`` are JSON, by the id of the element that holds them."""
     islands = [
         f'<script type="application/json" id="{name}">{_island(value)}</script>'
         for name, value in numbers.items()
@@ -84,7 +84,7 @@ def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) ->
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page. Raises InputError where that cannot be done."""
+    """Write a page. Raises InputError on failure."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -124,5 +124,5 @@ def _section(section: Section) -> str:
 
 
 def _island(value: Any) -> str:
-    """Return JSON that cannot end the element that it stands in."""
+    """Return JSON that is safe inside a script element."""
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")

@@ -1,1 +1,1 @@
-"""A scenario file as marked data: its lines, what is changed in it, and what is wrong with it."""
+"""Scenario files as data with line numbers, overrides, and error messages."""

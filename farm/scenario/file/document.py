@@ -1,7 +1,7 @@
-"""Scenario files as data that remembers on which line each key stood.
+"""Scenario files as data that remembers the line of each key.
 
-Values follow YAML 1.2's core rules: ``yes``, ``on``, ``1:30`` and dates are text, ``1e9`` is a
-number. Keys given twice, tags, and values that refer to themselves are refused.
+Values follow the core schema of YAML 1.2: ``yes``, ``on``, ``1:30`` and dates are text, ``1e9`` is
+a number. Duplicate keys, tags, and values that refer to themselves are refused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import yaml
 from farm.core.errors import ScenarioError
 
 MAX_VALUES = 1_000_000
-"""A file may not grow beyond this by its aliases."""
+"""The maximum number of values, which limits expansion by aliases."""
 
 
 class MarkedDict(dict[str, Any]):
-    """A mapping that knows where each key was written (``file:line``)."""
+    """A mapping that stores where each key was written (``file:line``)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class MarkedDict(dict[str, Any]):
 
 
 class MarkedList(list[Any]):
-    """A list that knows where each item was written."""
+    """A list that stores where each item was written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ for _kind, _pattern, _first in _RULES:
 
 
 def read_document(path: Path) -> MarkedDict:
-    """Return the mapping in a YAML file; ScenarioError names the file and line of what is wrong."""
+    """Return the mapping in a YAML file; ScenarioError names the file and line of an error."""
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def read_document(path: Path) -> MarkedDict:
 
 
 def parse_document(text: str, source: str) -> MarkedDict:
-    """Return the mapping that a YAML text holds; ``source`` stands for it in messages."""
+    """Return the mapping in a YAML text; ``source`` is its name in messages."""
     value = parse_value(text, source)
     if not isinstance(value, MarkedDict):
         found = "nothing" if value is None else f"a {_kind_of(value)}"
@@ -79,7 +79,7 @@ def parse_document(text: str, source: str) -> MarkedDict:
 def parse_value(text: str, source: str, *, lines: bool = True) -> Any:
     """Return any YAML value, its mappings and lists marked with ``source:line``.
 
-    Without ``lines`` they are marked with the source alone (it is one line).
+    Without ``lines`` they are marked with the source alone (which is a single line).
     """
     try:
         node = _Loader(text).get_single_node()
@@ -98,7 +98,7 @@ def parse_value(text: str, source: str, *, lines: bool = True) -> Any:
 
 
 class _Builder:
-    """Makes marked values of YAML nodes."""
+    """Converts YAML nodes to marked values."""
 
     def __init__(self, source: str, lines: bool) -> None:
         self._source = source
@@ -166,7 +166,7 @@ class _Builder:
 
 
 def marked(value: Any, source: str) -> Any:
-    """Return plain data as if it had been read from ``source``; NumPy's values are plain, too."""
+    """Return plain data as if it had been read from ``source``; NumPy values count as plain."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -184,7 +184,7 @@ def marked(value: Any, source: str) -> Any:
 
 
 def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:
-    """Return ``base`` with everything that ``over`` says: its keys win, mappings are merged.
+    """Return ``base`` merged with ``over``, whose keys take precedence; mappings are merged.
 
     The pools of both are merged by name; any other list replaces the base's.
     """
@@ -221,7 +221,7 @@ def _merge_pools(base: MarkedList, over: MarkedList) -> MarkedList:
 
 
 def mark_of(data: Any, path: Sequence[str | int]) -> str | None:
-    """Return ``file:line`` of the innermost key on the path whose place is known."""
+    """Return ``file:line`` of the innermost key on the path with a known line."""
     found = None
     for step in path:
         if isinstance(data, MarkedDict) and step in data:

@@ -1,7 +1,7 @@
-"""``--set key.path=value``: one key of a scenario said otherwise.
+"""``--set key.path=value``: overrides of scenario keys.
 
 Pools and workload sources are addressed by name or index (``pools.linux.builders=4``; ``pool.``
-works too). ``+3`` adds to what is there, and inside pools ``-1`` takes away.
+works too). ``+3`` adds to the present value, and in pools ``-1`` subtracts from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 
 
 def apply_override(document: MarkedDict, text: str) -> None:
-    """Change the document as ``key.path=value`` says; ScenarioError when that cannot be done."""
+    """Apply ``key.path=value`` to the document; raises ScenarioError if that is not possible."""
     path, equals, value_text = text.partition("=")
     if not equals or not path:
         raise ScenarioError(f"--set {text}: allowed: key.path=value, as scheduling.policy=sjf")
@@ -28,7 +28,7 @@ def apply_override(document: MarkedDict, text: str) -> None:
 
 
 def apply_change(document: MarkedDict, path: str, value: Any) -> None:
-    """Change the document at ``key.path``; texts such as ``+3`` are steps, as in ``--set``."""
+    """Set the value at ``key.path``; texts such as ``+3`` are steps, as in ``--set``."""
     _put(document, path, value, path, lambda: marked(value, path))
 
 
@@ -53,7 +53,7 @@ def _put(
 
 
 def _is_step(value: str, root: str, old: object) -> bool:
-    """Whether the value is to be added. Nothing in a pool is negative, so there ``-1`` is too."""
+    """Return whether the value is a step; in pools, which have no negative values, also ``-1``."""
     return bool(_STEP.match(value)) and (value[0] == "+" or (root == "pools" and old is not None))
 
 
@@ -62,7 +62,7 @@ def _old(place: Any, last: str | int) -> Any:
 
 
 def _descend(document: MarkedDict, keys: list[str], source: str) -> tuple[Any, str | int]:
-    """Return the container and the key or index in it that the path ends at."""
+    """Return the container at the end of the path, and the key or index in it."""
     place: Any = document
     for depth, key in enumerate(keys):
         last = depth == len(keys) - 1
@@ -116,7 +116,7 @@ def _name_of(item: Any) -> str | None:
 
 
 def _stepped(place: Any, last: str | int, value: str, source: str) -> Any:
-    """Return the old value with the step added to it, in the old value's own kind."""
+    """Return the old value plus the step, in the unit of the old value."""
     old = _old(place, last)
     sign, amount = (1 if value[0] == "+" else -1), value[1:].strip()
     if old is None or isinstance(old, bool):

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as one message for a person."""
+"""Messages for the errors found by pydantic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALLOWED = {
     "string_type": "text (put it in quotes)",
     "string_too_short": "some text",
     "string_too_long": "shorter text",
-    # of a run's name letters of any script
+    # names of runs may have letters of any script
     "string_pattern_mismatch": "letters, digits, dots, dashes and underscores (letters: a to z)",
     "finite_number": "a finite number",
     "tuple_type": "a list",
@@ -35,9 +35,9 @@ _ALLOWED = {
 
 
 def describe(error: ValidationError, data: Any, source: str) -> str:
-    """Return ``file:line: dotted.key: found …; allowed: …``, a line for each thing that is wrong.
+    """Return ``file:line: dotted.key: found …; allowed: …``, one line per error.
 
-    ``data`` is what was validated: where it knows its lines, the message names one.
+    ``data`` is the validated document, from which line numbers are taken if it has them.
     """
     problems = error.errors(include_url=False)
     lines = [_line(problem, data, source) for problem in problems[:MAX_LISTED]]
@@ -49,7 +49,7 @@ def _line(problem: ErrorDetails, data: Any, source: str) -> str:
     path = _path(problem)
     place = mark_of(data, path) or source
     dotted = ".".join(_readable(path, data))
-    # an override's place is its key, which is not said twice
+    # the place of an override is its key, which is not repeated
     return ": ".join(part for part in dict.fromkeys((place, dotted, _text(problem))) if part)
 
 
@@ -57,7 +57,7 @@ def _path(problem: ErrorDetails) -> Path:
     path = tuple(problem["loc"])
     if problem["type"] == "unknown_key":
         path = (*path, problem["ctx"]["key"])
-    # pydantic adds markers of its own: for a mapping's key, and for the form of a memory law
+    # pydantic adds its own markers: for a mapping's key, and for the form of a memory law
     return tuple(
         step
         for before, step in zip(("", *path), path, strict=False)
@@ -66,7 +66,7 @@ def _path(problem: ErrorDetails) -> Path:
 
 
 def _readable(path: Path, data: Any) -> list[str]:
-    """Return the steps of the path, pools by their name."""
+    """Return the steps of the path, with pools by name."""
     steps: list[str] = []
     for index, step in enumerate(path):
         item = _item(data, path[: index + 1]) if isinstance(step, int) else None

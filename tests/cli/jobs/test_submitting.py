@@ -109,7 +109,7 @@ def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFa
     lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
     told = still.says("submit", "-", stdin=lines, code=2)
     assert "stdin:3: not a job" in told
-    assert "(2 jobs before that: handed in; --skip-known" in told
+    assert "(2 jobs were submitted before that; --skip-known" in told
     assert [job.id for job in still.submitted()] == ["x", "y"]
     told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
     assert "stdin:2: byte 0 of the line is not UTF-8" in told
@@ -136,7 +136,7 @@ def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
         assert process.wait(60) == 130
         assert process.stderr is not None
         said = process.stderr.read().decode()
-        assert re.search(r"interrupted \([12] jobs? before that: handed in", said)
+        assert re.search(r"interrupted \([12] jobs? were submitted before that", said)
         assert "Fatal" not in said
     assert [job.id for job in still.submitted()] == ["x", "y"]
 
@@ -155,7 +155,7 @@ def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
     monkeypatch.setattr(Operator, "submit", submit)
     told = still.says("submit", str(still.folder / "a.jsonl"), code=2)
     assert "Connection closed by server." in told
-    assert "(500 jobs before that: handed in; --skip-known leaves known ones out)" in told
+    assert "(500 jobs were submitted before that; --skip-known skips them)" in told
     assert len(still.submitted()) == 500
 
 
@@ -263,5 +263,5 @@ def test_a_load_says_which_jobs_are_known(still: StillFarm):
     first, second, third = (job.id for job in still.submitted())
     still.end(first)
     still.wait(second)
-    assert still.farm(*words).stderr == "handed in 1 job, 2 known already\n"
+    assert still.farm(*words).stderr == "submitted 1 job, 2 known already\n"
     assert [job.id for job in still.submitted()] == [third]

@@ -171,7 +171,7 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     ("words", "said"),
     [
         (["submit"], "found neither"),
-        (["cancel"], "found nothing to cancel"),
+        (["cancel"], "found no jobs"),
         (["explain", ".", "--job", "x"], "found no scenario.yaml"),
         (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
     ],

@@ -21,8 +21,8 @@ from farm.core.errors import FarmError, ServerError
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.operator import Operator
+from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
-from farm.live.store.store import Batch
 from tests.fixtures.still_farm import StillFarm
 
 pytestmark = pytest.mark.live
@@ -143,7 +143,7 @@ def test_cancelling_by_what_jobs_are_like_by_list_and_by_id(still: StillFarm):
     assert "'nobody' is not known" in still.says("cancel", "w1", "nobody", code=2)
     assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
     for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
-        assert "found nothing to cancel" in still.says("cancel", *words, code=2)
+        assert "found no jobs" in still.says("cancel", *words, code=2)
     assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
     assert still.inbox() == []
 
@@ -161,7 +161,7 @@ def test_retrying_by_what_became_of_jobs_tries_each_once(still: StillFarm):
     assert still.rows("retry", "-", stdin="c\nc~2\n") == [{"submitted": ["c~4", "c~3"]}]
     still.inbox()
     assert "is running; allowed: a job that has ended" in still.says("retry", "a", "r", code=2)
-    assert "found nothing to retry" in still.says("retry", code=2)
+    assert "found no jobs" in still.says("retry", code=2)
     still.end("l" * 256, "failed")
     assert "258 characters" in still.says("retry", "l" * 256, code=2)
     assert still.inbox() == []
@@ -180,7 +180,7 @@ def test_draining_says_what_it_does_not_do(still: StillFarm):
     (told,) = still.rows("drain", "linux-*")
     assert told["builders"] == ["linux-1", "linux-2", "linux-3", "linux-4"]
     assert told["notes"] == [
-        "1 more of that name boot, and will take jobs",
+        "1 more that match will boot, and take jobs",
         "the provisioner of pool linux may ask for others instead, up to 9 in all",
     ]
     (told,) = still.rows("undrain", "linux-*")
@@ -190,7 +190,7 @@ def test_draining_says_what_it_does_not_do(still: StillFarm):
     assert still.says("undrain", "linux-2", "--quiet") == ""
     rows = {row["builder"]: row for row in still.rows("builders")}
     assert rows["linux-4"]["remark"].startswith("taken out after 5 failures in a row")
-    assert rows["linux-3"]["remark"] == "goes when empty"
+    assert rows["linux-3"]["remark"] == "retires when empty"
     assert rows["linux-5"]["state"] == "booting"
     assert (rows["linux-9"]["state"], rows["linux-9"]["pool"]) == ("lost", "linux")
     assert "allowed: arm, linux" in still.says("builders", "--pool", "windows", code=2)

@@ -126,7 +126,7 @@ def _distributions(runs: int) -> Section:
     cases: Cases = {float(n): (some, nodes(SLOTS, PAGE_16)) for n, some in enumerate(sets.values())}
     return _section(
         "6.4.1 Other distributions",
-        f"""Service times of one mean ({MEAN:.1f} s) from other distributions: normal (standard
+        f"""Service times of one mean ({MEAN:.1f}s) from other distributions: normal (standard
         deviation a third of the mean), lognormal (twice the mean), bimodal (four fifths around a
         quarter of the mean, one fifth around four times the mean) and a mixture of all three. The
         variance is infinite for Pareto alone.""",
