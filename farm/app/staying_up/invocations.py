@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from farm.app.what_if import scenario_of
+from farm.app.forecasts.what_if import scenario_of
 from farm.assembly import estimator_of, make_rules
 from farm.core.errors import InputError, did_you_mean
 from farm.core.queues.fair_share.listing import Filter, InvocationView

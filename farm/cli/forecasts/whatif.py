@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from farm.app.forecasts.what_if import roll_out, scenario_of
 from farm.app.staying_up.snapshots import image_from
-from farm.app.what_if import roll_out, scenario_of
 from farm.core.errors import InputError
 from farm.live.operating.farm_image import FarmImage
 from farm.sim.rollouts.draws import Floats

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from farm.app.estimates import seed_estimator
+from farm.app.forecasts.estimates import seed_estimator
+from farm.app.forecasts.what_if import scenario_of
 from farm.app.staying_up.snapshots import image_from
-from farm.app.what_if import scenario_of
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted
