@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from farm.app.forecasts.estimates import Estimating
+from farm.app.estimates import Estimating
 from farm.app.metrics import Metering
 from farm.app.own_parts import OwnParts
 from farm.assembly import make_scheduler, pool_specs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from farm.app.forecasts.estimates import Estimating
+from farm.app.estimates import Estimating
 from farm.app.own_parts import OwnParts
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.result import Result

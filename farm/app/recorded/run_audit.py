@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.forecasts.estimates import Estimating
+from farm.app.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.errors import InputError, InvariantError
 from farm.core.scheduler import Scheduler
