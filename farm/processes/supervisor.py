@@ -186,11 +186,12 @@ class Supervisor:
         # exit code 2 is what it says of a server that it cannot use: that passes, as a full disk
         passes = code == 2 or not _takes_writes(self._folder)
         if not self.settled if passes else count >= MAX_RESTARTS:
+            row = f" ({count} times in a row)" if count > 1 else ""
             raise RunError(
-                f"the farm's {name} ended, exit code {code} ({count} times in a row); "
+                f"the farm's {name} ended, exit code {code}{row}; "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
+        log.warning("%s ended with exit code %s: started again in %gs", name, code, pause)
 
 
 def _takes_writes(folder: Path) -> bool:

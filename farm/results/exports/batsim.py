@@ -1,7 +1,8 @@
 """``batsim``: Batsim's output files, in a new directory, for evalys and other readers.
 
 ``jobs.csv`` (one job per line; a builder is a resource), ``schedule.json`` (means and maxima) and
-``machine_states.csv`` (how many builders compute, idle and switch on, at each change).
+``machine_states.csv`` (how many builders compute, idle and switch on, at each change). Readers want
+the same sum in each row: of the most builders that were there at once, the others sleep.
 """
 
 from __future__ import annotations
@@ -163,16 +164,17 @@ class MachineStates:
 
 def _write_states(run: Run, path: Path) -> None:
     machines = MachineStates()
-    last: list[int] | None = None
+    changes: list[tuple[float, list[int]]] = []
+    for entry in run.entries():
+        machines(entry.event, entry.commands)
+        state = [machines.counts[name] for name in STATES[2:]]
+        if not changes or state != changes[-1][1]:
+            changes.append((entry.event.at, state))
+    most = max((sum(state) for _, state in changes), default=0)
     with path.open("w", encoding="utf-8", newline="") as sink:
         table = csv.writer(sink, lineterminator="\n")
         table.writerow(STATES)
-        for entry in run.entries():
-            machines(entry.event, entry.commands)
-            state = [machines.counts[name] for name in STATES[1:]]
-            if state != last:
-                table.writerow((entry.event.at, *state))
-                last = state
+        table.writerows((at, most - sum(state), *state) for at, state in changes)
 
 
 def _schedule(rows: list[JobRow], machines: int) -> dict[str, Any]:
