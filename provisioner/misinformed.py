@@ -1,4 +1,4 @@
-"""An algorithm that gets late or wrong figures of the queue and of the busy builders."""
+"""An algorithm with late or wrong observations of the queue and of the busy builders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provisioner as a service: looks at the pools in Redis, and lets a backend make plans so.
+"""The provisioner's service: reads the pools from Redis, and has a backend carry out plans.
 
 One look: read what the scheduler published; for each pool compare requested with observed
 (``reconcile``), then plan with reality (``decide``); carry out what follows; save what is
@@ -91,7 +91,7 @@ class Provisioner:
                 log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:
-        """Look at every pool once and do what follows; raises redis errors, RunError."""
+        """Check every pool once and act; raises redis errors, RunError."""
         began = time.monotonic()
         try:
             self._troubles = {}
@@ -110,7 +110,7 @@ class Provisioner:
                 found = self._backend.instances()
             except BackendError as error:
                 self._troubles[ALL] = str(error)
-                return  # nothing is known, so nothing is done
+                return  # nothing is known, so do nothing
             self._remove_orphans(found, reports)
         for pool, report in reports.items():
             algorithm = self._algorithms.get(pool)

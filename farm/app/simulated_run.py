@@ -1,4 +1,4 @@
-"""A scenario played from beginning to end in virtual time, and recorded."""
+"""A recorded simulation of a scenario."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from farm.sim.fast.play import Played
 
 Engine = Literal["auto", "reference", "fast"]
-"""The scheduler itself, the compiled loop over columns, or the one that finishes sooner."""
+"""The scheduler itself, the compiled loop, or whichever finishes sooner."""
 
 
 def simulated_run(
@@ -38,7 +38,7 @@ def simulated_run(
     engine: Engine = "auto",
     runs: int = 1,
 ) -> Result:
-    """Simulate a scenario and return what it came to.
+    """Simulate a scenario and return its result.
 
     Args:
         scenario: what is played.

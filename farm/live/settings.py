@@ -1,4 +1,4 @@
-"""What the environment says: the only module of the live world that reads ``os.environ``.
+"""Settings from the environment: the only module of the live world that reads ``os.environ``.
 
 ==================== =============================================================
 FARM_REDIS_URL        the server, e.g. ``redis://:password@host:6379/0``
@@ -45,7 +45,7 @@ DEFAULT_PREFIX = "farm:"
 
 
 class LiveSettings(msgspec.Struct, frozen=True):
-    """The environment's answers, with defaults."""
+    """The settings, with defaults."""
 
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX

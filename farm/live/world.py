@@ -185,15 +185,15 @@ class LiveWorld:
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
 
-    # --- for whoever runs it ----------------------------------------------------------------
+    # --- for the run ------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ask for the end: once, let running jobs end; twice, cancel them too. Safe anywhere."""
+        """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
         self._ending.asked += 1
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the end was requested."""
         return self._ending.asked > 0
 
     def set_aside(self, error: Exception) -> None:
@@ -214,7 +214,7 @@ class LiveWorld:
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
-        """Go on with a farm whose scheduler is gone; the book is restored already."""
+        """Continue a farm whose scheduler has ended; the book is restored already."""
         now = time.monotonic()
         self.requests.go_on(saved)
         self.roster.go_on(saved, now)
@@ -281,7 +281,7 @@ class LiveWorld:
             # a server that is full answers us, and keeps hosts silent
             self._calling(self._store.write_something)
             for host in self.roster.silent(now):
-                self.intake.lose(host, at, "its host has gone silent")
+                self.intake.lose(host, at, "its host is silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.intake.events.append(events.AlarmRang(at))
@@ -333,7 +333,7 @@ class LiveWorld:
             self._meter.lost_writes()
 
     def status(self) -> LiveStatus:
-        """Say how far the run is."""
+        """Return the status of the run."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.requests.booting)
         live, running = len(self._book.jobs), self._mirror.running

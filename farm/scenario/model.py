@@ -145,7 +145,7 @@ def scenario_schema() -> dict[str, Any]:
     properties = {
         "extends": {
             "type": "string",
-            "description": "Another scenario file, relative to this one; this one overrides its keys.",
+            "description": "Another scenario file, relative to this one, as a base.",
         },
         **schema.pop("properties"),
     }

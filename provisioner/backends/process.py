@@ -1,4 +1,4 @@
-"""Builder hosts as processes of this machine; each plays many builders.
+"""Builder hosts as processes of this machine; each runs many builders.
 
 A host's process id stands in a file, so that a provisioner that starts again (even after SIGKILL)
 adopts the hosts that are there instead of starting others beside them.
@@ -32,14 +32,14 @@ SPARE_TIME = 60.0
 
 
 class HostFile(msgspec.Struct, frozen=True):
-    """What is written of a host: enough to find its process again, and only that one."""
+    """The file of a host, which identifies its process exactly."""
 
     pid: int
     began: str
 
 
 def read_host_file(path: Path) -> HostFile | None:
-    """Return what is written of a host; None: it cannot be read."""
+    """Return the file of a host; None if it cannot be read."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=HostFile)
     return None
@@ -96,7 +96,7 @@ class ProcessBackend(Backend):
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Forget ended hosts, start missing ones, end spare ones."""
+        """Drop ended hosts, start missing ones, stop spare ones."""
         self._forget_ended()
         builders = sum(builders_to_host(reports).values())
         needed = hosts_needed(builders, self._settings.room)

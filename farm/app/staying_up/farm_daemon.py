@@ -1,4 +1,4 @@
-"""The process that keeps a farm up: starts it, watches over it, and ends it (``farm up``)."""
+"""The process that supervises a farm: starts it, restarts its parts, ends it (``farm up``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invocations of a farm at one moment: who waits, who executes, where builders idle."""
+"""The invocations of a farm at one instant: waiting jobs, executing slots, idle builders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler of a farm that stays up: continues with what is in Redis, and leaves it there."""
+"""The scheduler of a long-running farm, which continues from the state in Redis."""
 
 from __future__ import annotations
 

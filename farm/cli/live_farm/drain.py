@@ -45,11 +45,7 @@ def drain(
         operator.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
     names = sorted(records, key=natural_order)
     booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
-    notes = (
-        [f"{booting} more that match will boot, and take jobs"]
-        if booting
-        else []
-    )
+    notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
     for pool in sorted({record.builder.pool for record in records.values()}):
         report = reports.get(pool)
         if report is not None and report.provisioned and _has_room(report.most, report.snapshot):

@@ -24,7 +24,9 @@ def chaos(
     scenario: ScenarioFile,
     sets: Overrides = None,
     faults: Annotated[int, typer.Option(min=1, help="Number of faults.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of the plan: which faults, in which order, against what.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the plan: which faults, in which order, against what.")
+    ] = 1,
     jobs: Annotated[
         int,
         typer.Option(min=1, help="Number of jobs, spread over the faults (at least one each)."),
@@ -42,9 +44,9 @@ def chaos(
 ) -> None:
     """Start a separate farm, inject faults by a seeded plan, and audit every job.
 
-    Processes are killed, stopped and restarted, connections are cut, writes refused, and invalid and
-    forged messages sent. Exit code 1 if a job was lost, ended twice, ran twice at the same time or is
-    stuck, if a process was left behind, or if the farm did not recover.
+    Processes are killed, stopped and restarted, connections are cut, writes refused, and invalid
+    and forged messages sent. Exit code 1 if a job was lost, ended twice, ran twice at the same
+    time or is stuck, if a process was left behind, or if the farm did not recover.
     """
     loaded = load_scenario(scenario, sets or ())
     kinds = kinds_here(only or ())

@@ -36,7 +36,7 @@ def score(
 ) -> None:
     """Compare a run's dispatch estimates with the actual dispatches.
 
-    Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than estimated.
+    Errors are estimate - truth: a positive bias means that jobs went earlier than estimated.
     """
     if run_times:
         found = rungs_of(run, run_times)

@@ -39,7 +39,8 @@ def sweep(
         ),
     ] = None,
     replications: Annotated[
-        int, typer.Option("--replications", "-n", help="Number of seeds, the same for every setting.")
+        int,
+        typer.Option("--replications", "-n", help="Number of seeds, the same for every setting."),
     ] = 10,
     out: Annotated[
         Path | None,
@@ -52,7 +53,9 @@ def sweep(
     ] = None,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="The baseline for comparisons. Default: the first values."),
+        typer.Option(
+            metavar="KEY=VALUE", help="The baseline for comparisons. Default: the first values."
+        ),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")

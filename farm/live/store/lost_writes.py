@@ -1,4 +1,4 @@
-"""What a server that lost what it had acknowledged is given again, from the scheduler's memory."""
+"""Restores writes that a server has lost, from the scheduler's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes what others read of a live farm: pool reports, hosts, status, answers."""
+"""Publishes pool reports, hosts, status and answers of a live farm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a farm that stays up keeps in Redis for the next scheduler, and what that makes of it.
+"""The state that a long-running farm keeps in Redis for the next scheduler.
 
 Beside what all may read (jobs, builders) a successor needs to know which builders each host plays,
 and where the counting stood. All of it is written in the same transaction as the decisions, so

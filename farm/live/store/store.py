@@ -1,4 +1,4 @@
-"""What the farm keeps in Redis: written in one transaction per batch of decisions.
+"""The farm's state in Redis, written in one transaction per batch of decisions.
 
 The scheduler's memory decides; this is its mirror, so that all can ask Redis (queue depth
 is one ZCARD) and so that a scheduler that starts again finds what it needs.
@@ -74,16 +74,16 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
+        """Whether there are no changes."""
         changes = vars(self).values()
         return not any(changes) and self.wanted is None and self.requested is None
 
     def waits(self, platform: Platform, member: str) -> None:
-        """A job waits for this platform, at the place that the member says."""
+        """Add a waiting job of this platform, at the place given by the member."""
         self.waiting[platform_name(platform)][member] = 0.0
 
     def waits_no_more(self, platform: Platform, member: str) -> None:
-        """No job is at that place any more."""
+        """Remove the job at that place."""
         self.not_waiting[platform_name(platform)].append(member)
 
 

@@ -1,4 +1,4 @@
-"""One life of somebody who writes to the scheduler: names itself, counts and cuts its envelopes."""
+"""One life of a sender of reports, which numbers its envelopes and limits their size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A million waiting jobs are much alike: what is equal in them is kept once."""
+"""Shares equal parts of jobs, because a million waiting jobs have many in common."""
 
 from __future__ import annotations
 
