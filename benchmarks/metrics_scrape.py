@@ -156,7 +156,7 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
     jobs = [farm.job(number, platforms) for number in range(10**8, 10**8 + 1_000)]
     decided = timed(lambda: [farm.scheduler.handle(JobsSubmitted(6.0, (job,))) for job in jobs])
     states = [farm.scheduler.jobs[job.id] for job in jobs]
-    estimated = timed(lambda: [given.give(farm.scheduler, [state], 6.0) for state in states])
+    estimated = timed(lambda: [given.forecast(farm.scheduler, [state], 6.0) for state in states])
     print(f"  a submission: {decided:.1f} µs to decide, {estimated:.1f} µs to estimate", flush=True)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import RunError
+from farm.core.errors import UNREADABLE, RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
@@ -87,7 +87,7 @@ class Provisioner:
         for pool, saved in self._operator.remembered().items():
             try:
                 self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:

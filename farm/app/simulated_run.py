@@ -59,7 +59,8 @@ def simulated_run(
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
-    load = own.load(scenario)
+    remarks: list[str] = []
+    load = own.load(scenario, remarks)
     if engine != "reference":
         began, noted = time.monotonic(), out is not None or keep_events
         forced = engine == "fast"
@@ -71,8 +72,10 @@ def simulated_run(
                 )
         load = found.load
         if found.played is not None:
-            recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
-            return _told(found.played, recorder, noted=noted)
+            recorder = RunRecorder(
+                scenario, "simulated", out, keep_events=keep_events, began=began, remarks=remarks
+            )
+            return _told(found.played, recorder)
         if forced:
             raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
     simulation = Simulation(
@@ -82,7 +85,9 @@ def simulated_run(
         around=estimating.around,
         load=batches(load),
     )
-    with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
+    with RunRecorder(
+        scenario, "simulated", out, keep_events=keep_events, remarks=remarks
+    ) as recorder:
         try:
             simulation.play([*recorder.observers, *observers])
         except KeyboardInterrupt:
@@ -93,14 +98,11 @@ def simulated_run(
     return recorder.finish("reference", warnings=warnings)
 
 
-def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:
+def _told(played: Played, recorder: RunRecorder) -> Result:
     """Return the result of a fast play; its events are made only where they are kept."""
-    from farm.sim.fast.story import records, story  # noqa: PLC0415 - Numba, where it was used
+    from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - Numba, where it was used
+    from farm.sim.fast.story import records  # noqa: PLC0415 - likewise
 
     with no_garbage_collection(), recorder:
-        if noted:
-            for event, commands in story(played):
-                for observe in recorder.observers:
-                    observe(event, commands)
-        kept = None if noted else records(played)
-    return recorder.finish("fast", records=kept)
+        recorder.take_log(log_of(played))
+        return recorder.finish("fast", records=records(played))

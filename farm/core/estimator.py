@@ -14,7 +14,11 @@ class Estimator(Protocol):
     learns: bool
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return the expected run time in seconds."""
+        """Return the expected run time in seconds.
+
+        Without a builder (the job waits) it is for a builder of speed 1; with one (the job is
+        dispatched, or might be) it is for that builder. Never raises; always finite and >= 0.
+        """
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Update the estimates with an ended attempt."""
+        """Learn from an ended attempt: once for each, after ``elapsed`` seconds of it."""

@@ -20,6 +20,7 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
@@ -27,16 +28,18 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.meter import Meter
-from farm.live.mirror import FarmBook, Mirror
+from farm.live.mirror import Mirror
 from farm.live.origins import Origins
-from farm.live.redis.fence import LostWritesError
+from farm.live.redis.fence import LostWritesError, SpoiltError
+from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import Trouble
 from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import SavedFarm
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Store
 from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
@@ -81,7 +84,7 @@ class LiveWorld:
         *,
         store: Store,
         inbox: Inbox,
-        book: FarmBook,
+        book: Scheduler,
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
@@ -207,7 +210,7 @@ class LiveWorld:
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
-        return self._calling(lambda: self._store.known(job_ids))
+        return self._ask(lambda: self._store.known(job_ids))
 
     def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event of our own, made at the present farm time (for a provisioner)."""
@@ -254,7 +257,7 @@ class LiveWorld:
             self.commit()
             self.take_in(0.05)
             if time.monotonic() > deadline:
-                raise RunError(f"the {whom} did not come up within {timeout:g} s")
+                raise RunError(f"the {whom} did not come up within {timeout:g}s")
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""
@@ -299,14 +302,15 @@ class LiveWorld:
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
             self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
-        if cursor == self._committed and self._batch.is_empty:
+        unchanged = cursor == self._committed and self._batch.is_empty
+        if unchanged and not self._store.fence.lost_writes:
             return
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
         try:
             self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
         except LostWritesError as lost:
-            self._write_anew(lost, batch)
+            self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch.ended.values())
         self._committed = cursor
         if self._meter is not None:
@@ -318,8 +322,21 @@ class LiveWorld:
                 oldest = self._inbox.oldest
                 self._meter.lag(0.0 if oldest is None else time.time() - oldest)
 
-    def _write_anew(self, lost: LostWritesError, batch: Batch) -> None:
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Return the store's answer; what the farm wrote is put in the place of what it finds."""
+        try:
+            return self._calling(question)
+        except SpoiltError as spoilt:
+            batch, self._batch = self._batch, Batch()
+            self._write_anew(spoilt, batch, self._committed)
+            return self._calling(question)
+
+    def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+        if isinstance(lost, SpoiltError):
+            keys = lost.keys
+            for letter in self._calling(lambda: self._store.clear_spoilt(keys, batch)):
+                self._refusals.add(letter)
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
@@ -327,7 +344,6 @@ class LiveWorld:
         self._mirror.write(batch)
         if self._stays:
             self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
-        cursor = self._inbox.cursor
         self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         if self._meter is not None:
             self._meter.lost_writes()
@@ -377,6 +393,6 @@ class LiveWorld:
     def _compare_beats(self, at: float) -> None:
         beats, self.intake.beats = self.intake.beats, []
         latest = {host.name: (host, beat) for host, beat in beats}
-        queued = self._calling(lambda: self._store.queued_messages(latest))
+        queued = self._ask(lambda: self._store.queued_messages(latest))
         for name, (host, beat) in latest.items():
             self.intake.compare(host, beat, queued[name], at)

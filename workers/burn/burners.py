@@ -165,7 +165,7 @@ class Burners:
         try:
             error = answer.get(timeout=MEASURE_TIMEOUT).error
         except queue.Empty:
-            error = f"no answer within {MEASURE_TIMEOUT:.0f} s"
+            error = f"no answer within {MEASURE_TIMEOUT:.0f}s"
             program = self._program
             if program is not None:
                 program.close()

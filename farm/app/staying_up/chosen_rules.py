@@ -36,7 +36,7 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
     while (found := operator.status().choices) != goal:
         if time.monotonic() > deadline:
             raise ServerError(
-                f"the farm still goes by {found.policy} after {TIMEOUT:g} s: its scheduler is busy "
+                f"the farm still goes by {found.policy} after {TIMEOUT:g}s: its scheduler is busy "
                 f"or down, or there is no {goal.policy} where it runs"
             )
         time.sleep(INTERVAL)

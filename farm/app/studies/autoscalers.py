@@ -15,7 +15,7 @@ from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.report.page import Section, page, table
+from farm.results.report.page import Section, Table, page
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
@@ -151,7 +151,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "jobs that succeeded."
     )
     rows = [row_of(one) for one in outcomes]
-    section = Section("", [played, TROUBLED], [chart(outcomes)], [table(HEAD, rows)])
+    section = Section("", [played, TROUBLED], [chart(outcomes)], [Table("", HEAD, rows)])
     return page(TITLE, [section], {"outcomes": outcomes})
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from farm.app.capacity import plan_pools, priced
 from farm.app.sweeps.axes import parse_axis
@@ -17,7 +18,7 @@ from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, progress, table_of
 from farm.units import format_roughly
 
 
@@ -138,29 +139,31 @@ def _settings(found: Plan) -> bool:
 
 
 def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
-    """Return a table of everything that was tried, cheapest first."""
-    table = Table(title=f"{' + '.join(found.pools)}: what was tried, the cheapest first")
-    table.add_column("settings" if _settings(found) else "builders", overflow="fold")
-    for term in terms:
-        table.add_column(f"{term.statistic} {term.metric}", justify="right")
-        table.add_column(f"{options.confidence:.0%} below", justify="right")
-    for heading in ("mean wait", "hours", "cost", "meets it"):
-        table.add_column(heading, justify="right")
-    for point in sorted(found.points, key=lambda one: (one.cost, one.bounds)):
-        cells = []
-        for term, mean, bound in zip(terms, point.means, point.bounds, strict=True):
-            cells += [term.show(mean), term.show(bound)]
-        best = point == found.best
-        table.add_row(
-            " + ".join(map(str, point.sizes)),
-            *cells,
-            format_roughly(point.mean_wait),
-            f"{point.builder_hours:.1f}",
-            f"{point.cost:.2f}",
-            "best" if best else "yes" if point.met else "no",
-            style="bold" if best else None,
-        )
-    return table
+    """Lay out what was tried, the cheapest first; pools and keys share one column."""
+    bound = f"{options.confidence:.0%} below"
+    judged = [name for t in terms for name in (f"{t.statistic} {t.metric}", bound)]
+    return table_of(
+        f"{' + '.join(found.pools)}: what was tried, the cheapest first",
+        ("settings" if _settings(found) else "builders",),
+        (*judged, "mean wait", "hours", "cost", "meets it"),
+        (
+            _row(point, terms, best=point == found.best)
+            for point in sorted(found.points, key=lambda one: (one.cost, one.bounds))
+        ),
+    )
+
+
+def _row(point: Point, terms: Sequence[Term], *, best: bool) -> list[Text]:
+    judged = zip(terms, point.means, point.bounds, strict=True)
+    cells = [
+        " + ".join(map(str, point.sizes)),
+        *(term.show(value) for term, mean, bound in judged for value in (mean, bound)),
+        format_roughly(point.mean_wait),
+        f"{point.builder_hours:.1f}",
+        f"{point.cost:.2f}",
+        "best" if best else "yes" if point.met else "no",
+    ]
+    return [Text(cell, style="bold" if best else "") for cell in cells]
 
 
 def _as_json(found: Plan, terms: Sequence[Term], options: PlanOptions) -> dict[str, Any]:

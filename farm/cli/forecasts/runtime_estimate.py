@@ -15,7 +15,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import Column, FarmConsole, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 _COLUMNS = (
     Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
@@ -99,7 +99,7 @@ def runtime_estimate(
     cells = [_cells(row, count) for row, count in alike(rows)]
     console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
     if done is not None:
-        said = f"{replicas} replicas are done in {format_time(round(done[0], 1))}"
+        said = f"{replicas} replicas are done in {format_roughly(done[0])}"
         console.print(plain(f"{said}, on {', '.join(done[1])}", 1000))
 
 
@@ -114,17 +114,17 @@ def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
 
 def _cells(row: RunTime, count: int) -> tuple[str, ...]:
     name = "(waiting)" if row.builder is None else row.builder
-    rest = "" if row.remaining_s is None else format_time(round(row.remaining_s, 1))
+    rest = "" if row.remaining_s is None else format_roughly(row.remaining_s)
     notes = [row.rung]
     if row.size_scale is not None:
         notes.append(f"told size * {row.size_scale:g}")
     if row.limit_s is not None:
-        notes.append(f"ended after {format_time(round(row.limit_s, 1))}")
+        notes.append(f"ended after {format_roughly(row.limit_s)}")
     if row.late_s is not None:
-        late = format_time(round(row.late_s, 1))
+        late = format_roughly(row.late_s)
         sent = ", yet sent: it is idle" if row.sent else ""
         notes.append(f"late by {late}{sent}" if row.late_s else "in time")
     return (
         name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
-        format_time(round(row.estimate_s, 1)), rest, "; ".join(notes), f"{row.samples:,}",
+        format_roughly(row.estimate_s), rest, "; ".join(notes), f"{row.samples:,}",
     )  # fmt: skip

@@ -23,7 +23,7 @@ from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 _COMPETITORS = (Column("job"), Column("charged to", folds=True), Column("key", folds=True))
 
@@ -103,7 +103,7 @@ def _said(found: KnownJob, answer: Answer | None) -> str:
         rest = "it was never dispatched"
     if found.served_by is not None:
         rest = f"{found.served_by}, which does the same action, was executed for both"
-    when = format_time(round(found.finished_at))
+    when = format_roughly(found.finished_at)
     why = f" ({found.reason})" if found.reason else ""
     return f"{name} {found.outcome} at {when}{why}; {rest}".rstrip("; ")
 
@@ -115,7 +115,7 @@ def _show(decision: Decision) -> None:
     console.print(
         Text.assemble(
             (job, "bold"), " went to ", (builder, "bold"), f", slot {decision.slot}, "
-            f"at {format_time(round(decision.at, 3))} ({platform})",
+            f"at {format_roughly(decision.at)} ({platform})",
         )
     )  # fmt: skip
     if decision.path:

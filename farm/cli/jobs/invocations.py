@@ -14,7 +14,7 @@ from farm.core.queues.fair_share.listing import Filter
 from farm.terminal.console import Column, FarmConsole, listing, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 _CHILDREN = (
     Column("invocation"), Column("waiting", right=True), Column("executing", right=True),
@@ -95,7 +95,7 @@ def _show(found: Invocations) -> None:
 def _child(one: Any) -> tuple[str, ...]:
     priority = "" if one.priority is None else str(one.priority)
     counts = (str(one.waiting), str(one.executing), str(one.free))
-    return (one.path[-1], *counts, priority, format_time(round(one.started_at, 1)))
+    return (one.path[-1], *counts, priority, format_roughly(one.started_at))
 
 
 def _path(path: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from farm.live.store.saved import Try
 from farm.terminal.console import FarmConsole, coloured, plain, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def job(
@@ -45,7 +45,7 @@ def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
         elif name == "state":
             lines.append((name, coloured(value)))
         elif name.endswith("_s"):
-            lines.append((_words(name[:-2]), format_time(round(value, 2))))
+            lines.append((_words(name[:-2]), format_roughly(value)))
         else:
             lines.append((_words(name), value))
     return lines

@@ -16,7 +16,7 @@ from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 COLUMNS = (
     Column("job"), Column("state"), Column("platform"), Column("kind"), Column("user"),
@@ -83,6 +83,6 @@ def _cells(job: KnownJob) -> list[Any]:
         job.job.kind,
         row["user"] or "",
         row["builder"] or "",
-        "" if response is None else format_time(round(response, 1)),
+        "" if response is None else format_roughly(response),
         row.get("reason") or "",
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from farm.core.queues.fair_share.turns import Party, Turn
 from farm.terminal.console import Column, FarmConsole, listing, plain
-from farm.units import format_time
+from farm.units import format_roughly
 
 _COLUMNS = (
     Column("level"), Column("invocation"), Column("executing", right=True),
@@ -42,6 +42,6 @@ def _rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(party: Party) -> tuple[str, ...]:
-    last = format_time(round(party.started_at, 1))
+    last = format_roughly(party.started_at)
     counts = (party.executing, party.priority, party.waiting)
     return (party.name, *map(str, counts), last)

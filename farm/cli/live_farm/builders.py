@@ -14,7 +14,7 @@ from farm.live.operating.operator import Operator
 from farm.terminal.console import Column, FarmConsole, coloured, listing, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
-from farm.units import format_time
+from farm.units import format_roughly
 
 COLUMNS = (
     Column("builder"), Column("pool"), Column("state"), Column("busy", right=True),
@@ -67,13 +67,13 @@ def _rows(operator: Operator) -> list[dict[str, Any]]:
     for pool, report in operator.pools().items():
         rows.extend(
             {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
-             "remark": f"requested at {format_time(round(at))}"}
+             "remark": f"requested at {format_roughly(at)}"}
             for name, at in report.requested.items()
             if name not in there
         )  # fmt: skip
     rows.extend(
         {"builder": lost.builder, "pool": lost.pool, "state": "lost", "lost_at_s": lost.at,
-         "remark": f"{lost.reason} at {format_time(round(lost.at))}"}
+         "remark": f"{lost.reason} at {format_roughly(lost.at)}"}
         for lost in status.lost
         if lost.builder not in there
     )  # fmt: skip
@@ -113,5 +113,5 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     numbers = [str(row[name]) if name in row else "" for name in ("busy", "slots", "speed")]
     return [
         row["builder"], row["pool"], coloured(row["state"]), *numbers,
-        "" if joined is None else format_time(round(joined)), row["remark"],
+        "" if joined is None else format_roughly(joined), row["remark"],
     ]  # fmt: skip

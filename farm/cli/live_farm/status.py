@@ -18,7 +18,7 @@ from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport
 from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.units import format_time
+from farm.units import format_roughly
 
 POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))
 QUEUES = (Column("platform"), Column("waiting", right=True))
@@ -103,7 +103,7 @@ def _view(
 ) -> Group:
     done = sum(now.ended.values())
     top: list[tuple[str, object]] = [
-        ("farm time", f"{format_time(round(now.at))} (speed {now.speed:g})"),
+        ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
         ("jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
     ]
     if now.ended:
@@ -124,6 +124,6 @@ def _view(
     if trouble is not None:
         parts.append(_trouble(trouble))
     if not _is_fresh(now):
-        age = format_time(round(time.time() - now.written_at))
+        age = format_roughly(time.time() - now.written_at)
         parts.append(Text(f"its scheduler has not reported for {age}", style="bold red"))
     return Group(*parts)

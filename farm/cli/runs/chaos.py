@@ -8,7 +8,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
 
 from farm.app.chaos.campaign import Campaign
 from farm.app.chaos.machine import kinds_here
@@ -17,7 +16,8 @@ from farm.app.chaos.verdict import Verdict
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, table_of
+from farm.units import format_roughly
 
 
 def chaos(
@@ -44,9 +44,9 @@ def chaos(
 ) -> None:
     """Start a separate farm, inject faults by a seeded plan, and audit every job.
 
-    Processes are killed, stopped and restarted, connections are cut, writes refused, and invalid
-    and forged messages sent. Exit code 1 if a job was lost, ended twice, ran twice at the same
-    time or is stuck, if a process was left behind, or if the farm did not recover.
+    Processes are killed, stopped and restarted, connections are cut, writes refused, and
+    invalid and forged messages sent. Exit code 1 if a job was lost, ended twice, ran twice at
+    the same time or is stuck, if a process was left behind, or if the farm did not recover.
     """
     loaded = load_scenario(scenario, sets or ())
     kinds = kinds_here(only or ())
@@ -70,12 +70,11 @@ def chaos(
 
 def _print(verdict: Verdict) -> None:
     console = FarmConsole()
-    table = Table("fault", "times", "recovery: median (s)", "max (s)", box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for kind, times in verdict.recoveries.items():
-        table.add_row(kind, str(times.faults), f"{times.median:.2f}", f"{times.max:.2f}")
-    console.print(table)
+    rows = (
+        (kind, str(times.faults), format_roughly(times.median), format_roughly(times.max))
+        for kind, times in verdict.recoveries.items()
+    )
+    console.print(table_of("Recoveries", ("fault",), ("times", "median", "max"), rows))
     outcomes = ", ".join(f"{count:,} {name}" for name, count in verdict.outcomes.items())
     console.print(f"{verdict.submitted:,} jobs submitted, {verdict.ended:,} ended: {outcomes}")
     if verdict.gave_up:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from farm.live.wire.pool_report import LiveStatus
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 class RunDisplay:
@@ -43,7 +43,7 @@ class RunDisplay:
         if step != self._told:
             self._told = step
             sys.stderr.write(
-                f"{format_time(round(status.at))}: {status.waiting} waiting, "
+                f"{format_roughly(status.at)}: {status.waiting} waiting, "
                 f"{status.running} running, {done} done\n"
             )
 
@@ -52,7 +52,7 @@ def _table(status: LiveStatus) -> Table:
     done = sum(status.ended.values())
     table = Table.grid(padding=(0, 2))
     title = "stopping: running jobs end" if status.stopping else "live farm"
-    table.add_row("[bold]" + title, f"farm time {format_time(round(status.at))}")
+    table.add_row("[bold]" + title, f"farm time {format_roughly(status.at)}")
     share = done / status.submitted if status.submitted else 0.0
     table.add_row("jobs", f"{status.waiting} waiting · {status.running} running · {done} done")
     table.add_row("", _bar(share))

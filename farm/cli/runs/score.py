@@ -18,7 +18,7 @@ from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot
 from farm.terminal.output import note, print_json, table_of
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def score(
@@ -36,7 +36,8 @@ def score(
 ) -> None:
     """Compare a run's dispatch estimates with the actual dispatches.
 
-    Errors are estimate - truth: a positive bias means that jobs went earlier than estimated.
+    Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
+    estimated.
     """
     if run_times:
         found = rungs_of(run, run_times)
@@ -154,20 +155,20 @@ def _calibration(scores: Sequence[Score]) -> Table:
 
 
 def _range(low: float, high: float, *, seconds: bool) -> str:
-    write = format_time if seconds else (lambda value: f"{value:g}")
+    write = format_roughly if seconds else (lambda value: f"{value:g}")
     if high == float("inf"):
         return f"from {write(low)}"
     return f"{write(low)} - {write(high if seconds else high - 1)}"
 
 
 def _span(value: float | None) -> str:
-    return "-" if value is None else format_time(float(round(value)))
+    return "-" if value is None else format_roughly(value)
 
 
 def _signed(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{'+' if value >= 0 else '-'}{format_time(float(round(abs(value))))}"
+    return f"{'+' if value >= 0 else ''}{format_roughly(value)}"
 
 
 def _percent(value: float | None) -> str:

@@ -27,7 +27,7 @@ from farm.terminal.options import (
     learning,
 )
 from farm.terminal.output import progress
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def simulate(
@@ -84,5 +84,5 @@ class _Ticker:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 0.2
-            at = format_time(round(event.at))
+            at = format_roughly(event.at)
             self._update(description=f"farm time {at}, {self._events:,} events")

@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from farm.app.studies import autoscalers
-from farm.app.studies.page import tables, write_page
 from farm.app.studies.thesis.job_sets import MAX_SETS
-from farm.app.studies.thesis.study import TITLE, Part, thesis
+from farm.app.studies.thesis.study import TITLE, Part, tables, thesis
 from farm.core.errors import InputError
 from farm.results.output_file import check_output
-from farm.results.report.page import write_page as write_report
+from farm.results.report.page import page, write_page
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, runs_progress, table_of
 
@@ -85,9 +84,10 @@ def study(
     hidden = quiet or as_json or not sys.stderr.isatty()
     on_step = (lambda _: None) if hidden else _show_step
     found = thesis(runs, parts, live=live, trace=trace, on_step=on_step)
-    write_page(out, TITLE, found)
+    shown = {"tables": tables(found)}
+    write_page(out, page(TITLE, found, shown))
     if as_json:
-        print_json({"which": which, "runs": runs, "tables": tables(found)})
+        print_json({"which": which, "runs": runs, **shown})
     elif not quiet:
         typer.echo(f"{sum(len(one.charts) for one in found)} figures written to {out}")
 
@@ -95,7 +95,7 @@ def study(
 def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
     with runs_progress(silent=quiet) as show:
         found = autoscalers.play(trace, show)
-    write_report(out, autoscalers.document(found))
+    write_page(out, autoscalers.document(found))
     if as_json:
         print_json({"which": "autoscalers", "outcomes": found})
         return

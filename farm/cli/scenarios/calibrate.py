@@ -155,7 +155,7 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
         update(total=plan.repeats * (plan.jobs + 1))
 
         def on_timing(timing: Timing) -> None:
-            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f} s"
+            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
             update(advance=1, description=told)
 
         return calibration(plan, on_timing)

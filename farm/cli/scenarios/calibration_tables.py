@@ -89,14 +89,14 @@ def _check_table(check: Check) -> Table:
 
 def _caption(check: Check) -> str:
     runs = ", ".join(
-        f"{seconds:.2f} s" if burnt is None else f"{seconds:.2f} s at {burnt:.2f}"
+        f"{seconds:.2f}s" if burnt is None else f"{seconds:.2f}s at {burnt:.2f}"
         for seconds, burnt in zip(check.runs_s, check.burnt_s, strict=True)
     )
     work, took = check.mean_work_s, check.live_mean_service_time_s
-    told = f"live runs: {runs}; work of a job: {work:.2f} s on average, it took {took:.2f} s"
+    told = f"live runs: {runs}; work of a job: {work:.2f}s on average, it took {took:.2f}s"
     if check.burnt is None:
         return told
     return (
-        f"{told}\na second of work cost {check.burnt:.2f} s of processor time: not 1 where cores "
+        f"{told}\na second of work cost {check.burnt:.2f}s of processor time: not 1 where cores "
         "are slower in company, or were faster or slower when their rates were measured"
     )

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from farm.cli.scenarios.left_out import say_left_out
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.formatting import readable_span
@@ -57,8 +56,8 @@ def import_trace(
     made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
     found = list(trace_jobs(made, options, made.numbered))
     console = Console(stderr=True, markup=False, highlight=False)
-    if fields and trace_format == "csv" and not quiet:
-        say_left_out(source, fields)
+    for remark in () if quiet else records.remarks:
+        console.print(remark, soft_wrap=True)
     if records.parallel and not quiet:
         became = "one slot each" if parallel == "one" else "a job for each"
         several = f"jobs of several processors: {records.parallel:,}, taken as {became}"

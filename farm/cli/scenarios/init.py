@@ -9,9 +9,7 @@ import typer
 
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.runs.run_summary import suggest, this_command
-from farm.cli.scenarios.left_out import say_left_out
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.workload.traces import format_of
 
 
 def init(
@@ -27,8 +25,6 @@ def init(
 ) -> None:
     """Write a commented, runnable scenario, with a pool for each platform of a trace."""
     fields = columns_of(column)
-    write_first_scenario(out, trace, fields)
+    remarks = write_first_scenario(out, trace, fields)
     if not quiet:
-        if trace is not None and fields and format_of(trace, None) == "csv":
-            say_left_out(trace, fields)
-        suggest(f"{out}: written; try it: {this_command()} simulate {out}")
+        suggest(*remarks, f"{out}: written; try it: {this_command()} simulate {out}")

@@ -56,8 +56,6 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     waiting_work: float = 0.0
     #: seconds until a slot of the pool is free; 0 if one is; None if unknown
     next_slot_time: float | None = None
-    #: farm time at which a day began: the hour of the day counts from there
-    midnight_at: float = 0.0
 
     @property
     def joined(self) -> int:
@@ -81,8 +79,8 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def hour(self) -> float:
-        """Hour of the day, from 0 up to but not including 24."""
-        return (self.at - self.midnight_at) / HOUR % 24
+        """Hour of the day, from 0 up to but not including 24: the farm begins at midnight."""
+        return self.at / HOUR % 24
 
 
 class ScalingPlan(msgspec.Struct, frozen=True):

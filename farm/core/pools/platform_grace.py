@@ -71,7 +71,7 @@ class PlatformGrace:
         return any(one.builder.can_run(lane.platform) for one in requested)
 
     def _fail(self, state: JobState, lane: Lane, at: float, commands: list[Command]) -> None:
-        reason = f"no builder for {lane.platform} was there for {self._grace:g} s"
+        reason = f"no builder for {lane.platform} was there for {self._grace:g}s"
         for follower in state.followers:
             self._book.leave(follower, state, at)
             commands.append(self._book.end(follower, at, "failed", Cause.UNRUNNABLE, reason, state))

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from farm.core.errors import StateError
+from farm.core.estimator import Estimator
 from farm.core.model import Builder, Job, Outcome
 
 T = TypeVar("T")
@@ -47,22 +48,10 @@ class Basis(msgspec.Struct, frozen=True):
     samples: int = 0
 
 
-class RuntimeEstimator(Protocol):
+class RuntimeEstimator(Estimator, Protocol):
     """Predicts how long a job will take, and learns from the outcome."""
 
     name: str
-    #: False: ``learn`` does nothing and need not be called
-    learns: bool
-
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return the expected run time in seconds.
-
-        Without a builder (for a waiting job) it is for a builder of speed 1, otherwise for that
-        builder. Never raises; always finite and >= 0.
-        """
-
-    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Learn from an ended attempt that took ``elapsed`` seconds; to be called once for each."""
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None

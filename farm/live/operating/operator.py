@@ -23,7 +23,7 @@ from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import Trouble, diagnose, trouble_of
+from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
@@ -211,7 +211,7 @@ class Operator(JobReader):
         if sync and not synced[0]:
             raise ServerError(
                 f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
-                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+                f"its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
             )
 
     def check_sync(self) -> None:
@@ -244,7 +244,7 @@ class Operator(JobReader):
             if time.monotonic() > deadline:
                 raise ServerError(
                     f"the farm at {redacted(self.url)} has not read within "
-                    f"{ANSWER_TIMEOUT:g} s what was submitted before: try again later"
+                    f"{ANSWER_TIMEOUT:g}s what was submitted before: try again later"
                 )
             time.sleep(CATCH_UP_INTERVAL)
 
@@ -274,16 +274,22 @@ class Operator(JobReader):
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "
-            f"within {timeout:g} s: is it running?"
+            f"within {timeout:g}s: is it running?"
         )
 
     # --- for a provisioner ------------------------------------------------------------------
 
     def remembered(self) -> dict[str, bytes]:
         """Return the provisioner's saved memory, by pool."""
-        pairs = self._client.hgetall(self.keys.provisioner).items()
-        return {name.decode(): value for name, value in pairs}
+        with PassOverSpoilt():
+            pairs = self._client.hgetall(self.keys.provisioner).items()
+            return {name.decode(errors="replace"): value for name, value in pairs}
+        return {}
 
     def remember(self, pool: str, value: bytes) -> None:
         """Save a provisioner's memory for its next start."""
+        with PassOverSpoilt():
+            self._client.hset(self.keys.provisioner, pool, value)
+            return
+        self._client.delete(self.keys.provisioner)
         self._client.hset(self.keys.provisioner, pool, value)

@@ -134,6 +134,18 @@ PLAIN_COMMANDS: dict[type[Command], Any] = {
     if command not in (StartJob, EndJob, RequestBuilder)
 }
 
+LINES: dict[Any, Any] = {
+    **PLAIN_EVENTS,
+    **PLAIN_COMMANDS,
+    JobsSubmitted: SubmittedLine,
+    BuilderJoined: JoinedLine,
+    JobFinished: FinishedLine,
+    StartJob: DispatchedLine,
+    EndJob: EndedLine,
+    RequestBuilder: RequestedLine,
+}
+"""What an event or a command is told by, if it is one that has a line of its own."""
+
 job_values = values_of(Job)
 builder_values = values_of(Builder)
 story_values = attrgetter(*STORY)

@@ -205,9 +205,13 @@ class EventLogWriter(EventLogLines):
             self.flush()
 
     def flush(self) -> None:
-        """Pass all buffered lines to the operating system. Raises RunError if that fails."""
+        """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+        self.write(self.take())
+
+    def write(self, lines: bytes) -> None:
+        """Hand lines to the operating system. Raises RunError if it cannot."""
         try:
-            self._file.write(self.take())
+            self._file.write(lines)
             self._file.flush()
         except OSError as error:
             raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None

@@ -21,7 +21,7 @@ from farm.results.summary.ends import CAUSES
 from farm.results.summary.percentiles import Floats, quantile
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import counted
-from farm.units import format_time, parse_time
+from farm.units import format_roughly, parse_time
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
@@ -56,7 +56,7 @@ class Term(msgspec.Struct, frozen=True):
             return "never"
         if self.metric == "stretch":
             return f"{value:.3g}"
-        return format_time(round(value, 1) if value < 60 else float(round(value)))
+        return format_roughly(value)
 
     def __str__(self) -> str:
         return f"{self.name} {'<' if self.strict else '<='} {self.show(self.limit)}"

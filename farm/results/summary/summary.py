@@ -143,8 +143,8 @@ def too_fast(records: RunRecords, speed: float) -> list[str]:
     if median >= SHORT:
         return []
     said = (
-        f"at speed {speed:g} the median job lasts {median * 1000:.2g} real ms, so the farm's own "
-        f"work counts; from {SHORT * 1000:g} ms on (speed {speed * median / SHORT:.2g}) "
+        f"at speed {speed:g} the median job lasts {median * 1000:.2g}ms of real time, so the "
+        f"farm's own work counts; from {SHORT * 1000:g}ms on (speed {speed * median / SHORT:.2g}) "
         "live and simulated runs agree better"
     )
     return [said]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
@@ -56,6 +57,18 @@ class Load(msgspec.Struct, frozen=True):
         """Return the jobs that were submitted together, by the batch's number from 0."""
         begin, end = self.batch_columns["begin"][number : number + 2].tolist()
         return tuple([self.jobs[place] for place in range(begin, end)])
+
+    def ids(self) -> list[str]:
+        """Return the jobs' ids, in order."""
+        return (
+            self.jobs.ids() if isinstance(self.jobs, AlikeJobs) else [job.id for job in self.jobs]
+        )
+
+    def job_values(self, begin: int, end: int) -> list[Iterable[Any]]:
+        """Return the fields of some jobs as columns, in the order of the fields."""
+        if isinstance(self.jobs, AlikeJobs):
+            return self.jobs.columns(begin, end)
+        return list(zip(*map(astuple, self.jobs[begin:end]), strict=True))
 
 
 def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:

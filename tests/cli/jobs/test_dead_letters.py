@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from farm.live.store.store import Batch
+from farm.live.store.batch import Batch
 from farm.live.wire.dead_letters import DeadLetter
 from tests.fixtures.still_farm import StillFarm
 

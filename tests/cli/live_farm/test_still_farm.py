@@ -21,8 +21,8 @@ from farm.core.errors import FarmError, ServerError
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.operator import Operator
+from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
-from farm.live.store.store import Batch
 from tests.fixtures.still_farm import StillFarm
 
 pytestmark = pytest.mark.live

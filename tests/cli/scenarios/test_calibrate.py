@@ -55,6 +55,7 @@ def test_what_is_saved_is_what_a_scenario_takes(tmp_path: Path) -> None:
     assert list(scenario.pools[0].contention.slowdown) == saved["slowdown"]
 
 
+@pytest.mark.slow
 def test_json_and_another_reference(tmp_path: Path) -> None:
     """For machines: nothing but JSON; the same keys as in the file, which may be JSON too."""
     out = tmp_path / "here.json"
@@ -106,6 +107,7 @@ def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.live
+@pytest.mark.slow
 @pytest.mark.usefixtures("rates_said")
 def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
     """A live run, simulations of the same jobs, and how far they are apart."""

@@ -43,12 +43,12 @@ class Cut:
         pipe = self._client.pipeline(**options)
         carry_out = pipe.execute
 
-        def execute():
+        def execute(**options):
             if not self.breaks:
-                return carry_out()
+                return carry_out(**options)
             self.breaks = False
             if self._carried_out:
-                carry_out()
+                carry_out(**options)
             raise redis_library.ConnectionError("cut")
 
         pipe.execute = execute

@@ -14,9 +14,10 @@ from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
+from farm.live.store.batch import Batch
 from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
 from farm.live.store.saved import Counts, HostLife
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Store
 from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
 from tests.fixtures.readable_store import ReadableStore

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from farm.app.api import run
-from farm.app.studies.page import Section, Table
 from farm.app.studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, asleep
 from farm.app.studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
 from farm.app.studies.thesis.model import (
@@ -21,6 +20,7 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.model import Job
+from farm.results.report.page import Section, Table
 
 SLOTS = 20.0
 #: farm seconds in a real one

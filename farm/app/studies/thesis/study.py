@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from farm.app.studies.page import Section
 from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import OnStep, evaluate, sections
 from farm.app.studies.thesis.future_work import future_work
+from farm.results.report.page import Section
 
 TITLE = "Improving the scheduling policy for a CI server: the thesis, played again"
 
@@ -65,3 +65,14 @@ def _introduction(runs: int) -> Section:
             stand beside them in the tables.""",
         ],
     )
+
+
+def tables(sections: Sequence[Section]) -> dict[str, list[dict[str, str]]]:
+    """Return all tables by their titles, a dict for each row."""
+    return {
+        f"{section.title}: {one.title}": [
+            dict(zip(one.columns, row, strict=True)) for row in one.rows
+        ]
+        for section in sections
+        for one in section.tables
+    }
