@@ -14,7 +14,7 @@ from farm.live.wire.pool_report import PoolReport
 from farm.live.world import LiveWorld
 from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconcile
 
-#: what a pool's reports show as its watcher, so that no other provisioner looks after it
+#: the provisioner in a pool's reports, so that no other takes charge of it
 EMBEDDED = "embedded"
 
 

@@ -19,7 +19,7 @@ from farm.core.pools.algorithm import (
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """What there was to be told at an instant."""
+    """What could be observed at an instant."""
 
     at: float
     waiting_jobs: int

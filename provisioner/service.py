@@ -150,11 +150,11 @@ class Provisioner:
                 self._save(pool, keeping)
 
     def _is_ours(self, pool: str, algorithm: Algorithm[Any] | None, report: PoolReport) -> bool:
-        """Whether the scheduler knows that we look after the pool; tell it if it does not."""
+        """Return whether the scheduler knows this provisioner; if not, introduce it."""
         if report.watcher == EMBEDDED:
             raise RunError(
                 "this farm's pools are sized by farm run itself: start its scheduler as a service "
-                "(farm scheduler) for a provisioner of its own"
+                "(farm scheduler) for a separate provisioner"
             )
         if not self._backend.acts:
             return True

@@ -48,9 +48,9 @@ def live_run(
         duration: the load ends after this farm time.
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.
-        observers: told of every event and its commands.
+        observers: called with every event and its commands.
 
-    Raises InputError, ServerError without a usable server, RunError if the run cannot go on.
+    Raises InputError, ServerError without a usable server, RunError if the run fails.
     """
     own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)

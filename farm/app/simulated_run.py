@@ -45,7 +45,7 @@ def simulated_run(
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        observers: told of every event and its commands (a display).
+        observers: called with every event and its commands (a display).
         engine: who plays it; the results are the same.
         runs: how many runs like this one are to be made.
 

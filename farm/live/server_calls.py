@@ -19,7 +19,7 @@ class ServerCalls:
     """Makes calls; while the server is in trouble nothing else is done or decided.
 
     Args:
-        limit: real seconds that the server may be gone; None: for ever. Whatever else is wrong
+        limit: real seconds that the server may be gone; None: forever. Whatever else is wrong
             with it is waited out.
         gives_up: says whether the end was asked for, so that waiting makes no sense any more.
         meanwhile: called before each pause.
@@ -57,7 +57,7 @@ class ServerCalls:
                 ) from None
             raise RunError(
                 f"the Redis server has been gone for {self._retrying.limit:g}s "
-                f"({trouble.details}): the run cannot go on"
+                f"({trouble.details}): the run cannot continue"
             ) from None
 
     def _wait_out(self, seconds: float) -> bool:

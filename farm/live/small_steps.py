@@ -2,7 +2,7 @@
 
 Work that looks at every waiting job takes longer than a report may wait. So it comes in small
 steps, done between batches of reports, a few at a time and then nothing for a while: reports that
-came meanwhile are taken in first, and the other processes of the machine have the processor too.
+came in between are read first, and the other processes of the machine get the processor too.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ProcessBackend(Backend):
     """Keeps enough hosts.
 
     Args:
-        settings: where the farm is; each host gets a name of its own.
+        settings: those of the farm; each host gets a different name.
         folder: where logs and files of the hosts go.
         cord: hosts inherit our standard input, and leave when it closes: the other end is held
             by the process that keeps the farm up, so hosts outlive a provisioner but not the farm.
@@ -149,9 +149,11 @@ class ProcessBackend(Backend):
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
                 pause = self._pause.failed(time.monotonic())
-                self._trouble = f"builder hosts break down at once; one said: {last_line(host.log)}"
+                self._trouble = (
+                    f"builder hosts fail at their start; one said: {last_line(host.log)}"
+                )
                 log.error(
-                    "builder host %s broke down at once (next try in %g s); it said: %s",
+                    "builder host %s failed at its start (next try in %g s); it said: %s",
                     name, pause, last_line(host.log),
                 )  # fmt: skip
             else:

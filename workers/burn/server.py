@@ -62,7 +62,7 @@ class Group:
         self.alive.add(pid)
 
     def kill(self) -> None:
-        """End them all at once."""
+        """Kill all processes."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.leader, signal.SIGKILL)

@@ -66,7 +66,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[KnownJob]:
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
-        ``stable``: in order of submission (``after`` this id), whatever happens meanwhile; else
+        ``stable``: in order of submission (``after`` this id), whatever happens in between; else
         waiting ones in dispatch order, then running ones, then ended ones, the newest first.
         """
         wish = _Wish(self, operator)

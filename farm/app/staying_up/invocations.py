@@ -66,7 +66,7 @@ def invocations_of(
 ) -> list[Invocations]:
     """Return what is at a path of the fair-share trees, platform by platform.
 
-    ``limit``: of each list at most so many. Raises InputError for a farm without fair share, and
+    ``limit``: the maximum length of each list. Raises InputError without fair share, and
     for a path that no platform has.
     """
     scenario = scenario_of(image, [])

@@ -210,8 +210,8 @@ class Operator(JobReader):
         synced = pipe.execute()[-1]
         if sync and not synced[0]:
             raise ServerError(
-                f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
-                f"its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
+                f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
+                f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
             )
 
     def check_sync(self) -> None:

@@ -20,7 +20,7 @@ from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
 
 #: what a call raises while the server is away, or refuses
 AWAY = (redis.RedisError, FarmError, OSError)
-#: entries put into each stream or list at once
+#: entries written to each stream or list
 AT_ONCE = 20
 #: enough for a server to answer, too little to write anything
 LITTLE_MEMORY = "1mb"

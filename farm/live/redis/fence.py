@@ -125,7 +125,7 @@ class Fence:
             try:
                 pipe.execute()
             except redis.WatchError:
-                raise redis.ConnectionError("something changed meanwhile") from None
+                raise redis.ConnectionError("something has changed") from None
 
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
         with self._client.pipeline(transaction=True) as pipe:

@@ -142,7 +142,7 @@ class Lease:
                     return
 
     def _refresh(self) -> bool:
-        """Hold it for longer; also when it ran out (or was wiped away) and nobody else took it."""
+        """Extend the lease, even if it has expired or was deleted, unless another has taken it."""
         with self._client.pipeline() as pipe:
             pipe.watch(self._key)
             epoch, _ = stand(pipe, self._keys.fence)

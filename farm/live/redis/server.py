@@ -160,7 +160,7 @@ class EmbeddedServer:
             while True:
                 if process.poll() is not None:
                     raise ServerError(
-                        f"Redis server {self.binary} ended at once on 127.0.0.1:{port}: "
+                        f"Redis server {self.binary} ended immediately on 127.0.0.1:{port}: "
                         f"{_last_line(log)}"
                     )
                 with contextlib.suppress(redis.RedisError):

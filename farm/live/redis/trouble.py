@@ -121,9 +121,9 @@ class Retrying:
 
     Args:
         limit: real seconds that a server may be gone, after which the last error is raised; None:
-            for ever. All other troubles are waited out: they are for somebody to end.
+            forever. All other troubles are waited out: an operator has to end them.
         wait: how to pause (a stoppable wait returns True to give up at once).
-        on_change: told what the trouble is when it begins or becomes another, and None when it
+        on_change: called with the trouble when it begins or changes, and with None when it
             is over, with the real seconds that it has lasted.
     """
 
