@@ -1,4 +1,4 @@
-"""From a scenario's ``estimates`` section to those who estimate while it runs."""
+"""The estimators and forecasters of a run, from the scenario's ``estimates`` section."""
 
 from __future__ import annotations
 

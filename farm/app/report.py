@@ -1,4 +1,4 @@
-"""A page of a run, of several runs, or of a sweep."""
+"""The report page of a run, of several runs, or of a sweep."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ METRICS = metrics_named(
 
 HEADINGS = {
     "queue": "Waiting and running",
-    "builders": "Builders, and what was decided for them",
-    "distribution": "How long jobs took",
+    "builders": "Builders and provisioning",
+    "distribution": "Waiting and response times",
     "slots": "Slots",
-    "invocations": "Who used the farm",
-    "estimates": "Estimates against what came",
+    "invocations": "Use by invocation",
+    "estimates": "Estimates and outcomes",
 }
 
 
 def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
-    """Write one page, with everything in it, of a run, of several runs, or of a sweep.
+    """Write a self-contained page on a run, on several runs, or on a sweep.
 
     Args:
         what: results, run directories, or one sweep or its directory. The first run is the base.
-        out: the page, a name that ends in .html.
+            out: the file, whose name ends in .html.
 
-    Raises InputError for what is neither, and where the page cannot be written.
+    Raises InputError for anything else, and if the page cannot be written.
 
     >>> page = farm.report(farm.simulate("quickstart"), out="quickstart.html")
     >>> page.stat().st_size < 5_000_000

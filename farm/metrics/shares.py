@@ -38,7 +38,7 @@ class Shares:
         return self._label(path[0]) if path else OTHER
 
     def submitted(self, job: Job) -> None:
-        """A job was handed in."""
+        """Count a submitted job."""
         share = self.share_of(self._path(job))
         self._series.add("farm_share_jobs_submitted_total", (share,))
 

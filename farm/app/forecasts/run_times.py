@@ -1,4 +1,4 @@
-"""How long will a job run: asked of the estimator of a live farm, a snapshot or a finished run."""
+"""Estimated run times of a job, for a live farm, a snapshot or a finished run."""
 
 from __future__ import annotations
 

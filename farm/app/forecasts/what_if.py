@@ -1,4 +1,4 @@
-"""A farm simulated on from where it stands, with or without a change."""
+"""Simulations of a farm from its present state, with or without a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invocations of a farm at one moment: who waits, who executes, where builders idle."""
+"""The invocations of a farm at one instant: waiting jobs, executing slots, idle builders."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def invocations_of(
 ) -> list[Invocations]:
     """Return what is at a path of the fair-share trees, platform by platform.
 
-    ``limit``: of each list at most so many. Raises InputError for a farm without fair share, and
+    ``limit``: the maximum length of each list. Raises InputError without fair share, and
     for a path that no platform has.
     """
     scenario = load_scenario(image.scenario)

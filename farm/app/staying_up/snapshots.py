@@ -1,4 +1,4 @@
-"""Where a command that looks at one moment of a farm finds it: a live farm, or a file."""
+"""Snapshots of a farm, from a live farm or a file."""
 
 from __future__ import annotations
 

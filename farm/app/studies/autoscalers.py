@@ -45,7 +45,7 @@ TROUBLES: Mapping[str, Any] = {
     "failure_rate": 0.03,
     "boot_delay": {"lognormal": {"median": "1m", "sigma": 1.0}},
     "losses": {"rate": "0.02/h"},
-    "idle_timeout": "15m",  # else builders that never take a job stay for ever
+    "idle_timeout": "15m",  # otherwise builders that never take a job would stay forever
     "signals": {"delay": "1m", "wrong": 0.001, "kills": True},
 }
 TROUBLED = (

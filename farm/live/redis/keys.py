@@ -15,7 +15,7 @@ log                    stream   event log lines of the latest commits (field ``l
                                 on disk (a farm that stays up)
 reports                stream   what builder hosts say of themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
-submissions            stream   jobs handed in
+submissions            stream   submitted jobs
 requests               stream   what operators want: cancel, drain, undrain, another priority
 plans                  stream   what provisioners decided
 questions              stream   what readers ask
@@ -33,7 +33,7 @@ submitted              zset     ids of all jobs that are known, live and ended, 
                                 their submission: an order that never changes
 tries:<job>            list     Try (JSON) for every attempt of the job that came to nothing, the
                                 last one last (an attempt may stand there twice)
-pools                  hash     pool -> PoolReport (JSON): what a provisioner is told, a few times
+pools                  hash     pool -> PoolReport (JSON): for provisioners, a few times
                                 per second
 wanted                 hash     builder id -> Play (JSON), for requested builders that await a host
                                 with room
@@ -62,7 +62,7 @@ from farm.core.model import Platform
 from farm.live.settings import DEFAULT_PREFIX
 
 Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
-"""What is written to the scheduler, by role; nobody else reads it."""
+"""The streams to the scheduler, by role; only the scheduler reads them."""
 
 STREAMS: tuple[Stream, ...] = get_args(Stream)
 

@@ -1,4 +1,4 @@
-"""Who may do what on a shared server: one user for each role, as Redis' access lists have it.
+"""Permissions on a shared server: one user for each role, as Redis access control lists.
 
 A role's rights are data: commands, and the keys that it may read and write. What is written to the
 scheduler has a stream for each role, which that role alone may write and nobody but the scheduler
@@ -27,7 +27,7 @@ ANY_HOST = "*"
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """What one kind of process, or person, needs; keys are without the farm's prefix."""
+    """The permissions of one kind of process or person; keys are without the farm's prefix."""
 
     about: str
     commands: tuple[str, ...]
@@ -96,7 +96,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...]
 
     def with_password(self, password: str) -> tuple[str, ...]:
-        """Return all words that make this user what it is, whatever it was before.
+        """Return all ACL words that define this user from scratch.
 
         The password is in them as its SHA-256, so that they can be kept and shown.
         """

@@ -28,7 +28,7 @@ log = logging.getLogger("farm.scheduler")
 EVENTS, OLDER, POSITION, LOCK = "events.jsonl", "events.1.jsonl", "position", "lock"
 #: a log that has grown beyond this is put aside, in the place of the one before it
 MAX_BYTES = 512 * 1024 * 1024
-#: entries moved at once
+#: entries moved per step
 AT_ONCE = 500
 #: real seconds for which the stream is waited on, and after a failure
 WAIT = 0.5

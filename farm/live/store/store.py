@@ -1,4 +1,4 @@
-"""What the farm keeps in Redis: written in one transaction per batch of decisions.
+"""The farm's state in Redis, written in one transaction per batch of decisions.
 
 The scheduler's memory decides; this is its mirror, so that all can ask Redis (queue depth
 is one ZCARD) and so that a scheduler that starts again finds what it needs.
@@ -47,7 +47,7 @@ _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
 )
 
-#: real seconds that a message waits for a host that nobody knows
+#: real seconds that a message waits for an unknown host
 STRANGERS_TIME = 5
 
 
@@ -115,7 +115,7 @@ class Store:
 
         What may be large is written in pieces before, where no reader looks, or no harm is done.
         Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
-        Raises DeposedError if somebody else took charge meanwhile.
+        Raises DeposedError if another scheduler has taken charge.
         """
         keys, json = self._keys, self._json
         platforms = self._platforms()
@@ -284,7 +284,7 @@ class Store:
         return self._hash(self._keys.builders, BuilderRecord)
 
     def saved(self) -> SavedFarm | None:
-        """Return the farm that a scheduler left here; None: there is none to go on with.
+        """Return the saved farm of an earlier scheduler; None if there is none.
 
         Raises ServerError for a farm of another version.
         """

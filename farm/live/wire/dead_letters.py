@@ -1,4 +1,4 @@
-"""What came in and was refused: counted by reason, kept for people, logged now and then."""
+"""Refused messages: counted by reason, kept for inspection, logged occasionally."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def play(
 
 
 def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: SchedulingRules) -> Array:
-    """Play loads of one size, in batches of the same instants, each on a farm of its own.
+    """Run loads of one size, in batches of the same instants, each on a separate farm.
 
     No builder may come or go. Returns the instant at which each job ends (s), by load and job;
     without the interpreter lock. Raises InputError where jobs are to be given up.

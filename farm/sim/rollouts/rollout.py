@@ -81,7 +81,7 @@ class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A farm to be rolled out: where it stands, by which rules it goes on, what is not known.
+    """A farm to be simulated from its present state: snapshot, rules, and unknowns.
 
     ``snapshot`` is of the farm as it is; ``rekey`` says that the scenario's policy or keys are
     others than those it ran under until then.
@@ -93,7 +93,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
     algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
-    #: the scenario's workload goes on after the snapshot; otherwise nothing more arrives
+    #: the scenario's workload continues after the snapshot; otherwise nothing more arrives
     arrivals: bool = False
     #: the run times are the truth itself: outcomes are known too
     truthful: bool = False
@@ -298,7 +298,7 @@ class _Watch:
     def next_event(self) -> Event | None:
         """Return the next event while a job of interest waits and anything is dispatched at all.
 
-        Builders that come and go for ever, while the rest can never run, would not end otherwise.
+        Otherwise builders that come and go would prevent an end when the rest can never run.
         """
         self._events_in_vain += 1
         if not self._left or self._events_in_vain > MAX_EVENTS_IN_VAIN:

@@ -72,7 +72,7 @@ def _compared(live: np.ndarray, simulated: Plays, policy: str) -> Iterator[str]:
 
 
 def _live(test: list[JobSet], policy: str, simulated: Plays) -> np.ndarray:
-    """Run a test's runs, one after the other, on a farm of its own; (runs, measures) seconds."""
+    """Run a test's runs, one after the other, on a new farm; (runs, measures) seconds."""
     apart = simulated.of(policy, SLOTS, 0).max() * 1.1 + PAUSE
     result = run(
         {

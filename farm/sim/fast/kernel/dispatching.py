@@ -68,7 +68,7 @@ def free_slot(farm, builder):
 
 @inlined
 def open_slot(farm, builder, slot):
-    """Offer a free slot: it takes the best waiting job at once, or stands ready for the next."""
+    """Offer a free slot: it takes the best waiting job, or is kept for the next arrival."""
     best = -1
     if farm.counts[0].waiting:
         group = farm.pools[farm.builders[builder].pool].group

@@ -104,7 +104,7 @@ POOL = record(
     terminate=np.bool_,
     counted=np.int64,
 )
-#: what a provisioner is told of a pool, as ``PoolSnapshot`` names it
+#: a provisioner's view of a pool, with the names of ``PoolSnapshot``
 LOOK = record(
     idle=np.int64,
     busy=np.int64,

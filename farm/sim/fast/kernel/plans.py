@@ -1,4 +1,4 @@
-"""Pools are sized: when a provisioner is asked, what it is told, and what becomes of its answer.
+"""Sizing of pools: when a provisioner plans, what it sees, and how its plan is carried out.
 
 What ``farm.sim.provisioning`` and ``farm.core.pools.observer`` do, compiled. The algorithm itself
 is asked with the play halted, or it is ``farm.upstream.taskcluster``, compiled.
