@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import UNREADABLE, RunError
+from farm.core.errors import RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
+from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
