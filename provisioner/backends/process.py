@@ -151,7 +151,7 @@ class ProcessBackend(Backend):
                 pause = self._pause.failed(time.monotonic())
                 self._trouble = f"builder hosts break down at once; one said: {last_line(host.log)}"
                 log.error(
-                    "builder host %s broke down at once (next try in %g s); it said: %s",
+                    "builder host %s broke down at once (next try in %gs); it said: %s",
                     name, pause, last_line(host.log),
                 )  # fmt: skip
             else:
