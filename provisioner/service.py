@@ -245,7 +245,7 @@ class Provisioner:
             keeping = not_launched(keeping, builder, str(error), now, self._patience)
             pause = keeping.not_before - now
             log.error(  # noqa: TRY400 - a person's message, not a bug
-                "builder %s cannot be started (next try in %.0f s): %s", builder, pause, error
+                "builder %s cannot be started (next try in %.0fs): %s", builder, pause, error
             )
             return keeping
         log.info("started builder %s", builder)
