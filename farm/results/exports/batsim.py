@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from farm.results.jobs_table import JobRow
-from farm.results.log.fold import FarmFold
+from farm.results.log.fold import BuilderFold
 from farm.results.run_directory import Run
 
 COLUMNS = (
@@ -59,18 +59,15 @@ def _row(workload: str, row: JobRow, resources: dict[str, int]) -> tuple[Any, ..
 
 
 def _write_states(run: Run, path: Path) -> None:
-    farm = FarmFold()
+    farm = BuilderFold()
     last: tuple[int, ...] | None = None
     with path.open("w", encoding="utf-8", newline="") as sink:
         table = csv.writer(sink, lineterminator="\n")
         table.writerow(STATES)
         for entry in run.entries():
             farm(entry.event, entry.commands)
-            counts = farm.counts()
-            state = (
-                0, counts.builders_requested, counts.builders_draining, counts.builders_idle,
-                counts.builders_busy,
-            )  # fmt: skip
+            counts = farm.counts
+            state = (0, counts["requested"], counts["draining"], counts["idle"], counts["busy"])
             if state != last:
                 table.writerow((entry.event.at, *state))
                 last = state
