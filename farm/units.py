@@ -61,8 +61,12 @@ def format_time(seconds: float) -> str:
 
 
 def format_roughly(seconds: float) -> str:
-    """Return a span as a person says it: to a tenth below a minute, to the second above."""
-    return format_time(round(seconds, 1) if seconds < 60 else float(round(seconds)))
+    """Return seconds as a person says them: ``350ms``, ``12.3s``, then to the second ``4m5s``."""
+    if seconds < 0:
+        return "-" + format_roughly(-seconds)
+    if 1e-6 <= seconds < 0.9995:
+        return f"{seconds * 1000:.3g}ms"
+    return format_time(round(seconds, 1) if seconds < 59.95 else float(round(seconds)))
 
 
 def format_rate(rate: float) -> str:

@@ -164,7 +164,7 @@ def reconcile(
     requested.difference_update(late)
     look = _Look(keeping, requested, joined, now)
     if late:
-        reason = f"did not join within {_allowed(report, patience):g} s"
+        reason = f"did not join within {_allowed(report, patience):g}s"
         look.actions.extend(GiveUp(builder, reason) for builder in late)
         look.keeping = failed(keeping, reason, now, patience)
     if instances is not None:
@@ -207,7 +207,7 @@ def describe_trouble(keeping: Keeping, now: float) -> str:
     wait = max(0.0, keeping.not_before - now)
     count = f"{keeping.failures} boots" if keeping.failures > 1 else "a boot"
     row = " in a row" if keeping.failures > 1 else ""
-    following = f"next try in {wait:.0f} s" if wait else "trying again"
+    following = f"next try in {wait:.0f}s" if wait else "trying again"
     return f"{count} failed{row} ({keeping.trouble}); {following}"
 
 

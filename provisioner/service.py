@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import RunError
+from farm.core.errors import UNREADABLE, RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
@@ -87,7 +87,7 @@ class Provisioner:
         for pool, saved in self._operator.remembered().items():
             try:
                 self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:
@@ -166,7 +166,7 @@ class Provisioner:
             token = self._tokens[pool] = uuid.uuid4().hex
             closely = algorithm is not None and algorithm.looks_closely
             outside = self._backend.outside
-            self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
+            self._operator.send(Watch(pool, token, closely=closely, outside=outside))
             # decisions are counted from zero; builders may have come and gone
             keeping = self._keepings.get(pool, Keeping())
             self._keepings[pool] = msgspec.structs.replace(
@@ -225,7 +225,7 @@ class Provisioner:
             resize.start, -resize.stop, resize.why,
         )  # fmt: skip
         if self._backend.acts:
-            self._operator.tell(plan_of(pool, resize, report))
+            self._operator.send(plan_of(pool, resize, report))
             self._metrics.acted(pool, "requested", resize.start)
             self._metrics.acted(pool, "drained", resize.stop)
 
@@ -253,7 +253,7 @@ class Provisioner:
 
     def _give_up(self, given_up: GiveUp) -> None:
         if self._backend.acts:
-            self._operator.tell(GiveUpBuilder(given_up.builder, given_up.reason))
+            self._operator.send(GiveUpBuilder(given_up.builder, given_up.reason))
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""

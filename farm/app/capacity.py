@@ -17,7 +17,7 @@ def plan_pools(
     scenario: Scenario,
     terms: Sequence[Term],
     options: PlanOptions,
-    told: Callable[[Point], None] = lambda _: None,
+    on_point: Callable[[Point], None] = lambda _: None,
     axes: Sequence[Axis] = (),
 ) -> Plan:
     """Return the smallest pools that meet the objective; see ``farm.sim.planning``.
@@ -26,9 +26,9 @@ def plan_pools(
     """
     options = msgspec.structs.replace(options, algorithms=algorithms_of)
     if not axes:
-        return plan(scenario, terms, options, told)
+        return plan(scenario, terms, options, on_point)
     grid = Grid(scenario, axes)
-    return plan_settings(grid.scenarios, list(grid.axes), terms, options, told)
+    return plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
 
 
 def priced(scenario: Scenario, prices: Mapping[str, float]) -> Scenario:

@@ -112,7 +112,7 @@ class LiveFarm:
 
     def _around(self, world: LiveWorld) -> World:
         """Let submissions be followed by estimates when there is time."""
-        estimated = self.estimating.around(world, self.scheduler, world.tell)
+        estimated = self.estimating.around(world, self.scheduler, world.add_event)
         if isinstance(estimated, EstimatingWorld):
             world.background.add(estimated.step)
         return estimated

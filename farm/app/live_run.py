@@ -54,12 +54,13 @@ def live_run(
     """
     own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
-    load = batches(_until(own.load(scenario), duration))
+    remarks: list[str] = []
+    load = batches(_until(own.load(scenario, remarks), duration))
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     hosts, rates = scenario.live.hosts, rates_for(scenario)
     options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates)
-    with RunRecorder(scenario, "live", out, keep_events=keep_events) as recorder:
+    with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
 
         def tick(world: LiveWorld) -> None:
             provisioner.tick(world)

@@ -83,7 +83,7 @@ class Metering:
         if metrics is None:
             return show
 
-        def told(status: LiveStatus) -> None:
+        def publish(status: LiveStatus) -> None:
             metrics.publish(
                 status.at,
                 hosts=status.hosts,
@@ -93,7 +93,7 @@ class Metering:
             if show is not None:
                 show(status)
 
-        return told
+        return publish
 
     def _readings(self) -> Readings:
         """Return the farm's metrics and its server's; called by the threads that serve them."""

@@ -34,10 +34,13 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     algorithms: Mapping[str, Any] = {}
     jobs: Any = None
 
-    def load(self, scenario: Scenario) -> Iterable[Job]:
-        """Return what is submitted, by arrival. Raises InputError for what cannot be."""
+    def load(self, scenario: Scenario, remarks: list[str]) -> Iterable[Job]:
+        """Return what is submitted, by arrival; of a trace, add what is not to ``remarks``.
+
+        Raises InputError for what cannot be submitted.
+        """
         if self.jobs is None:
-            return build_jobs(scenario)
+            return build_jobs(scenario, remarks)
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
         jobs = sound_jobs(made, scenario, "jobs")
         if scenario.phases is not None:

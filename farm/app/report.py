@@ -16,7 +16,7 @@ from farm.results.formatting import readable_ratio
 from farm.results.output_file import check_output
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts
-from farm.results.report.page import Section, page, parts_table, table, write_page
+from farm.results.report.page import Section, Table, page, parts_table, write_page
 
 METRICS = metrics_named(
     (
@@ -117,7 +117,7 @@ def _of_sweep(sweep: Sweep) -> str:
         [_cell(row[column]) for column in head] for row in tidy(sweep) if row["metric"] in shown
     ]
     charts = sweep_charts(sweep, METRICS)
-    section = Section("", list(words.of_sweep(sweep)), charts, [table(head, rows)])
+    section = Section("", list(words.of_sweep(sweep)), charts, [Table("", head, rows)])
     seeds = f"{len(sweep.seeds)} seeds"
     return page(f"Sweep of {sweep.scenario}: {seeds}", [section], {"sweep": sweep})
 

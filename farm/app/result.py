@@ -18,7 +18,7 @@ from farm.results.comparison.metrics import RELEVANT
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these

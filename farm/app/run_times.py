@@ -21,7 +21,7 @@ from farm.live.operating.farm_image import FarmImage
 from farm.results.run_directory import load_run
 from farm.results.run_time_scores import RungScore, score_rungs
 from farm.scenario import parse_scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
 

@@ -59,7 +59,8 @@ def simulated_run(
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
-    load = own.load(scenario)
+    remarks: list[str] = []
+    load = own.load(scenario, remarks)
     if engine != "reference":
         began, noted = time.monotonic(), out is not None or keep_events
         forced = engine == "fast"
@@ -71,7 +72,9 @@ def simulated_run(
                 )
         load = found.load
         if found.played is not None:
-            recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
+            recorder = RunRecorder(
+                scenario, "simulated", out, keep_events=keep_events, began=began, remarks=remarks
+            )
             return _told(found.played, recorder)
         if forced:
             raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
@@ -82,7 +85,9 @@ def simulated_run(
         around=estimating.around,
         load=batches(load),
     )
-    with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
+    with RunRecorder(
+        scenario, "simulated", out, keep_events=keep_events, remarks=remarks
+    ) as recorder:
         try:
             simulation.play([*recorder.observers, *observers])
         except KeyboardInterrupt:

@@ -11,8 +11,8 @@ from farm.core.errors import StateError
 from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, parse_scenario
-from farm.scenario.document import parse_document
-from farm.scenario.overrides import apply_override
+from farm.scenario.file.document import parse_document
+from farm.scenario.file.overrides import apply_override
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from provisioner.from_scenario import algorithms_of
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 from farm.core import events
 from farm.core.commands import (
@@ -18,41 +17,20 @@ from farm.core.commands import (
     StartJob,
 )
 from farm.core.events import Event
-from farm.core.jobs.reordering import Reorderer
 from farm.core.model import Platform
-from farm.core.pools.keeper import PoolKeeper
-from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import builder_record, job_record
-from farm.core.state import BuilderState, JobState, JobStatus
+from farm.core.state import JobState, JobStatus
 from farm.live.hosts.registry import Roster
 from farm.live.redis.sort_keys import encode_member
+from farm.live.store.batch import Batch
 from farm.live.store.saved import HostLife, Try, host_life
-from farm.live.store.store import Batch
-
-
-class FarmBook(Protocol):
-    """The scheduler's memory, read by the mirror."""
-
-    @property
-    def jobs(self) -> Mapping[str, JobState]:
-        """Live jobs by id."""
-
-    @property
-    def builders(self) -> Mapping[str, BuilderState]:
-        """Builders that are there, by id."""
-
-    @property
-    def rules(self) -> SchedulingRules:
-        """How it decides at present."""
-
-    keeper: PoolKeeper
-    reorderer: Reorderer
 
 
 class Mirror:
     """Collects which jobs and builders a batch of events touched, and writes their new state."""
 
-    def __init__(self, book: FarmBook) -> None:
+    def __init__(self, book: Scheduler) -> None:
         self._book = book
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}

@@ -7,16 +7,16 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import redis
 
-from farm.core.commands import Command
 from farm.core.driver import Observer, World, drive
 from farm.core.errors import FarmError, InvariantError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import rare_collections
@@ -24,7 +24,6 @@ from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.meter import Meter
-from farm.live.mirror import FarmBook
 from farm.live.redis.connection import Connection, connect, redacted
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
@@ -46,13 +45,6 @@ from farm.processes.signals import StopSignals
 START_TIMEOUT = 60.0
 #: real seconds between two tries of a scheduler that stands by
 STANDBY_INTERVAL = 0.1
-
-
-class LiveScheduler(FarmBook, Protocol):
-    """A scheduler whose memory the live world mirrors in Redis."""
-
-    def handle(self, event: Event) -> Sequence[Command]:
-        """Take one event in and return the commands that follow from it."""
 
 
 class LiveRun(msgspec.Struct, frozen=True):
@@ -135,7 +127,7 @@ class Watchers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_live(
-    scheduler: LiveScheduler,
+    scheduler: Scheduler,
     pools: Sequence[PoolSpec],
     batches: Batches | None,
     options: LiveOptions,
@@ -185,7 +177,7 @@ class _Farm:
         self,
         stack: contextlib.ExitStack,
         url: str,
-        scheduler: LiveScheduler,
+        scheduler: Scheduler,
         pools: Sequence[PoolSpec],
         options: LiveOptions,
         watchers: Watchers,
@@ -307,14 +299,14 @@ class _Farm:
             return lease.take(client, self._url)
         fence = lease.try_to_take(client)
         if fence is None:
-            _tell(stays, in_charge=False)
+            _report_charge(stays, in_charge=False)
         while fence is None:
             if self._signals.asked:
                 raise SystemExit(0)  # nothing was begun, so nothing is to be ended
             time.sleep(STANDBY_INTERVAL)
             with contextlib.suppress(redis.RedisError):
                 fence = lease.try_to_take(client)
-        _tell(stays, in_charge=True)
+        _report_charge(stays, in_charge=True)
         return fence
 
     def _open_store(self) -> SavedFarm | None:
@@ -382,7 +374,7 @@ class _Farm:
         return load
 
 
-def _tell(stays: Stays, *, in_charge: bool) -> None:
+def _report_charge(stays: Stays, *, in_charge: bool) -> None:
     if stays.on_charge is not None:
         stays.on_charge(in_charge)
 

@@ -56,7 +56,7 @@ class ServerCalls:
                     f"stopped while there was trouble with the Redis server: {trouble.words}"
                 ) from None
             raise RunError(
-                f"the Redis server has been gone for {self._retrying.limit:g} s "
+                f"the Redis server has been gone for {self._retrying.limit:g}s "
                 f"({trouble.details}): the run cannot go on"
             ) from None
 

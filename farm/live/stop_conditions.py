@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from farm.core.events import CancelRequested
 from farm.core.model import Cause
+from farm.core.scheduler import Scheduler
 from farm.live.hosts.intake import Intake
-from farm.live.mirror import FarmBook
 
 #: real seconds that cancelled attempts get to answer after the second stop request
 LAST_CHANCE = 5.0
@@ -18,7 +18,7 @@ class Ending:
     The second cancels those too, and waits a bounded time for their builders to answer.
     """
 
-    def __init__(self, book: FarmBook, intake: Intake, ends_at: float) -> None:
+    def __init__(self, book: Scheduler, intake: Intake, ends_at: float) -> None:
         self._book = book
         self._intake = intake
         #: the run lasts at least so long, farm time

@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from farm.core import events
@@ -20,6 +21,7 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
@@ -27,16 +29,18 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.meter import Meter
-from farm.live.mirror import FarmBook, Mirror
+from farm.live.mirror import Mirror
 from farm.live.origins import Origins
-from farm.live.redis.fence import LostWritesError
+from farm.live.redis.fence import LostWritesError, SpoiltError
+from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import Trouble
 from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import SavedFarm
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Store
 from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
@@ -52,6 +56,8 @@ STATUS_INTERVAL = 0.25
 #: jobs that may wait before no more are taken in
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
+#: real seconds between two looks for keys that hold something else than the farm wrote
+LOOK_INTERVAL = 2.0
 
 
 class LiveWorld:
@@ -81,7 +87,7 @@ class LiveWorld:
         *,
         store: Store,
         inbox: Inbox,
-        book: FarmBook,
+        book: Scheduler,
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
@@ -139,6 +145,7 @@ class LiveWorld:
         self._progress = progress
         self._next_status = 0.0
         self._next_tick = 0.0
+        self._next_look = 0.0
         self._ending: Ending | StayingUp
         if stays:
             self._ending = StayingUp()
@@ -207,9 +214,9 @@ class LiveWorld:
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these jobs the store knows, live or ended."""
-        return self._calling(lambda: self._store.known(job_ids))
+        return self._ask(lambda: self._store.known(job_ids))
 
-    def tell(self, make: Callable[[float], Event]) -> None:
+    def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event of our own, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
@@ -231,7 +238,7 @@ class LiveWorld:
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""
         # where a farm stays up, a service of its own sizes the provisioned pools
-        self.tell(lambda at: events.FarmOpened(at, provisioned=not self._stays))
+        self.add_event(lambda at: events.FarmOpened(at, provisioned=not self._stays))
 
     def await_hosts(self, count: int, timeout: float) -> None:
         """Wait until so many hosts are up; raises RunError if they are not in time."""
@@ -254,7 +261,7 @@ class LiveWorld:
             self.commit()
             self.take_in(0.05)
             if time.monotonic() > deadline:
-                raise RunError(f"the {whom} did not come up within {timeout:g} s")
+                raise RunError(f"the {whom} did not come up within {timeout:g}s")
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""
@@ -299,14 +306,15 @@ class LiveWorld:
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
             self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
-        if cursor == self._committed and self._batch.is_empty:
+        unchanged = cursor == self._committed and self._batch.is_empty
+        if unchanged and not self._store.fence.lost_writes:
             return
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
         try:
             self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
         except LostWritesError as lost:
-            self._write_anew(lost, batch)
+            self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch.ended.values())
         self._committed = cursor
         if self._meter is not None:
@@ -318,8 +326,19 @@ class LiveWorld:
                 oldest = self._inbox.oldest
                 self._meter.lag(0.0 if oldest is None else time.time() - oldest)
 
-    def _write_anew(self, lost: LostWritesError, batch: Batch) -> None:
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Return the store's answer; what the farm wrote is put in the place of what it finds."""
+        try:
+            return self._calling(question)
+        except SpoiltError as spoilt:
+            batch, self._batch = self._batch, Batch()
+            self._write_anew(spoilt, batch, self._committed)
+            return self._calling(question)
+
+    def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+        if isinstance(lost, SpoiltError):
+            self._refusals.extend(self._calling(partial(self._store.clear_spoilt, lost, batch)))
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
@@ -327,7 +346,6 @@ class LiveWorld:
         self._mirror.write(batch)
         if self._stays:
             self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
-        cursor = self._inbox.cursor
         self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         if self._meter is not None:
             self._meter.lost_writes()
@@ -367,6 +385,9 @@ class LiveWorld:
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_INTERVAL
             self._tick()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_INTERVAL
+            self._ask(self._store.look_at_keys)
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return
@@ -377,6 +398,6 @@ class LiveWorld:
     def _compare_beats(self, at: float) -> None:
         beats, self.intake.beats = self.intake.beats, []
         latest = {host.name: (host, beat) for host, beat in beats}
-        queued = self._calling(lambda: self._store.queued_messages(latest))
+        queued = self._ask(lambda: self._store.queued_messages(latest))
         for name, (host, beat) in latest.items():
             self.intake.compare(host, beat, queued[name], at)

@@ -112,7 +112,7 @@ class MetricsServer:
             ) from None
         self.port = self._running[0].server_port
         if self._target is not None:
-            self._tell(self._target)
+            self._write_target(self._target)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,7 +126,7 @@ class MetricsServer:
             thread.join()
             self._running = None
 
-    def _tell(self, target: Target) -> None:
+    def _write_target(self, target: Target) -> None:
         try:
             target.write(self.address, self.port)
         except OSError as error:

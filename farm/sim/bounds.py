@@ -8,6 +8,7 @@ from farm.core.errors import RunError, ScenarioError
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool
 from farm.scenario.workload import Matrices, Releases, Source
+from farm.units import format_roughly
 
 #: builders, slots and jobs of a simulation
 MOST = 100_000_000
@@ -76,6 +77,6 @@ class LivesAtOneInstant:
         self._most = max(self._most, there)
         if self._gone > LIVES_ALLOWED + LIVES_AT_ONCE * self._most:
             raise RunError(
-                f"at {at:g} s {self._gone:,} builders went at one instant, and time does not go "
-                "on: give the pool an idle_timeout or a boot_time above 0"
+                f"at {format_roughly(at)} {self._gone:,} builders went at one instant, and time "
+                "does not go on: give the pool an idle_timeout or a boot_time above 0"
             )

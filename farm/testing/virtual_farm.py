@@ -22,8 +22,9 @@ from farm.live.mirror import Mirror
 from farm.live.operating.answers import Answer, answering
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
+from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
-from farm.live.store.store import Batch, Store
+from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask
 from farm.live.wire.pool_report import FarmStatus
@@ -104,7 +105,7 @@ class VirtualFarm:
         end = self.at + parse_time(at_most)
         while self.scheduler.jobs:
             if self.at >= end:
-                raise AssertionError(f"{len(self.scheduler.jobs)} jobs are left at {self.at:g} s")
+                raise AssertionError(f"{len(self.scheduler.jobs)} jobs are left at {self.at:g}s")
             self.advance(step)
 
     def state(self, job: str) -> str:

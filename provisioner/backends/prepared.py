@@ -140,7 +140,7 @@ class PreparedBackend(Backend):
             if now - known.ran_since > STEADY_TIME:
                 known.pause.well()
         elif now - known.heard_at > self._come_up and not known.is_stopping(now):
-            self._failed(box, f"did not announce its host within {self._come_up:g} s", now)
+            self._failed(box, f"did not announce its host within {self._come_up:g}s", now)
             self._stop(box, now)
         is_idle = host is not None and not _plays(host)
         known.idle_since = (known.idle_since or now) if is_idle else None

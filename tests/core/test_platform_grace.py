@@ -32,7 +32,7 @@ def test_a_job_waits_for_the_grace_and_then_fails(graced):
     end = farm.orders[0]
     assert isinstance(end, EndJob)
     assert (end.cause, end.reason) == (
-        Cause.UNRUNNABLE, "no builder for arm64/virtual was there for 100 s",
+        Cause.UNRUNNABLE, "no builder for arm64/virtual was there for 100s",
     )  # fmt: skip
     assert farm.running == {"mine": "x.0"}
     farm.submit("again", platform=ARM)

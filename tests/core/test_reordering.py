@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.assembly import make_rules
@@ -107,3 +108,13 @@ def test_a_restored_farm_goes_on_by_what_was_chosen() -> None:
     assert again.rules.choices.policy == "sjf"
     other = restored(snapshot, farm(policy="ljf").rules, make_estimator("oracle"), rekey=True)
     assert other.rules.choices.policy == "ljf"
+
+
+def test_all_rules_are_those_of_the_book() -> None:
+    """Rules that are replaced while the farm runs hold for losses and failures, too."""
+    one = farm("b", retries=2)
+    one.submit("lost", one.job("failed", matrix="m"), one.job("rest", matrix="m"))
+    book = one.scheduler.book
+    book.rules = msgspec.structs.replace(book.rules, retries=0, fail_fast=True)
+    assert one.attempt_lost("lost") == ["end lost failed", "start failed/1 on b.0"]
+    assert one.finish("failed", "failed") == ["end failed failed", "end rest cancelled"]

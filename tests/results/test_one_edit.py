@@ -25,7 +25,8 @@ from farm.forecasts.runtime import make_estimator
 from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved
-from farm.live.store.store import Batch, Store
+from farm.live.store.batch import Batch
+from farm.live.store.store import Store
 from farm.results.jobs_table import job_rows, read_jobs, write_jobs
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter

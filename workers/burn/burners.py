@@ -157,15 +157,18 @@ class Burners:
     ) -> dict[str, float]:
         """Return units per second of an idle core for the kernels that these modes need.
 
-        What the settings do not say is measured. Raises RunError when that cannot be done, or
-        takes too long, or the burners are closed.
+        What the settings do not say is measured. Raises RunError when that cannot be done, or the
+        burners are closed; or it takes too long, and the burner program is killed.
         """
         answer: queue.SimpleQueue[Burnt] = queue.SimpleQueue()
         self._request({"measure": list(modes), "turns": turns}, answer.put)
         try:
             error = answer.get(timeout=MEASURE_TIMEOUT).error
         except queue.Empty:
-            error = f"no answer within {MEASURE_TIMEOUT:.0f} s"
+            error = f"no answer within {MEASURE_TIMEOUT:.0f}s"
+            program = self._program
+            if program is not None:
+                program.close()
         if error is not None:
             raise RunError(f"what a core does in a second cannot be measured: {error}")
         return dict(self._arguments["rates"])

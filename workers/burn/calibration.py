@@ -82,7 +82,7 @@ def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> li
             report(timings[-1])
     if len({timing.heavy for timing in timings}) <= plan.jobs:
         raise RunError(
-            f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g} s: "
+            f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g}s: "
             "ask for fewer heavy jobs or threads, or allow more time"
         )
     return timings

@@ -101,7 +101,7 @@ class Submission:
         """Return when the last job that was handed in will be dispatched and done, if known."""
         return estimate_of(self._operator, self._last) if self._last else None
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return what happened, for people: the id of an only job, else how many there were."""
         if self.submitted == 1 and not self.skipped:
             return self._first[0]
@@ -186,12 +186,12 @@ def play(
     prefix: str,
     most_waiting: int,
     stop: threading.Event,
-    told: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
 ) -> tuple[int, int]:
     """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.
 
     Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were, and how many
-    were not because the farm knows them; ``told`` is called with how many were so far, and how
+    were not because the farm knows them; ``progress`` is called with how many were so far, and how
     many wait. Raises InputError for a job that no pool could run.
     """
     status = operator.status()
@@ -207,7 +207,7 @@ def play(
             if stop.wait(min(pause, STEP)):
                 return count, known
         while (waiting := operator.status().waiting) >= most_waiting:
-            told(count, waiting)
+            progress(count, waiting)
             if stop.wait(STEP):
                 return count, known
         if stop.is_set():
@@ -216,7 +216,7 @@ def play(
         before = operator.known([job.id for job in renamed])
         count += operator.submit(job for job in renamed if job.id not in before)
         known += len(before)
-        told(count, waiting)
+        progress(count, waiting)
     return count, known
 
 

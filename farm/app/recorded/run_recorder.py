@@ -28,6 +28,7 @@ class RunRecorder:
         out: the run directory to make; None: the run is kept in memory only.
         keep_events: in memory, the events are kept too.
         began: when the run began, on the monotonic clock; None: now.
+        remarks: what the summary is to say beside the results.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class RunRecorder:
         *,
         keep_events: bool = False,
         began: float | None = None,
+        remarks: Sequence[str] = (),
     ) -> None:
+        self._remarks = list(remarks)
         self._scenario = scenario
         self._world: WorldName = world
         self._recorder = Recorder()
@@ -95,8 +98,9 @@ class RunRecorder:
         self._stack.close()
         records = records or self._recorder.records()
         info = run_info(self._scenario, self._world, engine)
-        remarks = too_fast(records, self._scenario.live.speed) if self._world == "live" else []
-        summary = summarise(records, info, wall_time, warnings, remarks)
+        if self._world == "live":
+            self._remarks += too_fast(records, self._scenario.live.speed)
+        summary = summarise(records, info, wall_time, warnings, self._remarks)
         log = None if self._lines is None else [*self._pieces, self._lines.take()]
         kept = RecordedRun(self._scenario, summary, records, log, state, self._started)
         if self._directory is None:

@@ -31,12 +31,12 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
             "--weight: found a farm without fair share; allowed: one with scheduling.fair_share"
         )
     goal = operator.status().choices.changed(wanted)
-    operator.tell(wanted)
+    operator.send(wanted)
     deadline = time.monotonic() + TIMEOUT
     while (found := operator.status().choices) != goal:
         if time.monotonic() > deadline:
             raise ServerError(
-                f"the farm still goes by {found.policy} after {TIMEOUT:g} s: its scheduler is busy "
+                f"the farm still goes by {found.policy} after {TIMEOUT:g}s: its scheduler is busy "
                 f"or down, or there is no {goal.policy} where it runs"
             )
         time.sleep(INTERVAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.errors import UNREADABLE
 from farm.core.model import Platform
 from farm.live.operating.operator import Operator
 from farm.live.wire.pool_report import PoolReport
@@ -25,7 +26,7 @@ def trouble_of(memory: bytes | None) -> str:
     """Return what a provisioner says of its backend, and of boots that fail."""
     try:
         found = msgspec.json.decode(memory or b"{}", type=_Memory)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return ""
     failures = found.failures
     count = "a boot failed" if failures == 1 else f"{failures} boots failed in a row"

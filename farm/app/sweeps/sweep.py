@@ -140,10 +140,10 @@ def play_sweep(
     out: str | Path | None,
     baseline: Mapping[str, str],
     relevant: float = RELEVANT,
-    told: Callable[[int, int], None] = lambda *_: None,
+    progress: Callable[[int, int], None] = lambda *_: None,
     redis: str | None = None,
 ) -> SweepResult:
-    """Play a grid; ``told`` is called with how many runs are done, and of how many."""
+    """Play a grid; ``progress`` is called with how many runs are done, and of how many."""
     if replications < 1:
         raise InputError(f"replications: found {replications}; allowed: 1 or more")
     if not 0 <= relevant < 1:
@@ -156,7 +156,7 @@ def play_sweep(
     kept = FinishedRuns(None if folder is None else folder / FINISHED)
     if folder is not None:
         _claim(folder, grid.base.to_yaml())
-    found = play_all(runs, kept, lambda done: told(done, len(runs)), redis)
+    found = play_all(runs, kept, lambda done: progress(done, len(runs)), redis)
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)

@@ -1,4 +1,4 @@
-"""Attempts that came to nothing: the job goes back to its place or ends, and the slot goes on."""
+"""Void and failed attempts: the job is requeued or ends, and the slot is used again."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from farm.core.state import JobState, JobStatus, Slot
 
 
 class Requeuer:
-    """Works on the book of live jobs and on the queues."""
+    """Requeues the jobs of void attempts, or ends them."""
 
     def __init__(self, book: JobBook, dispatcher: Dispatcher, canceller: Canceller) -> None:
         self.book = book
         self.dispatcher = dispatcher
         self.canceller = canceller
-        self.rules = book.rules
 
     def void(self, slot: Slot, at: float, reason: str, commands: list[Command]) -> None:
-        """An attempt came to nothing though its builder is there: the slot goes on."""
+        """Requeue the job of a void attempt and reuse its slot: the builder is still present."""
         state = slot.running
-        if self.rules.failures and state:
-            self.judge(state, slot, self.rules.failures, at, reason, commands)
+        failures = self.book.rules.failures
+        if failures and state:
+            self.judge(state, slot, failures, at, reason, commands)
             return
         lane = self.give_back(slot, at, reason, commands)
         self.canceller.fail_fast(at, commands)
@@ -42,7 +42,7 @@ class Requeuer:
         reason: str,
         commands: list[Command],
     ) -> None:
-        """Find out who is to blame for a failed attempt; the other one goes on."""
+        """Judge whether the builder or the job is to blame for a failed attempt."""
         verdict = judge(state, slot.builder, rules, reason)
         if verdict.builder_fails:
             self.dispatcher.take_no_more(slot.builder, at)
@@ -50,7 +50,7 @@ class Requeuer:
         lane = self.give_back(slot, at, verdict.reason, commands, verdict.job_is_reset)
         self.canceller.fail_fast(at, commands)
         if lane is not None:
-            # before its old slot is free again: another builder is the better test
+            # before its old slot is free again: another builder is a better test
             self.dispatcher.fill_lanes([lane], at, commands)
         self.dispatcher.attempt_over(slot, at, commands)
         if verdict.builder_fails:
@@ -58,7 +58,7 @@ class Requeuer:
 
     @staticmethod
     def note_loss(slot: Slot) -> None:
-        """The builder was lost without having been asked to leave: what it ran may be to blame."""
+        """Record that a builder was lost while running the slot's job, which may be to blame."""
         if (state := slot.running) is not None:
             state.builders_lost += (slot.builder.builder.id,)
 
@@ -70,14 +70,14 @@ class Requeuer:
         commands: list[Command],
         again: bool | None = None,
     ) -> Lane | None:
-        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
+        """Requeue the job of a void attempt at its old place, or end it; return the lane to fill.
 
-        ``again``: whether it is tried again; None: as long as the rules' retries last.
+        ``again``: whether it is retried; None: while the rules' ``retries`` allow it.
         """
         state = slot.running
         if state is None:
             return None
-        lane = state.lane
+        lane, rules = state.lane, self.book.rules
         if self.dispatcher.watched:
             lane.queue.ended(state, slot, at, completed=False)
         if state.status is JobStatus.CANCELLING:
@@ -87,12 +87,12 @@ class Requeuer:
         if again is None:
             cause = Cause.LOST
             state.losses += 1
-            again = state.losses <= self.rules.retries
-            if 0 < self.rules.max_builders_lost <= len(state.builders_lost):
+            again = state.losses <= rules.retries
+            if 0 < rules.max_builders_lost <= len(state.builders_lost):
                 again, cause = False, Cause.POISONOUS
                 reason = f"{reason} (builders lost under it: {', '.join(state.builders_lost)})"
             elif not again:
-                reason = f"{reason} (attempt {state.losses} of {1 + self.rules.retries})"
+                reason = f"{reason} (attempt {state.losses} of {1 + rules.retries})"
         if not again:
             self.book.end_all(state, at, "failed", cause, reason, commands)
             return None

@@ -23,7 +23,7 @@ from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import Trouble, diagnose, trouble_of
+from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, trouble_of
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
@@ -160,7 +160,7 @@ class Operator(JobReader):
             )
         Store(self._client, self.keys).clear()
 
-    # --- telling ----------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------
 
     def check_room(self, jobs: int) -> None:
         """Raise FullError if so many more jobs are more than the farm takes now."""
@@ -188,12 +188,12 @@ class Operator(JobReader):
         while chunk:
             following = tuple(islice(rest, SUBMITTED_AT_ONCE))
             # the file is written in order: what is there last has all before it
-            self.tell(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
+            self.send(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
             count += len(chunk)
             chunk = following
         return count
 
-    def tell(self, report: Report, *, sync: bool = False) -> None:
+    def send(self, report: Report, *, sync: bool = False) -> None:
         """Put a report into its stream; returns when it is there (``sync``: on the disk)."""
         key = self.keys.stream(stream_of(report))
         try:
@@ -211,7 +211,7 @@ class Operator(JobReader):
         if sync and not synced[0]:
             raise ServerError(
                 f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
-                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+                f"its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
             )
 
     def check_sync(self) -> None:
@@ -244,7 +244,7 @@ class Operator(JobReader):
             if time.monotonic() > deadline:
                 raise ServerError(
                     f"the farm at {redacted(self.url)} has not taken in within "
-                    f"{ANSWER_TIMEOUT:g} s what was submitted before: try again later"
+                    f"{ANSWER_TIMEOUT:g}s what was submitted before: try again later"
                 )
             time.sleep(CATCH_UP_INTERVAL)
 
@@ -262,7 +262,7 @@ class Operator(JobReader):
         self, about: Literal["decision", "job", "farm"], job: str, timeout: float
     ) -> bytes:
         token = uuid.uuid4().hex
-        self.tell(Ask(about, job, token))
+        self.send(Ask(about, job, token))
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             # shorter than the time after which the connection itself is given up
@@ -274,16 +274,22 @@ class Operator(JobReader):
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "
-            f"within {timeout:g} s: is it running?"
+            f"within {timeout:g}s: is it running?"
         )
 
     # --- for a provisioner ------------------------------------------------------------------
 
     def remembered(self) -> dict[str, bytes]:
         """Return what the pools' provisioner saved, by pool."""
-        pairs = self._client.hgetall(self.keys.provisioner).items()
-        return {name.decode(): value for name, value in pairs}
+        with PassOverSpoilt():
+            pairs = self._client.hgetall(self.keys.provisioner).items()
+            return {name.decode(errors="replace"): value for name, value in pairs}
+        return {}
 
     def remember(self, pool: str, value: bytes) -> None:
         """Save what a provisioner wants to know when it starts again."""
+        with PassOverSpoilt():
+            self._client.hset(self.keys.provisioner, pool, value)
+            return
+        self._client.delete(self.keys.provisioner)
         self._client.hset(self.keys.provisioner, pool, value)

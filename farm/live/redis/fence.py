@@ -8,14 +8,18 @@ is known to have been made, and a server that came back without its last writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import redis
 
 from farm.core.errors import RunError
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import PassOverSpoilt, trouble_of
 
+#: an epoch, or a number of commits, beyond this was not counted by us
+MAX_COUNT = 2**53
 #: tries when the watched connection breaks between two calls; then the caller hears of it
 TRIES = 3
 
@@ -33,10 +37,18 @@ class LostWritesError(RunError):
     ``commits``: how many commits are gone; None: all, and with them everything else.
     """
 
-    def __init__(self, commits: int | None) -> None:
-        lost = "every key of this farm" if commits is None else f"the last {commits} commits"
-        super().__init__(f"the Redis server has lost {lost}")
+    def __init__(self, commits: int | None, lost: str = "every key of this farm") -> None:
+        found = lost if commits is None else f"the last {commits} commits"
+        super().__init__(f"the Redis server has lost {found}")
         self.commits = commits
+
+
+class SpoiltError(LostWritesError):
+    """Keys hold what the farm never wrote there; what else a transaction does was carried out."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__(None, f"what was in {', '.join(keys)}: something else is there now")
+        self.keys = keys
 
 
 class Fence:
@@ -55,13 +67,15 @@ class Fence:
         self.commits = commits
         #: the last commit may have been made although its answer did not come
         self._in_doubt = False
+        #: the server lacks what it acknowledged, until it is restored
+        self.lost_writes = False
 
     def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> None:
         """Carry out what ``fill`` puts into the transaction it is given: all of it, or nothing.
 
         ``commit``: it counts, and repeated after a lost connection it is made only once.
 
-        Raises DeposedError, LostWritesError, redis.RedisError.
+        Raises DeposedError, LostWritesError (a SpoiltError too), redis.RedisError.
         """
         for _ in range(TRIES):
             try:
@@ -86,10 +100,10 @@ class Fence:
 
         def fill_all(pipe: Connection) -> None:
             fill(pipe)
-            pipe.hset(self._key, mapping={"epoch": self.epoch, "commits": self.commits})
+            set_stand(pipe, self._key, self.epoch, self.commits)
 
         self.restore_part(fill_all, watch)
-        self._in_doubt = False
+        self._in_doubt = self.lost_writes = False
 
     def restore_part(
         self,
@@ -102,7 +116,7 @@ class Fence:
         """
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
-            epoch, _ = self._stand(pipe)
+            epoch, _ = stand(pipe, self._key)
             if epoch > self.epoch:
                 raise DeposedError
             watch(pipe)
@@ -116,7 +130,7 @@ class Fence:
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
-            epoch, commits = self._stand(pipe)
+            epoch, commits = stand(pipe, self._key)
             if epoch > self.epoch:
                 raise DeposedError
             if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
@@ -124,20 +138,49 @@ class Fence:
                 if commit:
                     return
             if epoch < self.epoch or commits < self.commits:
+                self.lost_writes = True
                 raise LostWritesError(self.commits - commits if epoch else None)
             pipe.multi()
             fill(pipe)
             if commit:
                 pipe.hset(self._key, "commits", self.commits + 1)
                 self._in_doubt = True
-            pipe.execute()
+            carry_out(pipe)
         if commit:
             self._made()
-
-    def _stand(self, pipe: Connection) -> tuple[int, int]:
-        epoch, commits = pipe.hmget(self._key, "epoch", "commits")
-        return int(epoch or 0), int(commits or 0)
 
     def _made(self) -> None:
         self.commits += 1
         self._in_doubt = False
+
+
+def stand(pipe: Connection, key: str) -> tuple[int, int]:
+    """Return the epoch and the number of commits; 0 for what is no such number."""
+    with PassOverSpoilt():
+        epoch, commits = pipe.hmget(key, "epoch", "commits")
+        return _count(epoch), _count(commits)
+    return 0, 0
+
+
+def set_stand(pipe: Connection, key: str, epoch: int, commits: int) -> None:
+    """Write both, whatever is there now."""
+    pipe.delete(key)
+    pipe.hset(key, mapping={"epoch": epoch, "commits": commits})
+
+
+def _count(value: bytes | None) -> int:
+    text = (value or b"")[:20]
+    return int(text) if text.isdigit() and int(text) < MAX_COUNT else 0
+
+
+def carry_out(pipe: Connection) -> list[Any]:
+    """Return the answers to what is in a pipeline; raises SpoiltError, redis.RedisError."""
+    keys = [str(args[1]) for args, _ in pipe.command_stack]
+    answers: list[Any] = pipe.execute(raise_on_error=False)
+    refused = [(k, a) for k, a in zip(keys, answers, strict=True) if isinstance(a, Exception)]
+    for _, error in refused:
+        if not isinstance(error, redis.ResponseError) or trouble_of(error) is not None:
+            raise error
+    if refused:
+        raise SpoiltError(sorted({key for key, _ in refused}))
+    return answers

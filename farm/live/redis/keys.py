@@ -66,6 +66,9 @@ Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
 
 STREAMS: tuple[Stream, ...] = get_args(Stream)
 
+LAST_ENTRY = "18446744073709551615-18446744073709551615"
+"""No entry of a stream can come after one of this id, which anyone who writes there may choose."""
+
 Cursor = dict[Stream, str]
 """The last entry taken in of each stream; what is left out: nothing yet."""
 

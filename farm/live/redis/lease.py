@@ -12,10 +12,11 @@ import uuid
 import msgspec
 import redis
 
-from farm.core.errors import ServerError
+from farm.core.errors import UNREADABLE, ServerError
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.fence import DeposedError, Fence
+from farm.live.redis.fence import DeposedError, Fence, set_stand, stand
 from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import PassOverSpoilt
 from farm.processes.identity import began_at, is_alive, process_space
 
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
@@ -43,7 +44,7 @@ def holder_of(value: bytes | None) -> Holder | None:
     """Return who holds a lease of this value; None: nobody who is alive, as far as is known."""
     try:
         holder = msgspec.json.decode(value or b"", type=Holder)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return None if holder.has_died else holder
 
@@ -62,8 +63,8 @@ class Lease:
         )
         self._value = msgspec.json.encode(self.holder)
         self._epoch = 0
-        #: the latest epoch that was seen; until when an absent lease is left alone
-        self._seen = 0
+        #: the epoch that was read last, and the highest; until when an absent lease is left alone
+        self._read = self._highest = 0
         self._not_before = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -97,21 +98,21 @@ class Lease:
 
     def _try_to_take(self, client: Connection) -> Fence | None:
         with self._client.pipeline() as pipe:
-            pipe.watch(self._key)
-            value, epoch = pipe.get(self._key), int(pipe.hget(self._keys.fence, "epoch") or 0)
-            if epoch < self._seen:
+            pipe.watch(self._key, self._keys.fence)
+            value, (epoch, commits) = self._value_at(pipe), stand(pipe, self._keys.fence)
+            if epoch < self._read:
                 self._not_before = time.monotonic() + self._time
-            self._seen = epoch
+            self._read, self._highest = epoch, max(epoch, self._highest)
             if holder_of(value) or (value is None and time.monotonic() < self._not_before):
                 return None
             pipe.multi()
             self._set(pipe)
-            pipe.hincrby(self._keys.fence, "epoch", 1)
-            pipe.hget(self._keys.fence, "commits")
-            _, self._epoch, commits = pipe.execute()
+            set_stand(pipe, self._keys.fence, self._highest + 1, commits)
+            pipe.execute()
+        self._epoch = self._highest + 1
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
-        return Fence(client, self._keys, self._epoch, int(commits or 0))
+        return Fence(client, self._keys, self._epoch, commits)
 
     def check(self) -> None:
         """Raise DeposedError if the farm is not ours any more."""
@@ -127,7 +128,7 @@ class Lease:
         self._thread = None
         with contextlib.suppress(redis.RedisError), self._client.pipeline() as pipe:
             pipe.watch(self._key)
-            if pipe.get(self._key) == self._value:
+            if self._value_at(pipe) == self._value:
                 pipe.multi()
                 pipe.delete(self._key)
                 pipe.execute()
@@ -144,17 +145,23 @@ class Lease:
         """Hold it for longer; also when it ran out (or was wiped away) and nobody else took it."""
         with self._client.pipeline() as pipe:
             pipe.watch(self._key)
-            epoch = int(pipe.hget(self._keys.fence, "epoch") or 0)
-            if epoch > self._epoch or pipe.get(self._key) not in (self._value, None):
+            epoch, _ = stand(pipe, self._keys.fence)
+            if epoch > self._epoch or self._value_at(pipe) not in (self._value, None):
                 return False
             pipe.multi()
             self._set(pipe)
             pipe.execute()  # raises WatchError if it was taken just now: the next time will tell
         return True
 
+    def _value_at(self, client: Connection) -> bytes | None:
+        """Return what the key says; None where that is no text: it is written over."""
+        with PassOverSpoilt():
+            return client.get(self._key)  # type: ignore[no-any-return]
+        return None
+
     def _set(self, pipe: Connection) -> None:
         pipe.set(self._key, self._value, px=int(self._time * 1000))
 
     def _who(self) -> str:
-        holder = holder_of(self._client.get(self._key))
+        holder = holder_of(self._value_at(self._client))
         return "" if holder is None else f" (process {holder.pid} on {holder.machine})"

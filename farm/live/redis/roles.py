@@ -74,7 +74,7 @@ ROLES: dict[str, Role] = {
     ),
     "provisioner": Role(
         about="python -m provisioner",
-        commands=(*READING, "+xadd", "+set", "+del", "+hset", "+hincrby"),
+        commands=(*READING, "+xadd", "+set", "+del", "+hset"),
         reads=SHOWN,
         writes=("plans",),
         owns=("provisioner", "provisioner:*"),

@@ -75,6 +75,16 @@ def trouble_of(error: redis.RedisError) -> Trouble | None:
     return None if kind is None else Trouble(kind, said)
 
 
+class PassOverSpoilt:
+    """Leaves its block where the server refuses a command for what a key holds: not ours, then."""
+
+    def __enter__(self) -> None:
+        """Nothing is prepared."""
+
+    def __exit__(self, _: object, error: object, __: object) -> bool:
+        return isinstance(error, redis.ResponseError) and trouble_of(error) is None
+
+
 def trouble_in(info: Mapping[str, Any]) -> Trouble | None:
     """Return the trouble that a server has by its answer to INFO; it may answer reads all the same.
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError
+from farm.core.errors import UNREADABLE, InputError, ServerError
 from farm.core.snapshot import JobRecord
 from farm.core.state import JobStatus
 from farm.live.redis.connection import Connection, redacted
@@ -125,7 +125,9 @@ class JobReader:
 
     def _waiting(self) -> Iterator[KnownJob]:
         seen: set[str] = set()
-        for platform in sorted(p.decode() for p in self._client.smembers(self.keys.platforms)):
+        for platform in sorted(
+            p.decode(errors="replace") for p in self._client.smembers(self.keys.platforms)
+        ):
             key = self.keys.pending(platform)
             first = b"-"
             # by place, not by number: jobs that leave meanwhile move the others
@@ -169,7 +171,7 @@ class JobReader:
     def _decoded(self, value: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(value, type=kind)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ServerError(
                 f"the farm at {redacted(self.url)} writes what this side cannot read ({error}): "
                 "run the same release of the farm on all sides"

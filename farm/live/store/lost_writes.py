@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from farm.core.commands import EndJob
-from farm.live.redis.fence import LostWritesError
+from farm.live.redis.fence import LostWritesError, SpoiltError
 
 #: jobs whose stories are kept for that; who ended earlier is on the disk of any server that saves
 REMEMBERED = 20_000
@@ -43,4 +43,6 @@ def told(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) 
     gone = ended - len(again)
     if error.commits is None and gone > 0:
         what += f"; those of {gone:,} jobs that ended earlier are gone"
+    if isinstance(error, SpoiltError):
+        return what
     return f"{what}; what was handed in since its last save and not taken in is gone, too"

@@ -28,6 +28,8 @@ class Notices:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
+        #: writes what was published last
+        self.publish_again: Callable[[Connection], object] = lambda _: None
 
     def publish(
         self,
@@ -45,6 +47,7 @@ class Notices:
                     pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
             pipe.set(keys.status, json(status))
 
+        self.publish_again = fill
         self._write(fill)
 
     def reply(self, answer: object, *reply_to: str) -> None:
@@ -80,6 +83,6 @@ class Notices:
                 self._write(fill)
 
     def _write(self, fill: Callable[[Connection], object]) -> None:
-        # a server that lost what it had is found out by the next commit
+        # a server that lost what it had is restored by the next commit
         with contextlib.suppress(redis.RedisError, LostWritesError):
             self._fence.write(fill)

@@ -7,26 +7,32 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import ServerError
-from farm.core.model import Platform
+from farm.core.errors import UNREADABLE, ServerError
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence, LostWritesError
-from farm.live.redis.keys import Cursor, Keys, Stream, platform_name, written_at
+from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out
+from farm.live.redis.keys import (
+    LAST_ENTRY,
+    Cursor,
+    Keys,
+    written_at,
+)
+from farm.live.redis.trouble import PassOverSpoilt
+from farm.live.store.batch import Batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
 from farm.live.store.published import Notices
-from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm, Try
-from farm.live.wire.dead_letters import DeadLetter, Reason, kept, set_aside
+from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
+from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
@@ -35,56 +41,12 @@ T = TypeVar("T")
 MAX_LOG = 20_000
 
 
+_WHAT_TO_DO = (
+    "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
+)
+
 #: real seconds that a message waits for a host that nobody knows
 STRANGERS_TIME = 5
-
-
-class Batch:
-    """Changes that are committed together. Later changes to the same thing win."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
-        self.not_waiting: dict[str, list[str]] = defaultdict(list)
-        self.jobs: dict[str, JobRecord] = {}
-        #: serials by job id: the order of their submission
-        self.submitted: dict[str, float] = {}
-        self.tries: dict[str, list[Try]] = defaultdict(list)
-        self.lives: dict[str, HostLife] = {}
-        self.gone_hosts: list[str] = []
-        self.counts: Counts | None = None
-        #: requested builders: those that await a host with room, and those that come with a host
-        #: of their own; None: as before
-        self.wanted: tuple[Play, ...] | None = None
-        self.requested: tuple[Play, ...] | None = None
-        #: jobs on builders: the instants of their dispatch
-        self.running: dict[str, float] = {}
-        self.not_running: list[str] = []
-        self.ended: dict[str, EndJob] = {}
-        self.builders: dict[str, BuilderRecord] = {}
-        self.gone_builders: list[str] = []
-        #: lines of the event log
-        self.log = b""
-        #: Celery messages by host, in order
-        self.messages: dict[str, list[bytes]] = {}
-        #: hosts that perhaps are not there: their messages expire
-        self.strangers: set[str] = set()
-        #: what was refused, and how many by reason
-        self.dead_letters: list[DeadLetter] = []
-        self.refused: dict[Reason, int] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing changed."""
-        changes = vars(self).values()
-        return not any(changes) and self.wanted is None and self.requested is None
-
-    def waits(self, platform: Platform, member: str) -> None:
-        """A job waits for this platform, at the place that the member says."""
-        self.waiting[platform_name(platform)][member] = 0.0
-
-    def waits_no_more(self, platform: Platform, member: str) -> None:
-        """No job is at that place any more."""
-        self.not_waiting[platform_name(platform)].append(member)
 
 
 class Store:
@@ -99,6 +61,8 @@ class Store:
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
+        #: fields of hashes that could not be read when a successor began
+        self._unreadable: list[tuple[str, bytes, bytes]] = []
         self._clock = MachineClock()
 
     # --- writing: the scheduler only --------------------------------------------------------
@@ -109,6 +73,35 @@ class Store:
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+
+    def look_at_keys(self) -> None:
+        """Raise SpoiltError if a key holds something else than the farm writes there."""
+        keys, pipe = self._keys, self._client.pipeline(transaction=False)
+        hashes = keys.meta, keys.jobs, keys.lives, keys.builders, keys.results, keys.wanted
+        for key in (*hashes, keys.requested, keys.refused):
+            pipe.hlen(key)
+        for key in (keys.running, keys.submitted):
+            pipe.zcard(key)
+        for key in (keys.ended, keys.dead_letters):
+            pipe.llen(key)
+        pipe.xlen(keys.log)
+        pipe.scard(keys.platforms)
+        carry_out(pipe)
+
+    def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
+        """Remove keys for which a part of the batch's commit was refused; say what they held.
+
+        The rest of it was carried out: what is added to a list is not to be added twice.
+        """
+        keys = self._keys
+        if not {keys.results, keys.ended, keys.submitted} & set(spoilt.keys):
+            spoilt.commits = 0  # no story is lost
+        if keys.log not in spoilt.keys:
+            batch.log = b""
+        if keys.dead_letters not in spoilt.keys:
+            batch.dead_letters = []
+        batch.refused = {}
+        return [clear_spoilt(self._client, key) for key in spoilt.keys]
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
@@ -123,7 +116,7 @@ class Store:
         Raises DeposedError if somebody else took charge meanwhile.
         """
         keys, json = self._keys, self._json
-        platforms = [name.decode() for name in self._client.smembers(keys.platforms)]
+        platforms = self._platforms()
         drafts = Drafts(self.fence)
         jobs = ((name, json(job)) for name, job in batch.jobs.items())
         drafts.draft(keys.jobs, jobs, fill_hash)
@@ -148,6 +141,7 @@ class Store:
                 pipe.rpush(keys.ended, *early)
                 pipe.zadd(keys.submitted, early, nx=True)
             self._write(pipe, rest, cursor, at)
+            self.notices.publish_again(pipe)
 
         self.fence.restore(fill, drafts.watch)
 
@@ -184,6 +178,10 @@ class Store:
         for host in batch.strangers:
             pipe.expire(keys.host_list(host), STRANGERS_TIME)
         set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
+        if full:  # nothing more can be added there, and all that there is was taken in
+            pipe.unlink(*map(keys.stream, full))
+            cursor = {name: entry for name, entry in cursor.items() if name not in full}
         meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
@@ -193,7 +191,7 @@ class Store:
         """Keep a message that could not be handled, and nothing of what it led to."""
         self.fence.write(lambda pipe: set_aside(pipe, self._keys, [letter], {letter.reason: 1}))
 
-    def unreadable(self) -> set[tuple[Stream, str]]:
+    def unreadable(self) -> set[tuple[str, str]]:
         """Return which messages ended a scheduler, as pairs of stream and entry."""
         letters = kept(self._client, self._keys)
         return {(one.stream, one.entry) for one in letters if one.reason == "error"}
@@ -215,12 +213,18 @@ class Store:
                 pipe.hset(key, mapping={play.builder.id: json(play) for play in plays})
 
     def take_over(self, rules: str) -> None:
-        """Let a successor write anew what follows from the rest, under its rules."""
-        names = [name.decode() for name in self._client.smembers(self._keys.platforms)]
+        """Let a successor write anew what follows from the rest, under its rules.
+
+        What it could not read is removed, and kept with the refused messages.
+        """
+        letters = [letter_of(self._client, *one) for one in self._unreadable]
 
         def fill(pipe: Connection) -> None:
-            pipe.unlink(self._keys.running, *map(self._keys.pending, names))
+            pipe.unlink(self._keys.running, *map(self._keys.pending, self._platforms()))
             pipe.hset(self._keys.meta, "rules", rules)
+            for key, name, _ in self._unreadable:
+                pipe.hdel(key, name)
+            set_aside(pipe, self._keys, letters, {"spoilt-key": len(letters)} if letters else {})
 
         self.fence.write(fill)
         self._meta["rules"] = rules
@@ -260,13 +264,16 @@ class Store:
         return self._hash(self._keys.jobs, JobRecord)
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
-        """Return which of these ids belong to a job, live or ended (of those still kept)."""
+        """Return which of these ids belong to a job, live or ended (of those still kept).
+
+        Raises SpoiltError.
+        """
         if not job_ids:
             return set()
         pipe = self._client.pipeline(transaction=False)
         for key in (self._keys.jobs, self._keys.results):
             pipe.hmget(key, job_ids)
-        live, ended = pipe.execute()
+        live, ended = carry_out(pipe)
         return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
 
     def builders(self) -> dict[str, BuilderRecord]:
@@ -279,20 +286,29 @@ class Store:
         Raises ServerError for a farm of another version.
         """
         keys = self._keys
-        meta = {name.decode(): value for name, value in self._client.hgetall(keys.meta).items()}
+        pairs = self._client.hgetall(keys.meta).items()
+        meta = {name.decode(errors="replace"): value for name, value in pairs}
         if "cursor" not in meta or "counts" not in meta:
             return None
         self._check_whole(meta)
-        self._meta = {"version": VERSION, "speed": meta["speed"].decode()}
-        cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
-        age = self._clock.since(meta.get("clock", b"").decode())
+        try:
+            at, speed = _number(meta["at"]), _number(meta["speed"])
+            cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
+            counts = msgspec.json.decode(meta["counts"], type=Counts)
+            rules = meta.get("rules", b"").decode()
+            age = self._clock.since(meta.get("clock", b"").decode())
+            if age is None:
+                age = self._age(cursor)
+        except (ValueError, *UNREADABLE) as error:
+            raise ServerError(f"{keys.meta} cannot be read ({error}): {_WHAT_TO_DO}") from None
+        self._meta = {"version": VERSION, "speed": repr(speed)}
         return SavedFarm(
-            at=float(meta["at"]),
-            speed=float(meta["speed"]),
+            at=at,
+            speed=speed,
             cursor=cursor,
-            age=self._age(cursor) if age is None else age,
-            rules=meta.get("rules", b"").decode(),
-            counts=msgspec.json.decode(meta["counts"], type=Counts),
+            age=age,
+            rules=rules,
+            counts=counts,
             jobs=self.jobs(),
             builders=self.builders(),
             lives=self._hash(keys.lives, HostLife),
@@ -308,10 +324,9 @@ class Store:
             raise ServerError(
                 f"what is left of the farm in Redis is incomplete: {self._keys.meta} has no "
                 f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
-                f"seems); {jobs:,} of its jobs are there. Begin afresh (--fresh), restore the "
-                "server's data from a copy, or use another FARM_PREFIX"
+                f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
             )
-        version = meta["version"].decode()
+        version = meta["version"][:20].decode(errors="replace")
         if version != str(VERSION):
             raise ServerError(
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
@@ -319,9 +334,10 @@ class Store:
             )
 
     def learned(self) -> Learned:
-        """Return what an earlier scheduler knew of the past."""
-        text = self._client.get(self._keys.learned)
-        return Learned() if text is None else msgspec.json.decode(text, type=Learned)
+        """Return what an earlier scheduler knew of the past, if that can be read."""
+        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
+            return msgspec.json.decode(self._client.get(self._keys.learned) or b"{}", type=Learned)
+        return Learned()
 
     def _age(self, cursor: Cursor) -> float:
         """Return the real seconds since the last report taken in, by the server's clock."""
@@ -330,8 +346,20 @@ class Store:
         return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
-        pairs = self._client.hgetall(key).items()
-        return {name.decode(): msgspec.json.decode(text, type=kind) for name, text in pairs}
+        """Return what can be read of a hash; the rest is noted, and removed by ``take_over``."""
+        found: dict[str, T] = {}
+        for name, text in self._client.hgetall(key).items():
+            try:
+                found[name.decode()] = msgspec.json.decode(text, type=kind)
+            except UNREADABLE:
+                self._unreadable.append((key, name, text))
+        return found
+
+    def _platforms(self) -> list[str]:
+        with PassOverSpoilt():
+            names = self._client.smembers(self._keys.platforms)
+            return [name.decode(errors="replace") for name in names]
+        return []
 
     def queued_messages(self, hosts: Iterable[str]) -> dict[str, int]:
         """Return how many messages each host has not taken off its list yet."""
@@ -339,7 +367,14 @@ class Store:
         pipe = self._client.pipeline(transaction=False)
         for name in names:
             pipe.llen(self._keys.host_list(name))
-        return dict(zip(names, pipe.execute(), strict=True))
+        return dict(zip(names, carry_out(pipe), strict=True))
+
+
+def _number(text: bytes) -> float:
+    """Return a number that a farm's time, or its speed, can be; raises ValueError."""
+    if not 0 <= (value := float(text)) < inf:
+        raise ValueError(f"{value:g}")
+    return value
 
 
 def _after(entry: str) -> str:

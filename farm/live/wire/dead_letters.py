@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from farm.core.errors import UNREADABLE
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import Keys, Stream
+from farm.live.redis.keys import Keys
+from farm.live.redis.trouble import PassOverSpoilt
 
 log = logging.getLogger(__name__)
 
@@ -23,15 +26,17 @@ SHOWN = 4096
 LOG_INTERVAL = 60.0
 
 Reason = Literal[
-    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error"
-]
+    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error",
+    "spoilt-key",
+]  # fmt: skip
 """Why a message was refused (docs/explanation/reliability.md says what each means)."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that was refused, or set aside because handling it failed."""
+    """A message that was refused, or set aside because handling it failed; or a key's content."""
 
-    stream: Stream
+    #: of the scheduler's, or the key
+    stream: str
     #: where it stood: its milliseconds are when it was written, by the server's clock
     entry: str
     reason: Reason
@@ -60,6 +65,11 @@ class Refusals:
         self._counts[letter.reason] += 1
         self.total[letter.reason] += 1
         self._log(letter)
+
+    def extend(self, letters: Iterable[DeadLetter]) -> None:
+        """Refuse several."""
+        for letter in letters:
+            self.add(letter)
 
     def take(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
         """Return what was refused since the last time, and how many by reason."""
@@ -91,9 +101,28 @@ def set_aside(
 
 
 def kept(client: Connection, keys: Keys) -> list[DeadLetter]:
-    """Return what was refused last, the newest first."""
-    values = client.lrange(keys.dead_letters, 0, -1)
-    return [msgspec.json.decode(value, type=DeadLetter) for value in values]
+    """Return what was refused last, the newest first; what is no such letter is passed over."""
+    found: list[DeadLetter] = []
+    with PassOverSpoilt():
+        for value in client.lrange(keys.dead_letters, 0, -1):
+            with contextlib.suppress(*UNREADABLE):
+                found.append(msgspec.json.decode(value, type=DeadLetter))
+    return found
+
+
+def clear_spoilt(client: Connection, key: str) -> DeadLetter:
+    """Remove a key that holds what the farm did not write there; return what is kept of it."""
+    kind = client.type(key).decode()
+    text = client.getrange(key, 0, SHOWN) if kind == "string" else b""
+    client.unlink(key)
+    return letter_of(client, key, f"a {kind}".encode(), text)
+
+
+def letter_of(client: Connection, key: str, what: bytes, text: bytes) -> DeadLetter:
+    """Return what is kept of something in a key that the farm did not write there."""
+    seconds, micros = client.time()
+    why = f"{shown(what)} was found in {key}, which the farm did not write: it was removed"
+    return DeadLetter(key, f"{seconds}{micros // 1000:03}-0", "spoilt-key", why, text=shown(text))
 
 
 def shown(data: bytes) -> str:

@@ -6,15 +6,16 @@ or one envelope of submissions, and the two kinds of turn alternate.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Any
 
 import msgspec
 
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import STREAMS, Cursor, Keys, Stream, written_at
+from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
+from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.wire.bounds import flaw_of_envelope
-from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
+from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, clear_spoilt, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 
 #: entries of a stream read at once: bounds how long a batch of decisions can take
@@ -54,7 +55,7 @@ class Inbox:
         keys: Keys,
         cursor: Cursor | None = None,
         refusals: Refusals | None = None,
-        set_aside: Container[tuple[Stream, str]] = (),
+        set_aside: Container[tuple[str, str]] = (),
     ) -> None:
         self._client = client
         self._streams = {keys.stream(name).encode(): name for name in STREAMS}
@@ -88,12 +89,21 @@ class Inbox:
         block = max(1, int(timeout * 1000)) if timeout > 0 else None
         return self._read(STREAMS if submissions else URGENT, 1, block) or []
 
-    def _read(self, names: Iterable[Stream], count: int, block: int | None) -> list[Entry] | None:
+    def _read(self, names: Collection[Stream], count: int, block: int | None) -> list[Entry] | None:
         """Return what is new in these streams; None: nothing at all."""
+        for name in names:
+            if self.cursor[name] == LAST_ENTRY:  # the stream was removed when that was committed
+                self.cursor[name] = "0-0"
         cursors = {self._keys[name]: self.cursor[name] for name in names}
-        found = self._client.xread(cursors, count=count, block=block)
-        if not found:
-            return None
+        with PassOverSpoilt():
+            found = self._client.xread(cursors, count=count, block=block)
+            return self._entries(found) if found else None
+        for key in self._keys.values():
+            if self._client.type(key) not in (b"stream", b"none"):
+                self.refusals.add(clear_spoilt(self._client, key))
+        return None
+
+    def _entries(self, found: Iterable[Any]) -> list[Entry]:
         entries: list[Entry] = []
         for key, rows in found:
             stream = self._streams[key]

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.core.errors import FarmError
+from farm.core.errors import UNREADABLE, FarmError
 from farm.core.events import (
     CancelRequested,
     DrainRequested,
@@ -243,7 +243,7 @@ def decode_envelope(data: bytes, stream: Stream) -> Envelope[Report]:
     _check_size(data)
     try:
         envelope: Envelope[Report] = _decoders[stream].decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         if (version := _version_of(data)) not in (None, VERSION):
             raise VersionError(_versions(version)) from None
         raise MessageError(f"malformed message: {error}") from None
@@ -266,7 +266,7 @@ def decode_play(text: str) -> Play:
     """Return the Play command that is written in JSON; raises MessageError."""
     try:
         value = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise MessageError(f"malformed Play command: {error}") from None
     return convert_command(value, value.pop("v", None), Play)
 
@@ -284,7 +284,7 @@ def convert_command(value: object, version: object, kind: type[AnyCommand]) -> A
 def _version_of(data: bytes) -> int | None:
     try:
         return _heads.decode(data).v
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

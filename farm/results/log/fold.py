@@ -1,4 +1,4 @@
-"""The builders' states at any moment, as a fold over the event log."""
+"""The builders' states at any instant, as a fold over the event log."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class BuilderFold:
     """Observer that keeps the state of each builder, and how many are in each state."""
 
     def __init__(self) -> None:
-        #: the builders that are requested or there, by id
+        #: the builders that are requested or present, by id
         self.builders: dict[str, FoldedBuilder] = {}
-        #: by state; those that are gone are counted since the start
+        #: by state; those that left are counted since the start
         self.counts: Counter[BuilderStateName] = Counter()
         #: attempts that hold a slot: job -> builder
         self._placed: dict[str, str] = {}

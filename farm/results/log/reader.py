@@ -1,4 +1,4 @@
-"""Reads an event log back: exactly the events and commands that were written."""
+"""Reads back an event log: exactly the events and commands that were written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from farm.core.commands import IGNORED, Command, EndJob, Ignored, RequestBuilder
 from farm.core.errors import InputError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.log.lines import (
     LINES,
     PLAIN_COMMANDS,
@@ -32,7 +32,7 @@ PIECE = 1 << 20
 
 
 class Entry(msgspec.Struct):
-    """One event with the commands that it led to, as the driver's observer saw them.
+    """One event with the resulting commands, as the driver's observer received them.
 
     ``commands`` is IGNORED for a stale event. ``cut`` is True for the last entry of a log whose
     writer was killed: some of its commands may be missing.
@@ -59,7 +59,7 @@ def _tagged(line: Any, name: str) -> Any:
     """Return the type of line that is recognised by its kind, so that all are decoded as one."""
     fields = fields_of(line, "event")
     return msgspec.defstruct(
-        line.__name__, fields, rename=door_name, gc=False, tag=name, tag_field="event"
+        line.__name__, fields, rename=json_name, gc=False, tag=name, tag_field="event"
     )
 
 
@@ -77,7 +77,7 @@ _all_usual = msgspec.json.Decoder(reduce(or_, _USUAL)).decode_lines
 _decode_kind = msgspec.json.Decoder(_Kind).decode
 _decode_empty = msgspec.json.Decoder(_EMPTY).decode
 
-#: why a job ended, where an older log does not say
+#: why a job ended, if an older log does not say
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
 _JOB, _BUILDER = Job.__struct_fields__, Builder.__struct_fields__
 _builder_values = attrgetter("builder", *_BUILDER[1:])
@@ -89,8 +89,8 @@ _end_values = attrgetter(
 def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
     """Yield the entries of an event log in order.
 
-    A last line that was cut short (its writer was killed) is left out with a note to
-    ``on_note``. Raises InputError, with the line's number, for a file that is missing or garbled.
+    A truncated last line (its writer was killed) is left out with a note to ``on_note``. Raises
+    InputError, with the line number, for a file that is missing or invalid.
     """
     path = Path(path)
     try:
@@ -145,7 +145,7 @@ def _decoded(
 
 
 class _LogReader:
-    """Puts lines together to entries; knows the jobs that have not ended."""
+    """Assembles lines into entries; keeps the jobs that have not ended."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -188,12 +188,12 @@ class _LogReader:
         )
 
     def mark_cut(self) -> None:
-        """Say of the entry in hand that commands may be missing."""
+        """Mark the current entry as one whose commands may be incomplete."""
         if self.entry is not None:
             self.entry.cut = True
 
     def take(self, line: Any, number: int) -> Entry | None:
-        """Take in one line; return the entry that it shows to be complete, if any."""
+        """Take in one line; return the previous entry if this line completes it."""
         kind = type(line)
         if (command := self._commands.get(kind)) is not None:
             self._append(command(line, number), number)
@@ -209,7 +209,7 @@ class _LogReader:
         return done
 
     def finish(self) -> Entry | None:
-        """Return the entry in hand, complete; None before the first."""
+        """Return the current entry, now complete; None before the first."""
         entry = self.entry
         if entry is not None and self._batch is not None:
             entry.event = JobsSubmitted(entry.event.at, tuple(self._batch_jobs))

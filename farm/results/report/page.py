@@ -1,4 +1,4 @@
-"""The page: one file, nothing loaded from anywhere, its numbers in it as JSON."""
+"""The report page: one self-contained file, which also holds the numbers as JSON."""
 
 from __future__ import annotations
 
@@ -32,21 +32,43 @@ text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
 .words td{white-space:normal;vertical-align:top;overflow-wrap:normal} h3{font-size:1rem}
 """
-#: nothing may be loaded, whatever a name in the run says
+#: nothing may be loaded, whatever names a run contains
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
+class Table(NamedTuple):
+    """A table of texts: its title (none: empty), the names of its columns, and its rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    #: its cells are sentences
+    words: bool = False
+    #: shown when it is asked for
+    folded: bool = False
+
+    @property
+    def html(self) -> str:
+        """The table with its title."""
+        rows = [_row("th", self.columns), *(_row("td", row) for row in self.rows)]
+        kind, title = "wide words" if self.words else "wide", escape(self.title)
+        table = f'<div class="{kind}"><table>{"".join(rows)}</table></div>'
+        if self.folded:
+            return f"<details><summary>{title}</summary>{table}</details>"
+        return f"<h3>{title}</h3>{table}" if title else table
+
+
 class Section(NamedTuple):
-    """A part of the page: a heading, sentences, charts, tables."""
+    """A section of the page: a heading, sentences, charts, tables."""
 
     title: str
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[str] = ()
+    tables: Sequence[Table] = ()
 
 
 def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) -> str:
-    """Return the page; ``numbers`` by the id of the element that holds them as JSON."""
+    """Return the page; ``numbers`` are JSON, by the id of the element that holds them."""
     islands = [
         f'<script type="application/json" id="{name}">{_island(value)}</script>'
         for name, value in numbers.items()
@@ -62,14 +84,14 @@ def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) ->
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page. Raises InputError where that cannot be done."""
+    """Write a page. Raises InputError on failure."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def parts_table(name: str, parts: Mapping[str, Part]) -> str:
+def parts_table(name: str, parts: Mapping[str, Part]) -> Table:
     """Return the table of a run's pools, platforms or invocations."""
     rows = [
         (
@@ -85,24 +107,22 @@ def parts_table(name: str, parts: Mapping[str, Part]) -> str:
         for key, part in parts.items()
     ]
     head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
-    return table(head, rows)
+    return Table("", head, rows)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False) -> str:
-    """Return a table of texts; ``words``: they are sentences."""
-    lines = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"]
-    lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
-    kind = "wide words" if words else "wide"
-    return f'<div class="{kind}"><table>{"".join(lines)}</table></div>'
+def _row(cell: str, texts: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{cell}>{escape(text)}</{cell}>' for text in texts)}</tr>"
 
 
 def _section(section: Section) -> str:
     heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
     words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
     figures = "".join(f'<figure class="wide">{one.themed}</figure>' for one in section.charts)
-    return f"<section>{heading}{words}{figures}{''.join(section.tables)}</section>"
+    return (
+        f"<section>{heading}{words}{figures}{''.join(one.html for one in section.tables)}</section>"
+    )
 
 
 def _island(value: Any) -> str:
-    """Return JSON that cannot end the element that it stands in."""
+    """Return JSON that is safe inside a script element."""
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")

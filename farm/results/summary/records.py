@@ -1,7 +1,7 @@
-"""What happened in a run, kept in memory: the story of each job and the life of each builder.
+"""The records of a run in memory: the history of each job and the life of each builder.
 
-``EndJob`` already holds a job's whole history, so the records *are* the EndJob values; nothing is
-copied while a run goes on.
+``EndJob`` already contains a job's whole history, so the records *are* the EndJob values; nothing
+is copied during a run.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans,
 
 
 class RunRecords(msgspec.Struct):
-    """Everything that summaries and tables are made of.
+    """The data from which summaries and tables are computed.
 
-    ``ends`` is in order of ending; ``unended`` has the other jobs that were submitted, each with
-    its submission's instant; ``estimates`` the first dispatch estimate given for each job (the
+    ``ends`` is in order of ending; ``unended`` has the submitted jobs that never ended, each with
+    the instant of its submission; ``estimates`` the first dispatch estimate of each job (the
     instant, or None: no estimate).
     """
 
@@ -43,7 +43,7 @@ class RunRecords(msgspec.Struct):
     last_at: float
     builders: Sequence[BuilderSpan] = ()
     void_attempts: Sequence[VoidAttempt] = ()
-    #: jobs, builders and attempts in columns, if they were there before the values
+    #: jobs, builders and attempts in columns, if these were made first
     made_of: Columns | None = None
 
     def columns(self) -> Columns:
@@ -58,7 +58,7 @@ class RunRecords(msgspec.Struct):
 
 
 class Recorder:
-    """Observer that keeps a run's records. Cheap enough for millions of jobs."""
+    """Observer that collects a run's records, for millions of jobs if need be."""
 
     def __init__(self) -> None:
         self._ends: list[EndJob] = []
@@ -101,7 +101,7 @@ class Recorder:
             take(event)
 
     def records(self) -> RunRecords:
-        """Return what was recorded so far (the lists are shared, not copied)."""
+        """Return the records so far (the lists are shared, not copied)."""
         return RunRecords(
             ends=self._ends,
             unended=self._unended(),

@@ -1,4 +1,4 @@
-"""The lives of builders, and who held their slots: as values, and in columns."""
+"""The lives of builders and the attempts on their slots, as values and in columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDS = {None: STAYED, "retired": RETIRED, "lost": LOST}
 
 
 class BuilderSpan(msgspec.Struct):
-    """One life of a builder, from request (or joining) until it is gone; instants in farm time."""
+    """One life of a builder, from request (or joining) until it has left; farm time."""
 
     builder: str
     pool: str
@@ -31,7 +31,7 @@ class BuilderSpan(msgspec.Struct):
 
 
 class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that came to nothing, yet held a slot from its dispatch until it was given up."""
+    """A void attempt, which held a slot from its dispatch until it was given up."""
 
     job: str
     builder: str
@@ -41,7 +41,7 @@ class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Spans(msgspec.Struct, frozen=True, kw_only=True):
-    """Lives of builders; an instant that never came is NaN, builders and pools are numbered."""
+    """Lives of builders; instants never reached are NaN, builders and pools are numbered."""
 
     builder: Numbers
     pool: Numbers
@@ -70,16 +70,16 @@ class Spans(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def taken(self, some: Flags) -> Spans:
-        """Return some of them."""
+        """Return a selection."""
         columns = {name: getattr(self, name)[some] for name in self.__struct_fields__[:-1]}
         return Spans(**columns, pools=self.pools)
 
 
 class Attempts(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts that held a slot and are over."""
+    """Ended attempts that held a slot."""
 
     builder: Numbers
-    #: the row of its job among the ends; -1: that never ended
+    #: the row of its job among the ends; -1: the job never ended
     row: Numbers
     dispatched_at: Floats
     ended_at: Floats
@@ -88,7 +88,7 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
     def void(
         cls, attempts: Sequence[VoidAttempt], ends: Sequence[EndJob], builders: dict[str, int]
     ) -> Attempts:
-        """Return those that came to nothing."""
+        """Return the void attempts."""
         rows = {end.job.id: row for row, end in enumerate(ends)} if attempts else {}
         return cls(
             builder=numbered([one.builder for one in attempts], builders)[0],
@@ -99,7 +99,7 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def all(cls, ends: Ends, void: Attempts) -> Attempts:
-        """Return every attempt: those of the jobs that ended, then those that came to nothing."""
+        """Return every attempt: those of the jobs that ended, then the void ones."""
         dispatched = (ends.builder >= 0) & ~np.isnan(ends.dispatched_at)
         over_at = _over_at(ends, dispatched)
         some = which(~np.isnan(over_at))
@@ -116,9 +116,9 @@ def _with(column: Any, more: Any) -> Any:
 
 
 def _over_at(ends: Ends, dispatched: Flags) -> Floats:
-    """Return when each job's own execution was over; NaN: it had none of its own.
+    """Return when each job's own execution ended; NaN if it had none.
 
-    An execution outlives the job that led it while it serves others; it is told by its slot.
+    An execution outlives its leader while it serves others; it is recognised by its slot.
     """
     own = dispatched & ~ends.shared
     if own.all():

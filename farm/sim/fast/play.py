@@ -21,6 +21,7 @@ from farm.emulation.agenda import EARLY_TICK, TICK
 from farm.sim.bounds import LIVES_ALLOWED
 from farm.sim.fast.asking import Asking
 from farm.sim.fast.kernel import layout, loop
+from farm.sim.fast.kernel.compiled import by_attribute
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.fast.kernel.many import play_each
 from farm.sim.fast.load import Load
@@ -59,7 +60,7 @@ def play(
     algorithms = algorithms or {}
     farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
     asking = [Asking(pool, algorithms[pool.name]) if pool.provisioned else None for pool in pools]
-    while (halt := loop.play(farm)) != layout.PLAYED:
+    while (halt := loop.play(by_attribute(farm))) != layout.PLAYED:
         number = int(farm.counts["asked"][0])
         if halt == layout.FULL and not _goes_nowhere(farm):
             farm = _with_more_room(farm, pools)

@@ -32,7 +32,7 @@ class Format(NamedTuple):
 def _read_csv(path: Path, options: TraceOptions) -> Records:
     """Return the jobs of our own table, or of one whose columns are named by the options."""
     if options.fields:
-        return read_foreign(path, options.fields).records
+        return read_foreign(path, options.fields)
     return csv_table.read(path, options)
 
 

@@ -13,9 +13,9 @@ from farm.core.model import Job, Platform
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
+from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
 from farm.live.store.saved import Try
-from farm.live.store.store import Batch
 from tests.fixtures.job_records import running_record, waiting_record
 from tests.fixtures.readable_store import ReadableStore
 

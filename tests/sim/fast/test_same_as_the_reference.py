@@ -37,6 +37,7 @@ from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
 from provisioner.algorithms.sizing import AnyAlgorithm
+from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 INFO: Any = {"name": "", "world": "simulated", "engine": "", "seed": 1, "policy": ""}
@@ -214,7 +215,7 @@ cases = given(
 
 
 @cases
-@settings(max_examples=100, deadline=None)
+@examples(20)
 def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
     """Protects equality on farms and loads drawn at random."""
     compare(rules, specs, jobs, estimator, ends_at, data)

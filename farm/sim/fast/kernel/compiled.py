@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import config, njit
 
 from farm.core.pools import hopeless
@@ -46,6 +47,18 @@ def kept(function: Callable[..., Any]) -> Any:
         return _jit(cache=place is not None, nogil=True, _nrt=False)(function)
     finally:
         _numba.CACHE_DIR = before
+
+
+def by_attribute(farm: Any) -> Any:
+    """Return the farm as the kernel reads it; without compilation records need a type for that.
+
+    With NUMBA_DISABLE_JIT=1 the kernel is plain Python: slow, but at work at once, and debuggable.
+    """
+    if not _numba.DISABLE_JIT:
+        return farm
+    if isinstance(farm, tuple):
+        return type(farm)(*map(by_attribute, farm))
+    return farm.view(np.recarray) if farm.dtype.names else farm
 
 
 @cache

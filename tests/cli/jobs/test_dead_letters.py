@@ -1,0 +1,40 @@
+"""``farm dead-letters``, and a farm that takes no more jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.live.store.batch import Batch
+from farm.live.wire.dead_letters import DeadLetter
+from tests.fixtures.still_farm import StillFarm
+
+pytestmark = pytest.mark.live
+
+
+def test_refused_messages_are_listed_counted_and_forgotten(still: StillFarm):
+    """What a terminal could take for a command is shown plain; --json has the message itself."""
+    assert still.says("dead-letters") == "0 messages refused\n"
+    batch = Batch()
+    batch.dead_letters = [
+        DeadLetter("reports", "1700000000000-0", "not-its-own", "it has no such\x1b[2J", "h", "{}")
+    ]
+    batch.refused = {"not-its-own": 3}
+    still.store.commit(batch, {}, 0.0)
+    shown = still.says("dead-letters", width=200)
+    assert "2023-11-14 22:13:20+00:00" in shown
+    assert "\x1b[2J" not in shown
+    assert "3 messages refused: 3 not-its-own" in shown
+    (row,) = still.rows("dead-letters", "--clear")
+    assert (row["sender"], row["text"]) == ("h", "{}")
+    assert still.says("dead-letters") == "0 messages refused\n"
+
+
+@pytest.mark.parametrize("full", ["waiting", "backlog"])
+def test_a_farm_that_is_full_takes_nothing_half(still: StillFarm, full: str):
+    """More than may wait, or more bytes than may lie there: refused as a whole, exit 2."""
+    bounds = {"max_waiting": 9} if full == "waiting" else {"max_backlog": 10}
+    words = ("submit", "--service-time", "5s", "--platform", "amd64/virtual")
+    still.says(*words)
+    still.publish(bounds)
+    assert f"live.max_{full}" in still.says(*words, "--count", "10", code=2)
+    assert len(still.submitted()) == 1
