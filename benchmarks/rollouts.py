@@ -92,7 +92,9 @@ def main() -> None:
     decoded = time.perf_counter() - began
     print(f"as JSON {len(text) / 1e6:.1f} MB: written in {encoded:.3f} s, read in {decoded:.3f} s")
     fork = Fork(snapshot=snapshot, scenario=scenario, run_times=run_times)
-    _time("fast lane", fork, 200)
+    _time("queues only, with loading", fork, 200)
+    _time("queues only", fork, 200)
+    _time("queues only", fork, 1000)
     _time("whole simulation, one process", fork, 10, fast=False, processes=1)
     _time("whole simulation, two processes", fork, 40, fast=False, processes=2)
     fair = Fork(
@@ -105,12 +107,13 @@ def main() -> None:
 
 
 def _time(what: str, fork: Fork, count: int, **more: Any) -> None:
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     found = rollouts(fork, count=count, **more)
-    spent = time.perf_counter() - began
+    spent, used = time.perf_counter() - began, time.process_time() - used
     last = float(found.wait_quantile(0.5)[-1])
     print(
-        f"{what}: {count} rollouts in {spent:.2f} s, {count / spent:.1f} per second"
+        f"{what}: {count} rollouts in {spent:.2f} s, {count / spent:.1f} per second;"
+        f" {used:.2f} s of CPU time in this process"
         f" (the last job waits {last:.0f} s)"
     )
 

@@ -88,7 +88,7 @@ def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[Jo
     """
     for end in records.ends:
         yield _ended_row(end, fair_share, records.estimates.get(end.job.id))
-    for job, submitted_at in records.unended():
+    for job, submitted_at in records.unended:
         estimate = records.estimates.get(job.id)
         story = {"outcome": "lost", "attempts": 0, "builder": ""}
         yield _row_of(job, submitted_at, fair_share, estimate, **story)

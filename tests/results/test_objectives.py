@@ -29,7 +29,7 @@ def records(*waits: float, service: float = 10.0) -> RunRecords:
         )
         for n, wait in enumerate(waits)
     ]
-    return RunRecords(ends, [], [], [], {}, 0, 0.0)
+    return RunRecords(ends, [], {}, 0, 0.0)
 
 
 def test_terms_are_read() -> None:

@@ -22,7 +22,7 @@ from farm.results.log.writer import EventLogWriter
 from farm.results.summary.builder_time import Window, builder_times
 from farm.results.summary.percentiles import quantile, spread_of
 from farm.results.summary.quiescence import Quiescence
-from farm.results.summary.records import Recorder, records_of
+from farm.results.summary.records import Recorder
 from farm.results.summary.summary import (
     RunInfo,
     Summary,
@@ -195,8 +195,10 @@ def test_records_can_be_made_from_the_log(tmp_path: Path, history: Any, tell: An
     """A finished run can be summarised again from its log alone."""
     with EventLogWriter(tmp_path / "log") as writer:
         tell(writer, history)
-    records = records_of(read_log(tmp_path / "log"))
-    assert records == tell(Recorder(), history).records()
+    again = Recorder()
+    for entry in read_log(tmp_path / "log"):
+        again(entry.event, entry.commands)
+    assert again.records() == tell(Recorder(), history).records()
 
 
 def test_the_first_estimate_counts(tell: Any) -> None:

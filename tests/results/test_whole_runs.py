@@ -36,7 +36,7 @@ from farm.results.exports.batsim import MachineStates
 from farm.results.log.reader import read_log
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
-from farm.results.summary.records import Recorder, records_of
+from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
 
 PLATFORMS = (Platform(), Platform("amd64"), Platform("arm64", True), Platform("amd64", False))

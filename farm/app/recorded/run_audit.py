@@ -17,6 +17,7 @@ from farm.results.log.reader import Entry
 from farm.results.log.replay import replay
 from farm.results.run_directory import SCENARIO, Run, load_run
 from farm.scenario import load_scenario
+from farm.sim.simulation import no_garbage_collection
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,10 +45,11 @@ def audit_run(path: Path) -> Audit:
     except InputError as error:
         scheduler, not_replayed = None, str(error)
     try:
-        if scheduler is None:
-            deque(entries, maxlen=0)
-        elif (difference := replay(entries, scheduler)) is not None:
-            wrong = f"a new scheduler decides otherwise at {difference}"
+        with no_garbage_collection():
+            if scheduler is None:
+                deque(entries, maxlen=0)
+            elif (difference := replay(entries, scheduler)) is not None:
+                wrong = f"a new scheduler decides otherwise at {difference}"
         if not wrong:
             auditor.close(expect_all_ended=run.meta.state == "finished")
     except InvariantError as error:

@@ -6,7 +6,7 @@ is copied during a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,6 @@ from farm.core.events import (
     JobsSubmitted,
 )
 from farm.core.model import Job
-from farm.results.log.reader import Entry
 from farm.results.summary.columns import Columns
 from farm.results.summary.ends import Ends
 from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans, VoidAttempt
@@ -30,22 +29,21 @@ from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans,
 class RunRecords(msgspec.Struct):
     """The data from which summaries and tables are computed.
 
-    ``ends`` is in order of ending; ``submissions`` in order of arrival at the farm; ``estimates``
-    has the first dispatch estimate of each job (the instant, or None: no estimate).
+    ``ends`` is in order of ending; ``unended`` has the submitted jobs that never ended, each with
+    the instant of its submission; ``estimates`` the first dispatch estimate of each job (the
+    instant, or None: no estimate).
     """
 
     ends: Sequence[EndJob]
-    submissions: Sequence[JobsSubmitted]
-    builders: Sequence[BuilderSpan]
-    void_attempts: Sequence[VoidAttempt]
+    unended: Sequence[tuple[Job, float]]
     estimates: dict[str, float | None]
     #: events taken in, stale ones included
     events: int
     #: farm time of the last event
     last_at: float
-    #: jobs that were submitted but did not end; None: not counted
-    left: int | None = None
-    #: the same in columns, if these were made first
+    builders: Sequence[BuilderSpan] = ()
+    void_attempts: Sequence[VoidAttempt] = ()
+    #: jobs, builders and attempts in columns, if these were made first
     made_of: Columns | None = None
 
     def columns(self) -> Columns:
@@ -57,18 +55,6 @@ class RunRecords(msgspec.Struct):
         ends = Ends.of(self.ends, builders)
         void = Attempts.void(self.void_attempts, self.ends, builders)
         return Columns(ends, spans, void, self.last_at)
-
-    def unended(self) -> list[tuple[Job, float]]:
-        """Return the submitted jobs that never ended, each with the instant of its submission."""
-        if self.left == 0:
-            return []
-        ended = {end.job.id for end in self.ends}
-        left: dict[str, tuple[Job, float]] = {}
-        for event in self.submissions:
-            for job in event.jobs:
-                if job.id not in ended:
-                    left.setdefault(job.id, (job, event.at))
-        return list(left.values())
 
 
 class Recorder:
@@ -118,14 +104,24 @@ class Recorder:
         """Return the records so far (the lists are shared, not copied)."""
         return RunRecords(
             ends=self._ends,
-            submissions=self._submissions,
+            unended=self._unended(),
             builders=self._builders,
             void_attempts=self._void,
             estimates=self._estimates,
             events=self._events,
             last_at=self._last.at if self._last else 0.0,
-            left=sum([len(event.jobs) for event in self._submissions]) - len(self._ends),
         )
+
+    def _unended(self) -> list[tuple[Job, float]]:
+        if sum([len(event.jobs) for event in self._submissions]) == len(self._ends):
+            return []
+        ended = {end.job.id for end in self._ends}
+        left: dict[str, tuple[Job, float]] = {}
+        for event in self._submissions:
+            for job in event.jobs:
+                if job.id not in ended:
+                    left.setdefault(job.id, (job, event.at))
+        return list(left.values())
 
     def _give_up(self, command: RequeueJob, at: float) -> None:
         dispatched_at = self._dispatched.pop(command.job, at)
@@ -153,11 +149,3 @@ class Recorder:
 
     def _note_estimate(self, event: EstimateMade) -> None:
         self._estimates.setdefault(event.job, event.dispatch_at)
-
-
-def records_of(entries: Iterable[Entry]) -> RunRecords:
-    """Return the records of a run from its event log."""
-    recorder = Recorder()
-    for entry in entries:
-        recorder(entry.event, entry.commands)
-    return recorder.records()

@@ -159,7 +159,7 @@ def summarise(
 ) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
     window, columns, ends_at = info.window, records.columns(), info.ends_at
-    rest = None if ends_at is None else quiescence(columns, records.unended(), ends_at)
+    rest = None if ends_at is None else quiescence(columns, records.unended, ends_at)
     arrivals = window
     if info.as_taskcluster:
         arrivals = Window(end=math.nextafter(window.end, math.inf))
@@ -208,7 +208,7 @@ def summarise(
 
 def counted(records: RunRecords, columns: Columns, window: Window) -> tuple[Ends, list[Job]]:
     """Return the ends of the jobs that arrived in the window, and such jobs without an end."""
-    arrived = ((job, job.arrival(at)) for job, at in records.unended())
+    arrived = ((job, job.arrival(at)) for job, at in records.unended)
     lost = [job for job, at in arrived if window.start <= at < window.end]
     return columns.ends.within(window.start, window.end), lost
 

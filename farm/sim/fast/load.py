@@ -54,11 +54,6 @@ class Load(msgspec.Struct, frozen=True):
     #: where the jobs of each instant begin, and behind them where the last ones end
     batches: Array
 
-    def batch(self, number: int) -> tuple[Job, ...]:
-        """Return the jobs that were submitted together, by the batch's number from 0."""
-        begin, end = self.batches[number : number + 2].tolist()
-        return tuple([self.jobs[place] for place in range(begin, end)])
-
     def ids(self) -> list[str]:
         """Return the jobs' ids, in order."""
         return (

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from farm.core import events
 from farm.core.commands import EndJob
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
 from farm.results.summary.columns import Columns
 from farm.results.summary.ends import CAUSES, FAILED, SUCCEEDED, Ends, in_order_of_appearance
 from farm.results.summary.records import RunRecords
-from farm.results.summary.spans import Attempts, BuilderSpan, Spans, VoidAttempt
+from farm.results.summary.spans import Attempts, Spans
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.play import Played
 
@@ -50,20 +49,13 @@ def records(played: Played) -> RunRecords:
     """Return what a recorder would have kept; the values are made when they are looked at."""
     farm, load = played.farm, played.load
     last_at = float(farm.instants["last_event"][0])
+    left = np.flatnonzero(farm.jobs["ended"] == 0)
     return RunRecords(
         ends=Lazily(lambda: ends_of(played, _ended(played))),
-        submissions=Lazily(
-            lambda: (
-                events.JobsSubmitted(at, load.batch(number))
-                for number, at in enumerate(farm.jobs["submitted_at"][load.batches[:-1]].tolist())
-            )
-        ),
-        builders=Lazily(lambda: _spans(played, _names(played))),
-        void_attempts=Lazily(lambda: _void(played, _names(played), reasons_of(played))),
+        unended=[(load.jobs[n], float(farm.jobs["submitted_at"][n])) for n in left.tolist()],
         estimates={},
         events=int(farm.counts["events"][0]),
         last_at=last_at,
-        left=len(farm.jobs) - int(farm.counts["ended"][0]),
         made_of=Columns(
             _end_columns(played), _span_columns(played), _void_columns(played), last_at
         ),
@@ -138,25 +130,6 @@ def _void_columns(played: Played) -> Attempts:
 
 def _ended(played: Played) -> Any:
     return played.farm.ended[: played.farm.counts["ended"][0]]
-
-
-def _void(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[VoidAttempt]:
-    for job, builder, *instants in played.farm.void[: played.farm.counts["void"][0]].tolist():
-        at, ended_at = instants
-        yield VoidAttempt(played.load.jobs[job].id, names[builder], at, ended_at, reasons[builder])
-
-
-def _spans(played: Played, names: Sequence[str]) -> Iterator[BuilderSpan]:
-    rows = _made(played)[["pool", "requested_at", "joined_at", "gone_at", "end"]].tolist()
-    for name, (number, requested_at, joined_at, gone_at, end) in zip(names, rows, strict=True):
-        pool = played.pools[number]
-        span = BuilderSpan(name, pool.name, requested_at=requested_at)
-        if joined_at == joined_at:  # it came; NaN: it did not
-            span.slots, span.speed, span.joined_at = pool.slots, pool.speed, joined_at
-        if end:
-            span.gone_at = gone_at
-            span.end = "retired" if end == layout.HAS_RETIRED else "lost"
-        yield span
 
 
 def _made(played: Played) -> Any:
