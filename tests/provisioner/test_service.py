@@ -53,7 +53,7 @@ class FakeFarm:
     def remember(self, pool: str, value: bytes) -> None:
         self.memory[pool] = value
 
-    def tell(self, *reports: Report) -> None:
+    def send(self, *reports: Report) -> None:
         self.told.extend(reports)
         for report in reports:
             if isinstance(report, Watch):
