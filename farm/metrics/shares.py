@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from farm.core.commands import StartJob
 from farm.core.dispatching.matching import Lane
@@ -76,11 +76,6 @@ class Shares:
                     share = (self.share_of((name,)),)
                     found[share] = found.get(share, 0.0) + count
         return found
-
-    def weights(self, weights: Mapping[str, float]) -> dict[Labels, float]:
-        """Return the weight of each share; 1: the rules give it none."""
-        known = self._series.labels("farm_share_jobs_submitted_total")
-        return {share: weights.get(share[0], 1.0) for share in known}
 
     def slots(self, builders: Iterable[BuilderState]) -> dict[Labels, float]:
         """Return how many slots run jobs of each share: O(slots)."""
