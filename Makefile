@@ -16,7 +16,7 @@ PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-docker test-browser search test-all lint format types contracts coverage docs-test dist site figures benchmarks clean
+.PHONY: help run test test-slow test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -60,6 +60,9 @@ coverage: $(VENV)/.installed-dev ## lines and branches that the fast tests reach
 
 contracts: $(VENV)/.installed-dev ## which part may import which (pyproject.toml)
 	@$(BIN)/lint-imports
+
+audit: $(VENV)/.installed-dev ## known vulnerabilities of the pinned dependencies (asks the package index)
+	@.ci/audit $(VENV)
 
 docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and examples/
 	@$(PYTEST) -q tests/docs $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""Keeps one pool at the size that its algorithm wants: a pure function of what is seen.
+"""Keeps one pool at the size planned by its algorithm: a pure function of its observations.
 
 Three sets are kept apart, as values, and never guessed from one another:
 
@@ -37,7 +37,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a backend started to be one builder (a container)."""
+    """An instance of one builder, started by a backend (a container)."""
 
     #: the backend's own handle
     name: str
@@ -49,7 +49,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a pool between two looks (JSON in Redis)."""
+    """What is remembered of a pool between checks (JSON in Redis)."""
 
     #: which algorithm wrote ``memory``
     algorithm: str = ""
@@ -201,7 +201,7 @@ def not_launched(
 
 
 def describe_trouble(keeping: Keeping, now: float) -> str:
-    """Say, for people, why no builder comes; empty if they do."""
+    """Return a message on why no builder joins; empty if they do."""
     if not keeping.failures:
         return ""
     wait = max(0.0, keeping.not_before - now)

@@ -1,4 +1,4 @@
-"""Messages on a host's queue that are no commands: counted, said now and then, dropped.
+"""Invalid messages on a host's queue: counted, logged occasionally, dropped.
 
 The scheduler sees by the heartbeat what was not obeyed, and sends it again.
 """

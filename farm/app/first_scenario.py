@@ -1,4 +1,4 @@
-"""A commented scenario to begin with: an example's, or one that fits a trace."""
+"""Writes a first, commented scenario: an example's, or one for a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live farm made from a scenario: what one run and a farm that stays up have in common."""
+"""A live farm made from a scenario, for single runs and long-running farms."""
 
 from __future__ import annotations
 

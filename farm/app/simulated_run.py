@@ -1,4 +1,4 @@
-"""A scenario played from beginning to end in virtual time, and recorded."""
+"""A recorded simulation of a scenario."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from farm.sim.fast.play import Played
 
 Engine = Literal["auto", "reference", "fast"]
-"""The scheduler itself, the compiled loop over columns, or the one that finishes sooner."""
+"""The scheduler itself, the compiled loop, or whichever finishes sooner."""
 
 
 def simulated_run(
@@ -38,14 +38,14 @@ def simulated_run(
     engine: Engine = "auto",
     runs: int = 1,
 ) -> Result:
-    """Simulate a scenario and return what it came to.
+    """Simulate a scenario and return its result.
 
     Args:
         scenario: what is played.
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        observers: told of every event and its commands (a display).
+        observers: called with every event and its commands (a display).
         engine: who plays it; the results are the same.
         runs: how many runs like this one are to be made.
 

@@ -1,4 +1,4 @@
-"""Turns what the scheduler knows into what the store shows: only what changed, once a batch."""
+"""Mirrors the scheduler's state in the store: once per batch, only what changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from farm.live.store.saved import HostLife, Try, host_life
 
 
 class Mirror:
-    """Collects which jobs and builders a batch of events touched, and writes their new state."""
+    """Collects the jobs and builders changed by a batch of events, and writes their new state."""
 
     def __init__(self, book: Scheduler) -> None:
         self._book = book
@@ -43,11 +43,11 @@ class Mirror:
 
     @property
     def running(self) -> int:
-        """How many jobs the store shows on builders."""
+        """The number of jobs on builders in the store."""
         return len(self._on_builder)
 
     def touch(self, event: Event) -> None:
-        """Note what the event may change (what it did is looked up when all is decided)."""
+        """Note what the event may change (the new state is read after the decisions)."""
         if isinstance(event, events.JobsSubmitted):
             for job in event.jobs:
                 self.touch_job(job.id)
@@ -70,15 +70,15 @@ class Mirror:
                     self.touch_builder(builder)
 
     def touch_job(self, job_id: str) -> None:
-        """This job may have changed."""
+        """Note that this job may have changed."""
         self._jobs[job_id] = None
 
     def touch_builder(self, builder: str) -> None:
-        """This builder may have changed."""
+        """Note that this builder may have changed."""
         self._builders[builder] = None
 
     def forget(self) -> None:
-        """The store has lost what it had: everything there is is to be written again."""
+        """Write everything again next time, because the store has lost its data."""
         self._places.clear()
         self._on_builder.clear()
         for job in self._book.jobs:

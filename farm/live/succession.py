@@ -1,4 +1,4 @@
-"""What a next scheduler needs beside jobs and builders, written into a commit where it changed."""
+"""What the next scheduler needs besides jobs and builders, committed when it changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.live.wire.messages import Play
 
 
 class Succession:
-    """Remembers what was written last."""
+    """Writes it, remembering what was written last."""
 
     def __init__(self, book: Scheduler, roster: Roster, requests: BuilderRequests) -> None:
         self._book = book

@@ -2,7 +2,7 @@
 
 ``next_event`` commits what the last batch of events led to (state and messages in one
 transaction), then waits, a bounded time, for more reports. Each event is stamped with farm time
-as it is taken in: nobody else's clock enters the farm.
+when it is read: no other clock is used in the farm.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from farm.core import events
@@ -55,6 +56,8 @@ STATUS_INTERVAL = 0.25
 #: jobs that may wait before no more are taken in
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
+#: real seconds between two looks for keys that hold something else than the farm wrote
+LOOK_INTERVAL = 2.0
 
 
 class LiveWorld:
@@ -64,18 +67,18 @@ class LiveWorld:
         store, inbox: the farm's keys in Redis.
         book: the scheduler's memory, mirrored in the store.
         pools: the builders that there are to be.
-        clock: farm time; it is started by whoever runs the world.
+        clock: farm time, started by the caller.
         patience: how long silence is borne.
-        server_patience: real seconds that the server may be gone; None: for ever. Whatever else is
+        server_patience: real seconds that the server may be gone; None: forever. Whatever else is
             wrong with it is waited out.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
-        meter: told how long things take.
+        meter: receives durations.
         incarnation: names this life of a farm that stays up; hosts of another one are lost.
-        max_waiting: while so many jobs wait, no more are taken in.
+        max_waiting: while this many jobs wait, no more are accepted.
         log: gives the event log's lines that were made since it was asked last.
     """
 
@@ -129,7 +132,7 @@ class LiveWorld:
         self._to_be_placed = False
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
-        #: farm time at which whoever is called between batches wants a turn; None: whenever
+        #: farm time at which ``tick`` is to be called; None: at any time
         self.wake_at: float | None = None
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
@@ -142,6 +145,7 @@ class LiveWorld:
         self._progress = progress
         self._next_status = 0.0
         self._next_tick = 0.0
+        self._next_look = 0.0
         self._ending: Ending | StayingUp
         if stays:
             self._ending = StayingUp()
@@ -188,15 +192,15 @@ class LiveWorld:
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
 
-    # --- for whoever runs it ----------------------------------------------------------------
+    # --- for the run ------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ask for the end: once, let running jobs end; twice, cancel them too. Safe anywhere."""
+        """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
         self._ending.asked += 1
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the end was requested."""
         return self._ending.asked > 0
 
     def set_aside(self, error: Exception) -> None:
@@ -204,7 +208,7 @@ class LiveWorld:
         entry = self._origins.current
         if entry is not None:
             why = "".join(traceback.format_exception(error))
-            # whole: jobs handed in with the one that did it can be handed in again
+            # the whole message: jobs submitted with the bad one can be submitted again
             letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
 
@@ -217,7 +221,7 @@ class LiveWorld:
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
-        """Go on with a farm whose scheduler is gone; the book is restored already."""
+        """Continue a farm whose scheduler has ended; the book is restored already."""
         now = time.monotonic()
         self.requests.go_on(saved)
         self.roster.go_on(saved, now)
@@ -233,11 +237,11 @@ class LiveWorld:
 
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""
-        # where a farm stays up, a service of its own sizes the provisioned pools
+        # on a long-running farm, a separate service sizes the provisioned pools
         self.add_event(lambda at: events.FarmOpened(at, provisioned=not self._stays))
 
     def await_hosts(self, count: int, timeout: float) -> None:
-        """Wait until so many hosts are up; raises RunError if they are not in time."""
+        """Wait until this many hosts are up; raises RunError on a time-out."""
         self._await(lambda: len(self.roster.hosts) >= count, timeout, "builder hosts")
 
     def next_event_of_opening(self, timeout: float) -> Event | None:
@@ -284,7 +288,7 @@ class LiveWorld:
             # a server that is full answers us, and keeps hosts silent
             self._calling(self._store.write_something)
             for host in self.roster.silent(now):
-                self.intake.lose(host, at, "its host has gone silent")
+                self.intake.lose(host, at, "its host is silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.intake.events.append(events.AlarmRang(at))
@@ -334,9 +338,7 @@ class LiveWorld:
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""
         if isinstance(lost, SpoiltError):
-            keys = lost.keys
-            for letter in self._calling(lambda: self._store.clear_spoilt(keys, batch)):
-                self._refusals.add(letter)
+            self._refusals.extend(self._calling(partial(self._store.clear_spoilt, lost, batch)))
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
@@ -349,7 +351,7 @@ class LiveWorld:
             self._meter.lost_writes()
 
     def status(self) -> LiveStatus:
-        """Say how far the run is."""
+        """Return the status of the run."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.requests.booting)
         live, running = len(self._book.jobs), self._mirror.running
@@ -383,6 +385,9 @@ class LiveWorld:
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_INTERVAL
             self._tick()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_INTERVAL
+            self._ask(self._store.look_at_keys)
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return

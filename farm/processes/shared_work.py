@@ -21,7 +21,7 @@ WORTH_SHARING = 1.5
 
 
 class SharedWork:
-    """Makes calls here or in processes of its own; use it in a ``with`` block, which ends them."""
+    """Makes calls here or in child processes, which end with its ``with`` block."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -55,7 +55,7 @@ class SharedWork:
                 yield futures[future], future.result()
         except BrokenProcessPool:
             raise RunError(
-                "a process that played runs was killed; run it again to go on (a script that "
+                "a process that played runs was killed; run it again to continue (a script that "
                 "calls farm needs `if __name__ == '__main__':` around it)"
             ) from None
 

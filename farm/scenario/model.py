@@ -124,7 +124,7 @@ class Scenario(Section):
 
     @property
     def default_platform(self) -> Platform | None:
-        """The default platform of jobs: the only pool's; None if pools differ."""
+        """The only pool's platform, which is the default of jobs; None if pools differ."""
         platforms = {pool.platform for pool in self.pools}
         return self.pools[0].job_platform if len(platforms) == 1 else None
 
@@ -145,8 +145,7 @@ def scenario_schema() -> dict[str, Any]:
     properties = {
         "extends": {
             "type": "string",
-            "description": "Another scenario file, relative to this one; this one "
-            "overrides its keys.",
+            "description": "Another scenario file, relative to this one, as a base.",
         },
         **schema.pop("properties"),
     }

@@ -1,4 +1,4 @@
-"""How many builders are needed? The smallest pools that meet an objective, by simulation.
+"""Capacity planning: the smallest pools that meet an objective, by simulation.
 
 A size meets the objective when, for each of its terms, the upper confidence bound (one-sided,
 Student) of the statistic's mean over replications keeps the limit. All sizes are tried on the same
@@ -39,7 +39,7 @@ Sizes = tuple[int, ...]
 Tried = tuple[int | str, ...]
 """Sizes by pool, or settings by key as they are written."""
 AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
-"""Who sizes the pools of a scenario that keep their provisioners."""
+"""The algorithms of pools that keep their provisioners."""
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
@@ -53,7 +53,7 @@ def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One replication of one size: the terms' statistics, and what was paid."""
+    """One replication of one size: the terms' statistics, and the cost."""
 
     values: tuple[float, ...]
     builder_hours: float
@@ -75,7 +75,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found; ``best`` is None when no size meets the objective."""
+    """The result; ``best`` is None if no size meets the objective."""
 
     #: what the points' sizes are of: pools, or keys
     pools: tuple[str, ...]

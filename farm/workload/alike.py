@@ -1,4 +1,4 @@
-"""Jobs of which only ids, arrivals and service times differ: two columns, until looked at."""
+"""Jobs that differ only in ids, arrivals and service times, stored as two columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a scenario to its jobs: all sources, merged by arrival, made as they are asked for."""
+"""The jobs of a scenario: all sources, merged by arrival, generated lazily."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
 def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
     """Told by log and `farm pools`, tried ever more rarely, nothing left over; then all is well."""
     farm.compose("stop", "provisioner")
-    farm.until(lambda: farm.pool()["trouble"] == "no provisioner is at work", "telling it")
+    farm.until(lambda: farm.pool()["trouble"] == "no provisioner is running", "telling it")
     for name in farm.builders():
         farm.engine.docker("rm", "--force", name)
     farm.engine.docker("rmi", farm.builders_image)

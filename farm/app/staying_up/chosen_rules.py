@@ -15,7 +15,7 @@ TIMEOUT, INTERVAL = 20.0, 0.1
 
 
 def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
-    """Let the farm go on by other rules; return what it goes by.
+    """Change the rules of a farm; return its rules after the change.
 
     Raises InputError for a policy that it does not know, or weights of a farm without fair share;
     ServerError if its scheduler does not answer in time.

@@ -14,8 +14,8 @@ import msgspec
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
+from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.report.page import Section, Table, page
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
@@ -45,7 +45,7 @@ TROUBLES: Mapping[str, Any] = {
     "failure_rate": 0.03,
     "boot_delay": {"lognormal": {"median": "1m", "sigma": 1.0}},
     "losses": {"rate": "0.02/h"},
-    "idle_timeout": "15m",  # else builders that never take a job stay for ever
+    "idle_timeout": "15m",  # otherwise builders that never take a job would stay forever
     "signals": {"delay": "1m", "wrong": 0.001, "kills": True},
 }
 TROUBLED = (

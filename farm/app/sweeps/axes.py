@@ -1,4 +1,4 @@
-"""What a sweep varies: ``KEY=V1,V2``, pools by pattern, sections from files."""
+"""The axes of a sweep: ``KEY=V1,V2``, pools by pattern, sections from files."""
 
 from __future__ import annotations
 

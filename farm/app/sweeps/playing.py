@@ -1,4 +1,4 @@
-"""Plays the runs of a sweep, here or by Celery workers; what is finished can be kept."""
+"""Runs of a sweep, done locally or by Celery workers; finished ones can be kept."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ def export(
     interval: Annotated[
         str | None,
         typer.Option(
-            help="openmetrics: farm time between samples. Default: 5s for "
-            "runs up to two hours, else 1m."
+            help="openmetrics: farm time between samples. Default: 5s up to two hours, else 1m."
         ),
     ] = None,
     start: Annotated[

@@ -13,8 +13,8 @@ from farm.app.studies import autoscalers
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, tables, thesis
 from farm.core.errors import InputError
+from farm.results.figures.page import page, write_page
 from farm.results.output_file import check_output
-from farm.results.report.page import page, write_page
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, runs_progress, table_of
 
@@ -63,9 +63,9 @@ def study(
 ) -> None:
     """Repeat a published experiment and write its figures and tables to a page.
 
-    Autoscalers: all provisioning algorithms on one week of a browser's CI, on a farm without faults
-    and on one with faults: wait, cost, idle share, churn. It takes half a minute on two idle
-    cores.
+    Autoscalers: all provisioning algorithms on one week of a browser's CI, on a farm without
+    faults and on one with faults: wait, cost, idle share, churn. It takes half a minute on two
+    idle cores.
 
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
     5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand sets take

@@ -14,7 +14,7 @@ _TOLERATED = 32
 
 
 def walk(heap: list[Entry]) -> Iterator[Entry]:
-    """Yield a heap's entries in order, the first k in O(k log k); it must not change meanwhile."""
+    """Yield a heap's entries in order, the first k in O(k log k); it must not change."""
     frontier = [(heap[0], 0)] if heap else []
     while frontier:
         entry, position = heapq.heappop(frontier)

@@ -1,4 +1,4 @@
-"""Writes what others read of a live farm: pool reports, hosts, status, answers."""
+"""Publishes pool reports, hosts, status and answers of a live farm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
 #: real seconds that an answer waits to be fetched
 REPLY_TIME = 60
-#: ended jobs that are forgotten at once: a bounded pause
+#: ended jobs that are deleted per step: a bounded pause
 FORGET_AT_ONCE = 1000
 
 
@@ -66,7 +66,7 @@ class Notices:
         self._write(lambda pipe: pipe.set(self._keys.learned, self._json(learned)))
 
     def forget_ended(self, keep: int) -> None:
-        """Forget the stories of the jobs that ended longest ago, beyond so many."""
+        """Delete the histories of the jobs that ended longest ago, beyond a number."""
         keys = self._keys
         with contextlib.suppress(redis.RedisError):
             surplus = self._client.llen(keys.ended) - keep

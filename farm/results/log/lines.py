@@ -144,7 +144,7 @@ LINES: dict[Any, Any] = {
     EndJob: EndedLine,
     RequestBuilder: RequestedLine,
 }
-"""What an event or a command is told by, if it is one that has a line of its own."""
+"""The type of an event's or a command's line, if it has a separate one."""
 
 job_values = values_of(Job)
 builder_values = values_of(Builder)

@@ -1,4 +1,4 @@
-"""Traces: jobs that were recorded somewhere. One format a file, the registry here.
+"""Traces: recorded jobs. One file per format; the registry is here.
 
 To add a format: a module with ``read(path, options) -> Records`` and one line in ``FORMATS``.
 Readers raise TraceError, which names the record or line, for whatever is wrong with a file.

@@ -181,7 +181,7 @@ def test_draining_says_what_it_does_not_do(still: StillFarm):
     assert told["builders"] == ["linux-1", "linux-2", "linux-3", "linux-4"]
     assert told["notes"] == [
         "1 more that match will boot, and take jobs",
-        "the provisioner of pool linux may ask for others instead, up to 9 in all",
+        "the provisioner of pool linux may request others instead, up to 9 in all",
     ]
     (told,) = still.rows("undrain", "linux-*")
     assert told["builders"] == ["linux-2", "linux-4"]
@@ -207,9 +207,9 @@ def test_pools_say_why_no_builder_comes(still: StillFarm):
     changed = {**json.loads(report), "snapshot": msgspec.to_builtins(snapshot)}
     still.client.hset(still.keys.pools, "linux", json.dumps(changed))
     told = next(row for row in still.rows("pools") if row["pool"] == "linux")
-    assert told["trouble"] == "no provisioner is at work"
+    assert told["trouble"] == "no provisioner is running"
     assert told["remarks"] == [
-        "2 asked for, and no builder host has room for them",
+        "2 requested, but no builder host has room for them",
         "1 failed (farm undrain mends them)",
         "at its limit of 4, 3 of them draining",
     ]
@@ -226,7 +226,7 @@ def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
     still.end("f", "failed")
     still.publish(states={"failed": 1})
     assert "pool linux: 1 failed (farm undrain mends them)" in still.says("explain", "w")
-    assert "w is waiting; why, only its scheduler could say" in still.says("explain", "w")
+    assert "w is waiting; only its scheduler could say why" in still.says("explain", "w")
     assert "r is running on linux-1; why" in still.says("explain", "r")
     assert "f failed at 9s (because); why" in still.says("explain", "f")
     assert still.rows("explain", "r")[0][0]["job"] == "r"

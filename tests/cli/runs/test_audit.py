@@ -63,7 +63,7 @@ def test_another_policy_would_have_decided_otherwise(run: Path) -> None:
     """A log that makes sense by itself may not be this scenario's."""
     changed(run, "scenario.yaml", "policy: ljf", "policy: sjf")
     error = farm("audit", run).exception
-    assert "a fresh scheduler decides otherwise at line" in str(error)
+    assert "a new scheduler decides otherwise at line" in str(error)
 
 
 def test_what_cannot_be_replayed_is_audited_all_the_same(run: Path) -> None:

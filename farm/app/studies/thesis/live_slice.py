@@ -20,7 +20,7 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.model import Job
-from farm.results.report.page import Section, Table
+from farm.results.figures.page import Section, Table
 
 SLOTS = 20.0
 #: farm seconds in a real one
@@ -72,7 +72,7 @@ def _compared(live: np.ndarray, simulated: Plays, policy: str) -> Iterator[str]:
 
 
 def _live(test: list[JobSet], policy: str, simulated: Plays) -> np.ndarray:
-    """Run a test's runs, one after the other, on a farm of its own; (runs, measures) seconds."""
+    """Run a test's runs, one after the other, on a new farm; (runs, measures) seconds."""
     apart = simulated.of(policy, SLOTS, 0).max() * 1.1 + PAUSE
     result = run(
         {

@@ -1,4 +1,4 @@
-"""How many builders a scenario needs, or which settings of its provisioners."""
+"""Capacity planning: how many builders a scenario needs, or which provisioner settings."""
 
 from __future__ import annotations
 
