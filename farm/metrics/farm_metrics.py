@@ -122,12 +122,13 @@ class FarmMetrics:
         if self._look is None and self._monotonic() >= self._next_close_look:
             self._begin_to_look(at)
         if self._shares is not None:
-            builders = self._scheduler.builders.values()
-            series.set("farm_share_slots", self._shares.slots(builders))
-            lanes = self._scheduler.dispatcher.matching.lanes
-            series.set("farm_share_queue_depth", self._shares.waiting(lanes))
+            slots = self._shares.slots(self._scheduler.builders.values())
+            waiting = self._shares.waiting(self._scheduler.dispatcher.matching.lanes)
+            none = dict.fromkeys(slots | waiting, 0.0)
             weights = self._scheduler.rules.choices.weights
-            series.set("farm_share_weight", self._shares.weights(weights))
+            series.set("farm_share_slots", none | slots)
+            series.set("farm_share_queue_depth", none | waiting)
+            series.set("farm_share_weight", {name: weights.get(name[0], 1.0) for name in none})
         series.set("farm_builder_seconds_total", tally.hours.seconds(at))
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
         series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})

@@ -14,6 +14,7 @@ from farm.core.events import (
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices
+from farm.metrics.farm_metrics import FarmMetrics
 from farm.metrics.series import Bounded, HistogramValue
 
 
@@ -229,6 +230,19 @@ def test_shares_and_stickiness(play, job):
     assert farm.value("farm_sticky_dispatches_total", "0", "retained") == 1
     assert farm.value("farm_sticky_dispatches_total", "0", "switched") == 1
     assert farm.value("farm_sticky_dispatches_total", "1", "switched") == 2
+
+
+def test_a_scheduler_that_starts_again_knows_the_shares_of_what_it_finds(play, job):
+    """One waits, one runs, and nothing is handed in any more: each has all three gauges."""
+    farm = play(("team",))
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(1.0, (job("1", attributes={"team": "red"}),)))
+    farm.tell(JobsSubmitted(2.0, (job("2", attributes={"team": "blue"}),)))
+    farm.metrics = FarmMetrics(farm.scheduler)
+    farm.metrics.publish(3.0, at_once=True)
+    gauges = ("farm_share_slots", "farm_share_queue_depth", "farm_share_weight")
+    assert [farm.value(name, "red") for name in gauges] == [1, 0, 1]
+    assert [farm.value(name, "blue") for name in gauges] == [0, 1, 1]
 
 
 def test_slowdown_is_measured_against_the_service_time_alone(play, job):

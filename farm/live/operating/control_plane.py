@@ -7,7 +7,7 @@ operators read; the scheduler's state itself is written by the store.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -227,19 +227,13 @@ class Desk:
 
     def report(self, pool: str, world: LiveWorld) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        states, joined = self._count_builders()
-        here = (states.get(pool, {}), joined.get(pool, ()))
-        return self._pool_report(pool, world.clock.now(), world, *here)
+        return self._pool_report(pool, world, *self._count_builders())
 
     # --- reports ----------------------------------------------------------------------------
 
     def _report(self, world: LiveWorld, now: float) -> None:
-        at = world.clock.now()
         states, joined = self._count_builders()
-        pools = {
-            name: self._pool_report(name, at, world, states.get(name, {}), joined.get(name, ()))
-            for name in self._pools
-        }
+        pools = {name: self._pool_report(name, world, states, joined) for name in self._pools}
         hosts = {
             host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
             for host in world.roster.hosts.values()
@@ -250,14 +244,12 @@ class Desk:
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
 
-    def _count_builders(self) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
-        states: dict[str, dict[str, int]] = {}
-        joined: dict[str, list[str]] = {}
+    def _count_builders(self) -> tuple[dict[str, Counter[str]], dict[str, list[str]]]:
+        """Return, by pool, how many builders do what, and their names."""
+        states, joined = defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
         for name, state in self._scheduler.builders.items():
-            counts = states.setdefault(state.builder.pool, {})
-            condition = condition_of(state)
-            counts[condition] = counts.get(condition, 0) + 1
-            joined.setdefault(state.builder.pool, []).append(name)
+            states[state.builder.pool][condition_of(state)] += 1
+            joined[state.builder.pool].append(name)
         self._homes = {name: state.builder.pool for name, state in self._scheduler.builders.items()}
         for pool in self._scheduler.pools.values():
             self._homes.update(dict.fromkeys(pool.requested, pool.name))
@@ -266,21 +258,20 @@ class Desk:
     def _pool_report(
         self,
         name: str,
-        at: float,
         world: LiveWorld,
-        states: dict[str, int],
-        joined: Sequence[str],
+        states: Mapping[str, Counter[str]],
+        joined: Mapping[str, list[str]],
     ) -> PoolReport:
         spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
         requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
         return PoolReport(
-            snapshot=self._observers[name].look(at),
+            snapshot=self._observers[name].look(world.clock.now()),
             watcher=watch.token if watch else "",
             heard=plan.serial if plan else 0,
             requested=requested,
-            joined=tuple(joined),
+            joined=tuple(joined[name]),
             elsewhere=world.roster.elsewhere(name) + world.requests.outside_of(name),
-            states={**states, "booting": len(requested)},
+            states={**states[name], "booting": len(requested)},
             closely=watch is not None and watch.closely,
             outside=watch is not None and watch.outside,
             provisioned=spec.provisioned,
@@ -298,14 +289,12 @@ class Desk:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
 
     def _status(
-        self, world: LiveWorld, now: float, states: dict[str, dict[str, int]]
+        self, world: LiveWorld, now: float, states: Mapping[str, Counter[str]]
     ) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
         lost = self._lost_lately(now)
-        builders = Counter[str]()
-        for counts in states.values():
-            builders.update(counts)
+        builders = sum(states.values(), Counter[str]())
         builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
         builders["lost"] = len(lost)
         status = world.status()
@@ -328,9 +317,6 @@ class Desk:
 
 def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:
     """Return the maximum size of each provisioned pool that has one."""
-    found: dict[str, int] = {}
-    for pool in scenario.get("pools", ()):
-        most = (pool.get("provisioner") or {}).get("max")
-        if isinstance(most, int):
-            found[pool["name"]] = most
-    return found
+    pools = scenario.get("pools", ())
+    found = {pool["name"]: (pool.get("provisioner") or {}).get("max") for pool in pools}
+    return {name: most for name, most in found.items() if isinstance(most, int)}
