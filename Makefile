@@ -12,9 +12,11 @@ BIN  := $(VENV)/bin
 HERE := not docker and not browser
 # live tests mostly wait, for processes of their own and on ports of their own
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
+# compiling the simulator's kernel takes longer than all that the fast tests play in it
+UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-docker search test-all lint format types contracts coverage docs-test dist site figures benchmarks clean
+.PHONY: help run test test-slow test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -25,13 +27,16 @@ run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integrat
 	$(BIN)/farm run $(SCENARIO) --out runs/quickstart-$$n
 
 test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS='-k queue' for a few)
-	@$(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
+	@$(UNCOMPILED) $(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev ## the tests that take minutes
 	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
 
 test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker $(PYTEST_ARGS)
+
+test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromium
+	@$(BIN)/pytest -q -m browser $(PYTEST_ARGS)
 
 search: $(VENV)/.installed-dev ## the property tests, on examples that no run has tried before
 	@FARM_SEARCH=1 $(PYTEST) -q -m "hypothesis and $(HERE)" $(PYTEST_ARGS)
@@ -51,10 +56,13 @@ types: $(VENV)/.installed-dev ## strict types
 	@$(BIN)/mypy
 
 coverage: $(VENV)/.installed-dev ## lines and branches that the fast tests reach, with a floor
-	@$(PYTEST) -q -m "not slow and $(HERE)" --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	@$(UNCOMPILED) $(PYTEST) -q -m "not slow and $(HERE)" --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 contracts: $(VENV)/.installed-dev ## which part may import which (pyproject.toml)
 	@$(BIN)/lint-imports
+
+audit: $(VENV)/.installed-dev ## known vulnerabilities of the pinned dependencies (asks the package index)
+	@.ci/audit $(VENV)
 
 docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and examples/
 	@$(PYTEST) -q tests/docs $(PYTEST_ARGS)

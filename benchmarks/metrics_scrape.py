@@ -27,7 +27,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
-from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.live.gc_tuning import rare_collections
 from farm.metrics.exporter import registry_of
@@ -79,7 +79,7 @@ class Farm:
     def sweep(self) -> list[float]:
         """Prepare a submission's estimate; return how long the beginning and each step took."""
         lap = Lap()
-        steps = FormulaGiver(RULES["launchpad"], "declared").prepare(self.scheduler, 3.0)
+        steps = FormulaForecaster(RULES["launchpad"], "declared").prepare(self.scheduler, 3.0)
         lap.add()
         for _ in steps:
             lap.add()
@@ -150,13 +150,13 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
     decided = timed(lambda: answers.extend((e, farm.scheduler.handle(e)) for e in events))
     counted = timed(lambda: deque(starmap(metrics.observe, answers), maxlen=0))
     print(f"  a job's end: {decided:.1f} µs to decide, {counted:.1f} µs to count", flush=True)
-    given = FormulaGiver(RULES["launchpad"], "declared", refresh=1e9, swept_at_most=0)
+    given = FormulaForecaster(RULES["launchpad"], "declared", refresh=1e9, swept_at_most=0)
     for _ in given.prepare(farm.scheduler, 5.0):
         pass
     jobs = [farm.job(number, platforms) for number in range(10**8, 10**8 + 1_000)]
     decided = timed(lambda: [farm.scheduler.handle(JobsSubmitted(6.0, (job,))) for job in jobs])
     states = [farm.scheduler.jobs[job.id] for job in jobs]
-    estimated = timed(lambda: [given.give(farm.scheduler, [state], 6.0) for state in states])
+    estimated = timed(lambda: [given.forecast(farm.scheduler, [state], 6.0) for state in states])
     print(f"  a submission: {decided:.1f} µs to decide, {estimated:.1f} µs to estimate", flush=True)
 
 

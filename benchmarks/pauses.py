@@ -28,7 +28,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.live.hosts.processes import HostProcesses
 from farm.live.operating.control_plane import Desk
@@ -116,8 +116,8 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     def around(world: LiveWorld) -> World:
         if not watched:
             return world
-        giver = FormulaGiver(RULES["launchpad"], "declared")
-        made = EstimatingWorld(world, scheduler, [giver], tell=world.tell)
+        forecaster = FormulaForecaster(RULES["launchpad"], "declared")
+        made = EstimatingWorld(world, scheduler, [forecaster], add_event=world.add_event)
         world.background.add(made.step)
         return made
 

@@ -1,6 +1,6 @@
 """An emulated build farm that really runs, and the same farm in virtual time.
 
-Simulate a scenario, a file of your own or one of the packaged examples, and look at its jobs:
+Simulate a scenario, from your own file or a packaged example, and inspect its jobs:
 
 >>> import farm
 >>> result = farm.simulate("quickstart")
@@ -11,9 +11,9 @@ Simulate a scenario, a file of your own or one of the packaged examples, and loo
 >>> float(result.jobs["waiting_time_s"].max()) < 3600
 True
 
-``result.jobs`` has the columns of jobs.csv; ``result.jobs.to_pandas()`` makes a data frame of them,
-``to_polars()`` and ``to_arrow()`` likewise. Any key of the scenario can be said otherwise, policies
-and more may be functions of yours, and several seeds make several runs:
+``result.jobs`` has the columns of jobs.csv; ``result.jobs.to_pandas()`` makes a data frame, and so
+do ``to_polars()`` and ``to_arrow()``. Any key of the scenario can be overridden, policies and more
+can be your own functions, and several seeds make several runs:
 
 >>> def smallest_team(job, estimate, at, serial):
 ...     return {"tooling": 0, "engine": 1}.get(job.attributes["team"], 2)
@@ -22,16 +22,16 @@ and more may be functions of yours, and several seeds make several runs:
 >>> [one.summary["jobs"]["lost"] for one in many]
 [0, 0, 0]
 
-Two runs side by side: which is better, and whether that is more than noise. A run can be kept, as
-``farm simulate --out`` keeps it, and read again:
+Compare two runs: which is better, and is the difference significant? A run can be saved, as by
+``farm simulate --out``, and read again:
 
 >>> difference = farm.compare(result, own)
 >>> folder = own.save("own-policy")
 >>> farm.open_run(folder).summary == own.summary
 True
 
-``farm.run`` plays the same scenario on a live farm, with real Celery builders in real time, and
-returns the same type. Scenarios can also be written as plain data:
+``farm.run`` runs the same scenario on a live farm, with real Celery builders in real time, and
+returns the same type. Scenarios can also be plain data:
 
 >>> little = {
 ...     "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
@@ -40,7 +40,7 @@ returns the same type. Scenarios can also be written as plain data:
 >>> farm.simulate(little, pools__p__builders=3).summary["waiting_time_s"]["max"]
 0.0
 
-What is wrong with an input is one message:
+Errors in the input are reported in one message:
 
 >>> farm.simulate("quickstart", scheduling__policy="shortest")
 Traceback (most recent call last):
@@ -48,24 +48,24 @@ Traceback (most recent call last):
 farm.core.errors.ScenarioError: scheduling.policy: unknown 'shortest'; did you mean score? ...
 
 ===================  =========================================================================
-load_scenario        a scenario, checked: of a file, an example, or plain data
-simulate             play it in virtual time
-run                  play it on a live farm
-compare              results side by side
-sweep                many settings and seeds, played on all processors and compared
-report               one page of figures: of a run, of several, or of a sweep
-open_run             a kept run, as a Result
-SweepResult          what a sweep came to: ``rows``, ``table``, ``runs``, ``save``
-Result, Results      what a run left: ``summary``, ``jobs``, ``events``, ``save``
-JobTable             its jobs in columns
-Scenario             what was played
-Job, Platform        for jobs of your own: ``simulate(…, jobs=[farm.Job(…), …])``
-PoolSnapshot         what a provisioning algorithm of your own looks at
+load_scenario        load and validate a scenario from a file, an example, or plain data
+simulate             run it in virtual time
+run                  run it on a live farm
+compare              compare results
+sweep                run and compare many settings and seeds, on all processors
+report               write a page of figures on a run, several runs, or a sweep
+open_run             read a saved run, as a Result
+SweepResult          the results of a sweep: ``rows``, ``table``, ``runs``, ``save``
+Result, Results      the results of runs: ``summary``, ``jobs``, ``events``, ``save``
+JobTable             the jobs of a run in columns
+Scenario             a scenario
+Job, Platform        for your own jobs: ``simulate(…, jobs=[farm.Job(…), …])``
+PoolSnapshot         the input of your own provisioning algorithms
 examples             names of the packaged examples
-FarmError            what this project raises on purpose (see ``farm.core.errors``):
-InputError           … for something wrong that you gave it, in one message,
+FarmError            base of this project's exceptions (see ``farm.core.errors``):
+InputError           … for invalid input, in one message,
 ServerError          … for a Redis server that cannot be used,
-RunError             … for a run that could not be carried through
+RunError             … for a run that could not be completed
 ===================  =========================================================================
 """
 
@@ -110,7 +110,7 @@ __all__ = [
     "sweep",
 ]
 
-#: where each name stands: imported when it is first used, so that ``import farm`` takes no time
+#: the module of each name, imported on first use, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
     "farm.app.report": ("report",),

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line ``farm``; interrupted while it is still being imported, say nothing."""
+    """Run the command line ``farm``; if interrupted during imports, end silently."""
     try:
         from farm.cli.main import main as run  # noqa: PLC0415 - imports that Ctrl-C may interrupt
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""From a scenario's words to the objects that act: rules, scheduler, pools.
+"""Builds rules, scheduler and pools from a scenario.
 
-Both worlds are built from what this module returns, so neither can read a scenario in a way of
-its own.
+Both worlds are built from what this module returns, so that they interpret scenarios in the same
+way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from farm.workload.distributions import quantile_function
 from farm.workload.streams import stream
 
 Functions = Mapping[str, Callable[..., Any]]
-"""By scenario key: a function of the caller's own, in the place of what the scenario names."""
+"""By scenario key, a function of the caller that replaces the named one."""
 
 
 def make_scheduler(
@@ -44,9 +44,9 @@ def make_scheduler(
     estimator: RuntimeEstimator | None = None,
     own: Functions | None = None,
 ) -> Scheduler:
-    """Return the scheduler that the scenario describes, knowing nothing of its farm yet.
+    """Return the scheduler described by a scenario, in its initial state.
 
-    ``estimator``: one that has learned something, in the place of the scenario's own. Raises
+    ``estimator``: one with a history, instead of the scenario's. Raises
     ScenarioError for a policy, balancer, key or estimator that does not exist.
     """
     rules = make_rules(scenario, explain_last=explain_last, own=own)
@@ -85,7 +85,7 @@ def make_rules(
 
 
 def _choose_policy(scenario: Scenario, own: Functions) -> Callable[[Choices], KeyFunction | None]:
-    """Return what finds the policy that an operator chooses while the farm runs."""
+    """Return the function that finds a policy chosen by an operator while the farm runs."""
     words = scenario.scheduling
 
     def policy_of(choices: Choices) -> KeyFunction | None:
@@ -114,13 +114,13 @@ def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
 
 
 def complaints(scheduler: Scheduler, others: Iterable[object] = ()) -> list[str]:
-    """Return what went wrong in the user's own functions during a run, one message for each."""
+    """Return the errors of the user's functions during a run, one message each."""
     parts = (scheduler.rules.policy, scheduler.rules.ranking, *others)
     found = [g.complaint() for g in parts if isinstance(g, Guard)]
     return [message for message in found if message]
 
 
-#: these are more than a ranking: they keep some jobs waiting for a better builder
+#: these are more than a ranking: they hold jobs back for a better builder
 _DISPATCHERS: dict[str, Ranking] = dict.fromkeys(("fastest", "heavy-light"), RANKINGS["jenkins"])
 
 
@@ -152,12 +152,12 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
 
 
 def estimator_of(scenario: Scenario) -> RuntimeEstimator:
-    """Return the scenario's runtime estimator, with nothing learned."""
+    """Return the scenario's runtime estimator, without history."""
     return estimator_named(scenario.scheduling.runtime_estimates, scenario)
 
 
 def estimator_named(name: str, scenario: Scenario) -> RuntimeEstimator:
-    """Return a runtime estimator of this name with the scenario's options, nothing learned."""
+    """Return the named runtime estimator with the scenario's options, without history."""
     words = scenario.scheduling.runtime_options
     return make_estimator(name, EstimatorOptions(**words.model_dump()))
 
@@ -175,7 +175,7 @@ def _queue_maker(
 
 
 def pool_specs(scenario: Scenario) -> list[PoolSpec]:
-    """Return the pools as a world sets them up."""
+    """Return the specifications of the pools."""
     rule = scenario.scheduling.heavy_light
     reports = scenario.scheduling.balancer == "heavy-light" and rule.load == "reported"
     limits = rule.limits if reports else None
@@ -219,7 +219,7 @@ def _checked_behaviour(pool: Pool) -> str:
 
 
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
-    """Return whether the n-th builder of a pool never takes a job: one draw a builder."""
+    """Return a function that draws whether the n-th builder of a pool never takes a job."""
     return lambda number: stream(seed, "boot", pool, number).random() < rate
 
 
@@ -231,12 +231,12 @@ def _boot_delays(seed: int, pool: Pool) -> Callable[[int], float] | None:
 
 
 def _lifetimes(seed: int, pool: str, rate: float) -> Callable[[int], float]:
-    """Return how long the n-th builder of a pool is there before it is lost: one draw a builder."""
+    """Return a function that draws how long the n-th builder is present before it is lost."""
     return lambda number: stream(seed, "loss", pool, number).expovariate(rate)
 
 
 def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
-    """Return what a summary says about the run beside what happened in it."""
+    """Return the information on a run for its summary."""
     phases = scenario.phases
     window = Window()
     if phases is not None:

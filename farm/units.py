@@ -1,7 +1,7 @@
-"""Durations and rates as people write them: ``1h30m``, ``0.5/s``. Inside the house: floats.
+"""Times and rates in readable form, ``1h30m`` and ``0.5/s``; in the code they are floats.
 
-A duration is float seconds, a rate is a float per second. Both may also be written as plain
-numbers. Milliseconds exist only here, at the door.
+A time is float seconds, a rate is a float per second. Both may also be written as plain numbers.
+Milliseconds exist only here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ms|s|m|h|d|w)")
 _RATE = re.compile(r"(.+?) */ *(ms|s|m|h|d|w)\Z")
 
 LARGEST_EXACT = 2.0**53
-"""Up to here whole seconds add up without rounding."""
+"""Up to this, whole seconds are exact."""
 
 ALLOWED_TIME = "seconds, or numbers with units (ms s m h d w) such as 90s 5m 1h30m 2d"
 ALLOWED_RATE = "a number per second, or with its unit such as 0.5/s 30/m 2/h"
@@ -50,7 +50,7 @@ def parse_rate(value: object) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Return the shortest text that ``parse_time`` turns into exactly these seconds."""
+    """Return the shortest text that ``parse_time`` converts to exactly these seconds."""
     if seconds < 60 or seconds != int(seconds) or seconds > LARGEST_EXACT:
         return f"{_number(seconds)}s"
     left, text = int(seconds), ""
@@ -61,17 +61,21 @@ def format_time(seconds: float) -> str:
 
 
 def format_roughly(seconds: float) -> str:
-    """Return a span as a person says it: to a tenth below a minute, to the second above."""
-    return format_time(round(seconds, 1) if seconds < 60 else float(round(seconds)))
+    """Return seconds as a person says them: ``350ms``, ``12.3s``, then to the second ``4m5s``."""
+    if seconds < 0:
+        return "-" + format_roughly(-seconds)
+    if 1e-6 <= seconds < 0.9995:
+        return f"{seconds * 1000:.3g}ms"
+    return format_time(round(seconds, 1) if seconds < 59.95 else float(round(seconds)))
 
 
 def format_rate(rate: float) -> str:
-    """Return text that ``parse_rate`` turns into exactly this rate, per second."""
+    """Return text that ``parse_rate`` converts to exactly this rate, per second."""
     return f"{_number(rate)}/s"
 
 
 def _number(value: float) -> str:
-    """Return the number without exponent or a needless ``.0``, losing nothing."""
+    """Return the exact number without an exponent or a trailing ``.0``."""
     text = repr(float(value))
     if "e" in text:
         text = f"{value:.400f}".rstrip("0")

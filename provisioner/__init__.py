@@ -1,1 +1,1 @@
-"""The service that sizes pools of builders from queue depth."""
+"""The provisioner: a service that sizes pools of builders by their queues."""

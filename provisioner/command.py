@@ -51,7 +51,7 @@ log = logging.getLogger("farm.provisioner")
 
 
 class BackendName(StrEnum):
-    """What ``--backend`` accepts."""
+    """The values of ``--backend``."""
 
     PROCESS = "process"
     JOINED = "joined"
@@ -71,58 +71,77 @@ def _option(variable: str | list[str], text: str, **limits: Any) -> Any:
 @app.command()
 def provision(
     scenario: Annotated[
-        Path, typer.Argument(envvar="FARM_SCENARIO", help="Its pools' provisioner sections.")
+        Path,
+        typer.Argument(
+            envvar="FARM_SCENARIO", help="The scenario with the provisioner sections of the pools."
+        ),
     ],
     sets: Overrides = None,
     redis: Annotated[str | None, server_option("The farm's server.")] = None,
     backend: Annotated[
         BackendName,
         _option(
-            "FARM_BACKEND", "What carries plans out; joined: hosts of farm join; dry-run: none."
+            "FARM_BACKEND",
+            "How plans are carried out; joined: by hosts of farm join; dry-run: not at all.",
         ),
     ] = BackendName.PROCESS,
     hosts_dir: Annotated[
-        Path | None, typer.Option(help="process: where logs and process ids of hosts go.")
+        Path | None, typer.Option(help="process: folder for the hosts' logs and process ids.")
     ] = None,
     cord: Annotated[
-        bool, typer.Option(help="process: hosts end when our standard input does, not with us.")
+        bool,
+        typer.Option(help="process: hosts end with the standard input, not with this process."),
     ] = False,
     image: Annotated[
-        str, _option(["FARM_BUILDER_IMAGE", "FARM_IMAGE"], "docker: builders' image.")
+        str, _option(["FARM_BUILDER_IMAGE", "FARM_IMAGE"], "docker: image of the builders.")
     ] = "build-farm-emulator",
     network: Annotated[
-        str | None, _option("FARM_BUILDER_NETWORK", "docker: where they find the server.")
+        str | None,
+        _option("FARM_BUILDER_NETWORK", "docker: network on which they reach the server."),
     ] = None,
     builder_redis: Annotated[
         str | None,
-        _option("FARM_BUILDER_REDIS_URL", "process, docker: the server for hosts; absent: ours."),
+        _option(
+            "FARM_BUILDER_REDIS_URL", "process, docker: the server for hosts. Default: the same."
+        ),
     ] = None,
-    cpus: Annotated[float, _option("FARM_BUILDER_CPUS", "docker: of a builder.", min=0.01)] = 1.0,
+    cpus: Annotated[
+        float, _option("FARM_BUILDER_CPUS", "docker: processors of a builder.", min=0.01)
+    ] = 1.0,
     memory: Annotated[
-        str, _option("FARM_BUILDER_MEMORY", "docker: of a builder, such as 512m.")
+        str, _option("FARM_BUILDER_MEMORY", "docker: memory of a builder, such as 512m.")
     ] = "512m",
     name: Annotated[
         str, _option("FARM_NAME", "docker, prepared: distinguishes the farms of one Engine.")
     ] = "farm",
     docker_host: Annotated[
         str | None,
-        _option("FARM_DOCKER_HOST", "docker, prepared: the Engine; absent: what DOCKER_HOST says."),
+        _option(
+            "FARM_DOCKER_HOST", "docker, prepared: address of the Engine. Default: DOCKER_HOST."
+        ),
     ] = None,
     docker_write_host: Annotated[
         str | None,
-        _option("FARM_DOCKER_WRITE_HOST", "prepared: the Engine for starts and stops, if another."),
+        _option(
+            "FARM_DOCKER_WRITE_HOST",
+            "prepared: address of the Engine for starts and stops, if different.",
+        ),
     ] = None,
     deployment: Annotated[
-        str, _option("FARM_KUBERNETES_DEPLOYMENT", "kubernetes: a pool's Deployment, by {pool}.")
+        str,
+        _option(
+            "FARM_KUBERNETES_DEPLOYMENT", "kubernetes: name of a pool's Deployment, with {pool}."
+        ),
     ] = PATTERN,
     namespace: Annotated[
-        str | None, _option("FARM_KUBERNETES_NAMESPACE", "kubernetes: absent: the account's.")
+        str | None,
+        _option("FARM_KUBERNETES_NAMESPACE", "kubernetes: namespace. Default: the account's."),
     ] = None,
     kubernetes_api: Annotated[
-        str, _option("FARM_KUBERNETES_API", "kubernetes: the API server.")
+        str, _option("FARM_KUBERNETES_API", "kubernetes: address of the API server.")
     ] = IN_CLUSTER,
     kubernetes_account: Annotated[
-        Path, _option("FARM_KUBERNETES_ACCOUNT", "kubernetes: a folder with token and ca.crt.")
+        Path, _option("FARM_KUBERNETES_ACCOUNT", "kubernetes: folder with token and ca.crt.")
     ] = ACCOUNT,
     settle_time: Annotated[
         float,
@@ -134,7 +153,11 @@ def provision(
     ] = SETTLE_TIME,
     boot_timeout: Annotated[
         float,
-        _option("FARM_BOOT_TIMEOUT", "Seconds for a builder to join, else it is given up.", min=1),
+        _option(
+            "FARM_BOOT_TIMEOUT",
+            "Seconds after which a builder that has not joined is given up.",
+            min=1,
+        ),
     ] = 120.0,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
@@ -143,20 +166,20 @@ def provision(
         int | None,
         _option(
             "FARM_BUILDER_METRICS_PORT",
-            "docker: the port on which each container serves metrics; absent: none.",
+            "docker: port on which each container serves metrics. Default: none.",
             min=1,
             max=65535,
         ),
     ] = None,
 ) -> None:
-    """Size the pools of a live farm, until SIGTERM or Ctrl-C. One at a time: others stand by."""
+    """Size the pools of a live farm, until SIGTERM or Ctrl-C. Further provisioners stand by."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)
     if not redis:
-        raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
+        raise InputError("--redis: found none; name the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     theirs = with_password(builder_redis, "FARM_BUILDER_REDIS_PASSWORD")
     settings = _settings_of_hosts(theirs or redis, place)

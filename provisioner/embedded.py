@@ -1,4 +1,4 @@
-"""The provisioner inside ``farm run``: the same keeper, in the scheduler's own process."""
+"""The provisioner of ``farm run``: the same keeper, in the scheduler's process."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from farm.live.wire.pool_report import PoolReport
 from farm.live.world import LiveWorld
 from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconcile
 
-#: what a pool's reports show as its watcher, so that no other provisioner looks after it
+#: the provisioner in a pool's reports, so that no other takes charge of it
 EMBEDDED = "embedded"
+PATIENCE = Patience()
 
 
 class EmbeddedProvisioner:
-    """Sizes the pools of a live run; its decisions go to the desk as those of others do.
+    """Sizes the pools of a live run; its plans go to the control plane like those of others.
 
-    Builders are played by the run's own hosts, of which there are more when they are many.
+    Builders run on the run's own hosts, whose number grows with that of the builders.
     """
 
     def __init__(
         self,
         desk: Desk,
         algorithms: Mapping[str, Algorithm[Any]],
-        patience: Patience | None = None,
     ) -> None:
         self._desk = desk
         self._algorithms = dict(algorithms)
-        self._patience = patience or Patience()
         self._keepings = {
             pool: Keeping(next_at=algorithm.interval) for pool, algorithm in algorithms.items()
         }
@@ -40,11 +39,11 @@ class EmbeddedProvisioner:
         self._introduced = False
 
     def meet(self, _: LiveWorld, hosts: HostProcesses) -> None:
-        """Get to know the hosts of the run."""
+        """Set the hosts of the run."""
         self._hosts = hosts
 
     def tick(self, world: LiveWorld) -> None:
-        """Look at every pool and decide; then let the desk carry it out."""
+        """Plan for every pool, and pass the plans to the control plane."""
         if not self._introduced:
             self._introduced = True
             world.intake.others.extend(
@@ -67,7 +66,7 @@ class EmbeddedProvisioner:
             return
         report = self._desk.report(pool, world)
         now = time.monotonic()
-        keeping, actions = reconcile(keeping, report, None, now, self._patience)
+        keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
         for action in actions:
             if isinstance(action, GiveUp):
                 world.intake.others.append(GiveUpBuilder(action.builder, action.reason))

@@ -1,4 +1,4 @@
-"""From a scenario's ``provisioner:`` sections to the algorithms that size its pools."""
+"""The algorithms of a scenario's pools, from their ``provisioner`` sections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from provisioner.misinformed import Misinformed
 def algorithms_of(
     scenario: Scenario, own: Mapping[str, Any] | None = None
 ) -> dict[str, Algorithm[Any]]:
-    """Return who sizes each provisioned pool, by the pool's name.
+    """Return the algorithm of each provisioned pool, by the pool's name.
 
     ``own`` has, by pool, algorithms of the caller's: a class, an algorithm, or a function from a
     PoolSnapshot to the number of builders wanted. Raises InputError that names the key for an

@@ -1,4 +1,4 @@
-"""Keeps one pool at the size that its algorithm wants: a pure function of what is seen.
+"""Keeps one pool at the size planned by its algorithm: a pure function of its observations.
 
 Three sets are kept apart, as values, and never guessed from one another:
 
@@ -37,7 +37,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a backend started to be one builder (a container)."""
+    """An instance of one builder, started by a backend (a container)."""
 
     #: the backend's own handle
     name: str
@@ -49,7 +49,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a pool between two looks (JSON in Redis)."""
+    """What is remembered of a pool between checks (JSON in Redis)."""
 
     #: which algorithm wrote ``memory``
     algorithm: str = ""
@@ -164,7 +164,7 @@ def reconcile(
     requested.difference_update(late)
     look = _Look(keeping, requested, joined, now)
     if late:
-        reason = f"did not join within {_allowed(report, patience):g} s"
+        reason = f"did not join within {_allowed(report, patience):g}s"
         look.actions.extend(GiveUp(builder, reason) for builder in late)
         look.keeping = failed(keeping, reason, now, patience)
     if instances is not None:
@@ -201,13 +201,13 @@ def not_launched(
 
 
 def describe_trouble(keeping: Keeping, now: float) -> str:
-    """Say, for people, why no builder comes; empty if they do."""
+    """Return a message on why no builder joins; empty if they do."""
     if not keeping.failures:
         return ""
     wait = max(0.0, keeping.not_before - now)
     count = f"{keeping.failures} boots" if keeping.failures > 1 else "a boot"
     row = " in a row" if keeping.failures > 1 else ""
-    following = f"next try in {wait:.0f} s" if wait else "trying again"
+    following = f"next try in {wait:.0f}s" if wait else "trying again"
     return f"{count} failed{row} ({keeping.trouble}); {following}"
 
 

@@ -1,4 +1,4 @@
-"""A provisioner's life: it takes charge of a farm, looks at it until asked to stop."""
+"""The main loop of a provisioner: it takes charge of a farm and sizes it until stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STANDBY_INTERVAL = 0.5
 
 
 def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
-    """Look until asked to stop; trouble with the server is waited out."""
+    """Run until stopped, waiting during trouble with the server."""
     restored = False
     trouble: Trouble | None = None
     while not stop.wait(LOOK_INTERVAL):
@@ -50,7 +50,7 @@ def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
 
 
 def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> Lease:
-    """Wait until no other provisioner looks after this farm, and then take charge of it."""
+    """Wait until no other provisioner is in charge of this farm, then take charge of it."""
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
     lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
     logged = False
@@ -65,7 +65,7 @@ def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: thread
 
 
 def stop_on_signals() -> threading.Event:
-    """Return what SIGINT and SIGTERM set from now on."""
+    """Return an event that SIGINT and SIGTERM set from now on."""
     stop = threading.Event()
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""An algorithm that gets late or wrong figures of the queue and of the busy builders."""
+"""An algorithm with late or wrong observations of the queue and of the busy builders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farm.core.pools.algorithm import (
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """What there was to be told at an instant."""
+    """What could be observed at an instant."""
 
     at: float
     waiting_jobs: int

@@ -1,4 +1,4 @@
-"""The provisioner as a service: looks at the pools in Redis, and lets a backend make plans so.
+"""The provisioner's service: reads the pools from Redis, and has a backend carry out plans.
 
 One look: read what the scheduler published; for each pool compare requested with observed
 (``reconcile``), then plan with reality (``decide``); carry out what follows; save what is
@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import UNREADABLE, RunError
+from farm.core.errors import RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
+from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
@@ -91,7 +92,7 @@ class Provisioner:
                 log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
     def look(self) -> None:
-        """Look at every pool once and do what follows; raises redis errors, RunError."""
+        """Check every pool once and act; raises redis errors, RunError."""
         began = time.monotonic()
         try:
             self._troubles = {}
@@ -110,7 +111,7 @@ class Provisioner:
                 found = self._backend.instances()
             except BackendError as error:
                 self._troubles[ALL] = str(error)
-                return  # nothing is known, so nothing is done
+                return  # nothing is known, so do nothing
             self._remove_orphans(found, reports)
         for pool, report in reports.items():
             algorithm = self._algorithms.get(pool)
@@ -150,11 +151,11 @@ class Provisioner:
                 self._save(pool, keeping)
 
     def _is_ours(self, pool: str, algorithm: Algorithm[Any] | None, report: PoolReport) -> bool:
-        """Whether the scheduler knows that we look after the pool; tell it if it does not."""
+        """Return whether the scheduler knows this provisioner; if not, introduce it."""
         if report.watcher == EMBEDDED:
             raise RunError(
                 "this farm's pools are sized by farm run itself: start its scheduler as a service "
-                "(farm scheduler) for a provisioner of its own"
+                "(farm scheduler) for a separate provisioner"
             )
         if not self._backend.acts:
             return True
@@ -166,7 +167,7 @@ class Provisioner:
             token = self._tokens[pool] = uuid.uuid4().hex
             closely = algorithm is not None and algorithm.looks_closely
             outside = self._backend.outside
-            self._operator.tell(Watch(pool, token, closely=closely, outside=outside))
+            self._operator.send(Watch(pool, token, closely=closely, outside=outside))
             # decisions are counted from zero; builders may have come and gone
             keeping = self._keepings.get(pool, Keeping())
             self._keepings[pool] = msgspec.structs.replace(
@@ -225,7 +226,7 @@ class Provisioner:
             resize.start, -resize.stop, resize.why,
         )  # fmt: skip
         if self._backend.acts:
-            self._operator.tell(plan_of(pool, resize, report))
+            self._operator.send(plan_of(pool, resize, report))
             self._metrics.acted(pool, "requested", resize.start)
             self._metrics.acted(pool, "drained", resize.stop)
 
@@ -253,7 +254,7 @@ class Provisioner:
 
     def _give_up(self, given_up: GiveUp) -> None:
         if self._backend.acts:
-            self._operator.tell(GiveUpBuilder(given_up.builder, given_up.reason))
+            self._operator.send(GiveUpBuilder(given_up.builder, given_up.reason))
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""

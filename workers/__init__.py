@@ -1,1 +1,1 @@
-"""The Celery side of the farm: a worker process is a builder host that plays builders."""
+"""The Celery side of the farm: a worker process is a builder host, which runs builders."""

@@ -33,11 +33,11 @@ class Agenda:
         self._thread = threading.Thread(target=self._run, name="farm-agenda", daemon=True)
 
     def start(self) -> None:
-        """Begin to keep time."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """End the thread; what is still due never happens."""
+        """End the thread; pending entries are dropped."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -46,18 +46,18 @@ class Agenda:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the lock, and let what is due by then happen at the end."""
+        """Hold the lock, and run what is due at the end."""
         with self._changed:
             yield
             self._catch_up()
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this after this many real seconds."""
+        """Run the action after this many real seconds."""
         with self._changed:
             self.put(time.monotonic() + seconds, LIFE, 0, lambda _: action())
 
     def put(self, due_at: float, rank: int, place: int, action: Action) -> Entry:
-        """Do this at that instant of ``time.monotonic``; called under the lock."""
+        """Run the action at that instant of ``time.monotonic``; to be called under the lock."""
         entry = Entry(action)
         self._serial += 1
         heapq.heappush(self._heap, (due_at, rank, place, self._serial, entry))
@@ -66,7 +66,7 @@ class Agenda:
         return entry
 
     def _catch_up(self) -> float | None:
-        """Let everything happen that is due; return the seconds until the next entry, if any."""
+        """Run everything that is due; return the seconds until the next entry, if any."""
         while self._heap:
             due_at, _, _, _, entry = self._heap[0]
             pause = due_at - time.monotonic()
@@ -87,9 +87,9 @@ class Agenda:
 
 
 class FarmAgenda:
-    """The same agenda in farm seconds: ``speed`` of them pass in a real one.
+    """The same agenda in farm seconds, of which ``speed`` pass per real second.
 
-    Its zero is the machine's: good for spans, never sent anywhere.
+    Its origin is arbitrary: it is only used for spans, and never sent.
     """
 
     def __init__(self, agenda: Agenda, speed: float) -> None:
@@ -105,7 +105,7 @@ class FarmAgenda:
         """Let something happen at that instant, and give it the instant when it does."""
 
         def due(_: float) -> None:
-            # the clocks differ by rounding: never a hair earlier than was asked for
+            # the clocks differ by rounding: never earlier than requested
             action(max(at, self.now))
 
         return self._agenda.put(at / self._speed, rank, place, due)

@@ -1,4 +1,4 @@
-"""A builder played by a host: its jobs let time pass, or burn real processor time or memory."""
+"""A builder on a host: its jobs let time pass, or burn real processor time or memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PlayedBuilder(EmulatedBuilder):
         self.boot()
 
     def vanish(self) -> None:
-        """Drop everything without a word; nothing happens here any more."""
+        """Drop everything without reporting it."""
         self._metrics.ended("lost", len(self.attempts))
         for job in list(self._burning):
             self._stop_burning(job)
@@ -79,7 +79,7 @@ class PlayedBuilder(EmulatedBuilder):
         job, threads = command.job, max(1, command.job.threads)
         with self._turn():
             if self.attempts.get(job.id) is not command:
-                return  # cancelled, or gone, in the meantime
+                return  # cancelled, or gone, since
             if burnt.error is None:
                 work = job.service_time / self._pace * threads
                 self._metrics.burnt(job.mode, burnt.real * threads, work, burnt.cpu)

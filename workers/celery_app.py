@@ -1,4 +1,4 @@
-"""How Celery is set up for a builder host, which consumes what the scheduler writes.
+"""The Celery app of a builder host, which consumes what the scheduler writes.
 
 Every job is dispatched by one Celery message to the queue of the host that plays its builder;
 the queue holds only what that host's free slots take at once. The farm keeps its own books of

@@ -1,4 +1,4 @@
-"""Celery's consumer without what a builder host has no use for.
+"""Celery's consumer without the parts that a builder host does not need.
 
 Gossip, mingle, events and heartbeats between workers cost messages, and a second at start-up;
 the farm has its own heartbeat, which says more.
@@ -25,7 +25,7 @@ QUIET_TIME = 600.0
 
 
 class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
-    """Connects, consumes the host's queue, and that is all; what it cannot read it drops."""
+    """Connects and consumes the host's queue, dropping unreadable messages."""
 
     class Blueprint(Consumer.Blueprint):  # type: ignore[misc]  # nor here
         """The steps of the consumer (mingle is only there because Tasks asks for it)."""
@@ -43,7 +43,7 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         logging.getLogger("celery.worker.consumer.consumer").addFilter(_Once())
 
     def ensure_connected(self, conn: Connection) -> Connection:
-        """Wait for the server; Celery would ask ever more rarely, and be late when it is back."""
+        """Wait for the server; Celery would retry ever more rarely, and reconnect late."""
         away = False
 
         def on_error(error: Exception, _: float) -> None:
@@ -64,34 +64,34 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         return connection
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Pause first: a server that lets us in may refuse every command (its disk is full)."""
+        """Pause first: a server may accept connections but refuse commands (its disk is full)."""
         time.sleep(ERROR_PAUSE)
         super().on_connection_error_after_connected(exc)
 
     def on_connection_error_before_connected(self, exc: Exception) -> None:
-        """Pause first here, too."""
+        """Pause first, as above."""
         time.sleep(ERROR_PAUSE)
         super().on_connection_error_before_connected(exc)
 
     def on_unknown_message(self, body: object, message: object) -> None:  # noqa: ARG002
-        """Drop what has no task (Celery would log all of it, each time)."""
+        """Drop a message without a task (Celery would log each in full)."""
         self.app.refused.add("a message without a task")
 
     def on_unknown_task(self, body: object, message: object, exc: object) -> None:  # noqa: ARG002
-        """Drop what asks for a task that is none of ours."""
+        """Drop a message with an unknown task."""
         self.app.refused.add(f"unknown task {exc}")
 
     def on_invalid_task(self, body: object, message: object, exc: object) -> None:  # noqa: ARG002
-        """Drop what is of another form, or of a content type that is not accepted."""
+        """Drop a message of another form, or of a content type that is not accepted."""
         self.app.refused.add(exc)
 
     def on_decode_error(self, message: object, exc: object) -> None:  # noqa: ARG002
-        """Drop what cannot be decoded."""
+        """Drop a message that cannot be decoded."""
         self.app.refused.add(exc)
 
 
 class _Once(logging.Filter):
-    """Lets each message through once in a while: a server may be in trouble for hours."""
+    """Limits the rate of repeated log messages: a server may be in trouble for hours."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A builder host: the builders that one process plays, their agenda and their reports."""
+"""A builder host: the builders of one process, their agenda and their reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from workers.ready import ReadyFile
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""
 
-#: ended attempts remembered, so that a command sent twice is obeyed once
+#: ended attempts remembered, so that a repeated command is carried out once
 REMEMBERED = 20_000
 MODES = ("timed", *sorted(BURNING_MODES))
 CLOSE_TIMEOUT = 2.0
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class BuilderHost:
-    """Obeys commands (from Celery's thread) and lets time pass (in the agenda's thread).
+    """Carries out commands (from Celery's thread), with an agenda in its own thread.
 
     One lock guards everything; reports are queued under it, so their order is the order of
     what happened, and a heartbeat agrees with the reports before it.
@@ -66,14 +66,14 @@ class BuilderHost:
         self._empty = threading.Condition(self._lock)
         self._journal = AttemptJournal(settings.journal, settings.host)
         self._up = False
-        #: leaving: no job is taken any more
+        #: leaving: no more jobs are taken
         self._leaving = False
         self._ready = ReadyFile(settings.ready_file)
-        #: the builder of our own, if we have one
+        #: the host's own builder, if it has one
         self._own = decode_play(settings.play) if settings.play else None
 
     def start(self) -> None:
-        """Come alive: say so, and keep saying so."""
+        """Start the host: announce it and send heartbeats."""
         self._agenda.start()
         self._reporter.start()
         with self._lock:
@@ -83,7 +83,7 @@ class BuilderHost:
         self.metering.open()
 
     def close(self) -> None:
-        """Go: wait for running attempts as long as the settings say, then say good-bye."""
+        """Stop the host: wait for running attempts as long as the settings allow, then sign off."""
         if self._leave():
             self._burners.close()
             self._agenda.stop(CLOSE_TIMEOUT)
@@ -91,7 +91,7 @@ class BuilderHost:
         self.metering.close()
 
     def _leave(self) -> bool:
-        """Drop everything and say good-bye; False: there is nothing to leave."""
+        """Drop everything and sign off; False if the host had not started."""
         with self._lock:
             if not self._up:
                 return False
@@ -116,7 +116,7 @@ class BuilderHost:
                 self._reporter.put(BuilderRetired(UNSTAMPED, builder.id))
 
     def start_attempt(self, command: StartJob) -> None:
-        """Begin an attempt, unless it is known already or its builder is not played here."""
+        """Start an attempt, unless it is known already or its builder is not on this host."""
         token = (command.job.id, command.attempt)
         with self._agenda.turn():
             builder = self._builders.get(command.builder)
@@ -127,7 +127,7 @@ class BuilderHost:
             builder.start(command)
 
     def play(self, command: Play) -> None:
-        """Play this builder from now on; one that is played already is left alone."""
+        """Run this builder from now on; one that is already running is left alone."""
         with self._agenda.turn():
             if command.builder.id not in self._builders:
                 behaviour = self._behaviour_of(command)
@@ -147,13 +147,13 @@ class BuilderHost:
         return self._own_behaviours[key].of(play)
 
     def obey(self, command: CancelJob | RetireBuilder | LoseBuilder) -> None:
-        """Let a builder that is played here carry out a command."""
+        """Let a builder of this host carry out a command."""
         with self._agenda.turn():
             if (builder := self._builders.get(command.builder)) is not None:
                 builder.obey(command)
 
     def reset(self, command: Reset) -> None:
-        """Drop everything and come up as a new life, if the command means this one."""
+        """Drop everything and restart as a new life, if the command is for this one."""
         with self._agenda.turn():
             if command.life != self._reporter.life:
                 return
@@ -166,7 +166,7 @@ class BuilderHost:
             self._come_up()
 
     def _report(self, event: BuilderEvent) -> None:
-        """Send what happened, without the instant: this machine's clock never leaves it."""
+        """Send an event without its instant: this machine's clock is never sent."""
         if isinstance(event, JobFinished):
             self._journal.ended(event.job, event.attempt, event.builder, event.outcome)
         self._reporter.put(stamped(event, UNSTAMPED))
@@ -207,7 +207,7 @@ class BuilderHost:
         )
 
     def _measure(self) -> None:
-        """Export what is worth a look only now and then."""
+        """Update metrics that are only sampled."""
         held = dict.fromkeys(MODES, 0)
         for builder in self._builders.values():
             for start in builder.attempts.values():
@@ -216,7 +216,7 @@ class BuilderHost:
         self.metering.metrics.reports(self._reporter.waiting, self._reporter.failures)
 
     def _complain(self) -> None:
-        """Log what is wrong with the user's own behaviours, once, when it is known."""
+        """Log errors of the user's behaviours, once each."""
         for key, own in self._own_behaviours.items():
             if own.failures and key not in self._complained:
                 self._complained.add(key)

@@ -1,4 +1,4 @@
-"""A builder host's own record of its attempts, for an audit of the farm afterwards.
+"""A builder host's journal of its attempts, for an audit of the farm.
 
 One file for each process, a line of JSON for each beginning and end, written at once; instants are
 of this machine's monotonic clock, which all its processes share.
@@ -16,7 +16,7 @@ import msgspec
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An attempt began, or ended, on a builder."""
+    """The start or end of an attempt on a builder."""
 
     at: float
     what: Literal["began", "ended"]
@@ -27,7 +27,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AttemptJournal:
-    """Written by one host; an empty folder name: not at all."""
+    """The journal of one host; with an empty folder name nothing is written."""
 
     def __init__(self, folder: str, host: str) -> None:
         self._file: int | None = None
@@ -37,11 +37,11 @@ class AttemptJournal:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def began(self, job: str, attempt: int, builder: str) -> None:
-        """An attempt has begun."""
+        """Record the start of an attempt."""
         self._note("began", job, attempt, builder)
 
     def ended(self, job: str, attempt: int, builder: str, outcome: str) -> None:
-        """An attempt has ended."""
+        """Record the end of an attempt."""
         self._note("ended", job, attempt, builder, outcome)
 
     def _note(

@@ -1,4 +1,4 @@
-"""Ties a builder host to the life of its Celery worker: up with it, down with it."""
+"""Starts and stops a builder host with its Celery worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bind(settings: LiveSettings) -> BuilderHost:
         try:
             host.start()
         except Exception:
-            # Celery would log it and go on with a worker that plays no builder
+            # Celery would log it and continue with a worker without builders
             log.exception("this host cannot come up")
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -61,9 +61,9 @@ def bind(settings: LiveSettings) -> BuilderHost:
 
 
 def _prepare_server(settings: LiveSettings) -> None:
-    """Forget what our name was ordered in an earlier life: to play builders that are lost, say.
+    """Delete commands for an earlier life of this host, such as to run builders that are lost.
 
-    Ends the process if the server will never have us; Celery would go on asking it for ever.
+    Ends the process if the server refuses access, because Celery would retry forever.
     """
     url = settings.redis_url
     if url is None:
@@ -80,7 +80,7 @@ def _prepare_server(settings: LiveSettings) -> None:
 
 
 def _wake_the_loop() -> None:
-    """Let Celery's event loop notice that it is to end.
+    """Wake Celery's event loop, so that it notices a request to end.
 
     Its signal handler only sets a flag, which the loop sees after a poll of up to two seconds;
     a call from another thread wakes it.
@@ -91,4 +91,4 @@ def _wake_the_loop() -> None:
 
 
 def _nothing() -> None:
-    """Be something to call."""
+    """Do nothing."""

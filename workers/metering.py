@@ -1,4 +1,4 @@
-"""What a builder host exports to Prometheus, and the small server for it."""
+"""The Prometheus metrics of a builder host, and their server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HostMetering:
         return None if self._server is None else self._server.url
 
     def open(self) -> None:
-        """Begin to serve. What hinders that is logged, and no more: the host plays on."""
+        """Start serving. A failure is only logged: the host continues."""
         if not (self._settings.metrics_port or self._settings.metrics_targets):
             return
         try:

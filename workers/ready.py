@@ -1,4 +1,4 @@
-"""Shows by a file whether this host plays anybody: what a readiness probe of its pod looks for."""
+"""A file that shows whether this host runs a builder, for the readiness probe of its pod."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ log = get_task_logger(__name__)
 
 
 class ReadyFile:
-    """A file that is there as long as the host plays a builder; an empty path: none."""
+    """A file that exists while the host runs a builder; an empty path disables it."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
         self._shown: bool | None = None
 
     def show(self, *, playing: bool) -> None:
-        """Make it so. What hinders that is logged, and no more: the host plays on."""
+        """Create or delete the file. A failure is only logged: the host continues."""
         if self._path is None or playing == self._shown:
             return
         self._shown = playing

@@ -1,4 +1,4 @@
-"""Messages on a host's queue that are no commands: counted, said now and then, dropped.
+"""Invalid messages on a host's queue: counted, logged occasionally, dropped.
 
 The scheduler sees by the heartbeat what was not obeyed, and sends it again.
 """
@@ -19,17 +19,17 @@ LOG_INTERVAL = 60.0
 class RefusedMessages:
     """Counts them; ``tell`` is called for each (metrics)."""
 
-    def __init__(self, tell: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_refused: Callable[[], None] | None = None) -> None:
         self.count = 0
-        self._tell = tell
+        self._on_refused = on_refused
         self._logged = 0
         self._logged_at = float("-inf")
 
     def add(self, why: object, *, trace: bool = False) -> None:
         """Drop a message; ``trace``: with what is being handled, for it is a defect of ours."""
         self.count += 1
-        if self._tell is not None:
-            self._tell()
+        if self._on_refused is not None:
+            self._on_refused()
         now = time.monotonic()
         if now - self._logged_at >= LOG_INTERVAL:
             since = self.count - self._logged

@@ -1,4 +1,4 @@
-"""The Celery tasks of a builder host: each hands one command on and returns at once.
+"""The Celery tasks of a builder host: each passes on one command and returns immediately.
 
 No task sleeps or works: an attempt lives in the host's agenda, so that one process plays many
 builders and Celery's consumer is always ready for the next command. So tasks are executed in the

@@ -1,4 +1,4 @@
-"""Kombu's Redis transport for a host: it survives any message, and keeps no table of bindings."""
+"""Kombu's Redis transport for a host, which tolerates any message and writes no bindings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from workers.refused import RefusedMessages
 
 
 class HostQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
-    """Acknowledges nothing, so nothing was ever left for another host to pick up."""
+    """A QoS without acknowledgements, so that no messages need to be restored."""
 
     def restore_visible(self, *_: Any, **__: Any) -> None:
-        """Look for nothing: it would take keys that all hosts share, and scripts."""
+        """Do nothing: it would need scripts and keys that all hosts share."""
 
 
 class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
@@ -22,7 +22,7 @@ class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
     QoS = HostQoS
 
     def _queue_bind(self, *_: Any) -> None:
-        """Write no binding: it would stay in Redis when the host is gone."""
+        """Do nothing: a binding would stay in Redis after the host has ended."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
@@ -33,7 +33,7 @@ class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
 
 
 def host_transport(messages: RefusedMessages) -> type:
-    """Return a transport that counts what it drops there."""
+    """Return a transport that counts dropped messages in ``refused``."""
 
     class HostTransport(redis.Transport):  # type: ignore[misc]  # nor here
         """Delivers what is a message, and drops the rest."""

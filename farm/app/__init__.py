@@ -1,1 +1,1 @@
-"""Builds and runs both worlds: what a command, a test or a notebook calls."""
+"""Builds and runs both worlds, for commands, tests and notebooks."""

@@ -1,4 +1,4 @@
-"""The functions of ``import farm``: scenarios loaded, played in either world, compared."""
+"""The functions of ``import farm``: loading and running scenarios in either world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from farm.scenario import Scenario
 from farm.scenario.load import load_scenario as load_from
 
 Source = str | Path | Mapping[str, Any] | Scenario
-"""A scenario: its file, the name of a packaged example, what a file would say, or itself."""
+"""A scenario, its file, the name of a packaged example, or a mapping like a file's."""
 
 Policy = str | Callable[..., Any]
 Balancer = str | Callable[..., float]
@@ -26,12 +26,12 @@ Estimator = str | RuntimeEstimator | Callable[[Job], float]
 
 
 def load_scenario(source: Source, **overrides: Any) -> Scenario:
-    """Return a scenario, checked, with some keys said otherwise.
+    """Load and validate a scenario, with overrides.
 
     Args:
-        source: a scenario file, the name of a packaged example, or a mapping of what a file says.
+        source: a scenario file, the name of a packaged example, or a mapping like a file's.
         overrides: keys of the scenario and their values, dots written as ``__``
-            (``scheduling__policy="sjf"``), or as they are in a mapping:
+            (``scheduling__policy="sjf"``), or with dots in a mapping:
             ``**{"pools.linux.builders": 4}``.
 
     Raises ScenarioError with one message: where, what was found, what is allowed.
@@ -90,9 +90,9 @@ def simulate(
 
     Args:
         scenario: as for ``load_scenario``.
-        seeds: one (a Result is returned), or several (Results); absent: the scenario's own.
-            Any integers will do, NumPy's too.
-        out: a new run directory for the (only) run; absent: it is kept in memory.
+        seeds: one (a Result is returned), or several (Results); default: the scenario's own.
+            NumPy integers are accepted.
+        out: a new run directory for a single run; default: the run is kept in memory.
         policy: which job goes next: a name, or a function
             ``key(job, estimate, at, serial)`` to a sort key, the smallest first.
         balancer: which builder takes it: a name, or a function from a builder's state to its rank,
@@ -100,18 +100,18 @@ def simulate(
         estimator: how long jobs will run: a name, a function from a Job to seconds, or an object
             with the methods of ``farm.forecasts.runtime.RuntimeEstimator`` (for one seed: it
             learns).
-        algorithms: by pool with a ``provisioner`` section, who sizes it: a name, a class, an
-            algorithm, or a function from a PoolSnapshot to the builders wanted.
-        jobs: what is submitted in the place of the scenario's workload: Jobs in order of arrival,
-            or a function that makes them with the ``random.Random`` that it is given.
-        keep_events: whether ``events`` and ``save`` will be asked for. Absent: of one run they are
-            kept, of several they are not.
-        engine: who plays: ``reference`` (the scheduler itself), ``fast`` (a compiled loop with the
-            same results, not for every scenario), or ``auto``: the one that finishes sooner.
+        algorithms: by pool with a ``provisioner`` section: the name of an algorithm, a class, an
+            instance, or a function from a PoolSnapshot to the desired number of builders.
+        jobs: jobs to submit instead of the scenario's workload: Jobs in order of arrival, or a
+            function that makes them from a ``random.Random``.
+        keep_events: whether to keep events, for ``events`` and ``save``. Default: only for a
+            single run.
+        engine: ``reference`` (the scheduler itself), ``fast`` (a compiled loop with the same
+            results, not for every scenario), or ``auto``: whichever finishes sooner.
         overrides: as for ``load_scenario``; the keys of policy, balancer and estimator take
             functions as well.
 
-    Raises InputError for what cannot be played.
+    Raises InputError for a scenario that cannot be simulated.
 
     >>> result = farm.simulate("quickstart", policy="sjf")
     >>> len(result.jobs), result.summary["jobs"]["succeeded"]
@@ -171,15 +171,15 @@ def run(
 
     Args:
         scenario: as for ``load_scenario``.
-        seed: of the workload; absent: the scenario's own.
-        speed: farm seconds in a real second; absent: as the scenario says.
+        seed: seed of the workload; default: the scenario's own.
+        speed: farm seconds per real second; default: the scenario's.
         duration: the load ends after this farm time (seconds, or as ``"2h"``).
-        redis: the URL of a server; absent: one of our own, stopped at the end.
-        out: a new run directory; absent: the run is kept in memory.
+        redis: the URL of a server; default: a new one, stopped at the end.
+        out: a new run directory; default: the run is kept in memory.
         policy, balancer, estimator, algorithms, jobs, overrides: as for ``simulate``.
 
-    Raises InputError for what cannot be played, ServerError without a usable server, RunError if
-    the run cannot go on.
+    Raises InputError for a scenario that cannot be run, ServerError without a usable server,
+    RunError if the run fails.
 
     >>> farm.run("mm1", speed=1000, workload__0__count=50)
     <farm.Result: live mm1 (fifo, seed 1), 50 jobs, 0 lost>
@@ -205,7 +205,7 @@ def _set_up(
     jobs: Load | None,
     overrides: Mapping[str, Any],
 ) -> tuple[Scenario, OwnParts]:
-    """Return the scenario with everything that has a name, and the parts that have none."""
+    """Return the scenario with all named parts, and the unnamed parts."""
     changes = _dotted(overrides)
     if estimator is None:
         estimator = _taken_function(changes, "scheduling.runtime_estimates")
@@ -241,7 +241,7 @@ def _set_up(
 
 
 def _taken_function(changes: dict[str, Any], key: str) -> Any:
-    """Take out what is not a name: a function may stand under its scenario key, too."""
+    """Remove and return a function, which may also be given under its scenario key."""
     return None if isinstance(changes.get(key), str) else changes.pop(key, None)
 
 

@@ -1,4 +1,4 @@
-"""From a scenario's ``estimates`` section to those who estimate while it runs."""
+"""The estimators and forecasters of a run, from the scenario's ``estimates`` section."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from farm.core.errors import InputError
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
-from farm.forecasts.dispatch.at_submission import EstimatingWorld, Giver, Tell
-from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
+from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.runtime import (
     Learner,
     RuntimeDistribution,
@@ -24,12 +24,11 @@ from farm.forecasts.runtime import (
 )
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
-from farm.sim.rollouts.at_submission import RolloutGiver
 from provisioner.from_scenario import algorithms_of
 
 
 class Estimating:
-    """The runtime estimator of a run's scheduler, and the givers of dispatch estimates.
+    """The runtime estimator of a run's scheduler, and the forecasters of dispatch estimates.
 
     ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
     runtime estimator that does not exist, and for statistics that cannot be learned from.
@@ -57,12 +56,14 @@ class Estimating:
         # rollouts size provisioned pools too
         sizing = algorithms_of(scenario, algorithms) if "rollout" in rules else {}
         self._learners: list[Learner] = []
-        self._givers: list[Giver] = []
+        self._forecasters: list[Forecaster] = []
         self._scenario = scenario
         for name in names:
             other = None if name == own else self._other(name, words.learn_from)
             for rule in rules:
-                self._givers.append(_giver(scenario, rule, name, other, self.estimator, sizing))
+                self._forecasters.append(
+                    _forecaster(scenario, rule, name, other, self.estimator, sizing)
+                )
 
     def _other(self, name: str, source: str | None) -> RuntimeDistribution:
         try:
@@ -81,36 +82,45 @@ class Estimating:
 
     @property
     def gives(self) -> bool:
-        """Whether any dispatch estimates are given."""
-        return bool(self._givers)
+        """Whether any dispatch estimates are made."""
+        return bool(self._forecasters)
 
-    def around(self, world: World, scheduler: Scheduler, tell: Tell | None = None) -> World:
-        """Return the world whose submissions are followed by estimates.
+    def around(
+        self, world: World, scheduler: Scheduler, add_event: AddEvent | None = None
+    ) -> World:
+        """Return the world with estimates after each submission.
 
-        ``tell`` is how a live world is told of them; they are then made in steps.
+        ``add_event`` inserts them into a live world; they are then made in steps.
         """
-        if not self._givers:
+        if not self._forecasters:
             return world
         return EstimatingWorld(
-            world, scheduler, self._givers, every=self._every, learners=self._learners, tell=tell
+            world,
+            scheduler,
+            self._forecasters,
+            every=self._every,
+            learners=self._learners,
+            add_event=add_event,
         )
 
 
-def _giver(
+def _forecaster(
     scenario: Scenario,
     rule: str,
     name: str,
     other: RuntimeDistribution | None,
     own: RuntimeEstimator,
     algorithms: Mapping[str, Algorithm[Any]],
-) -> Giver:
+) -> Forecaster:
     words = scenario.estimates
     if rule != "rollout":
-        return FormulaGiver(RULES[rule], name, other, refresh=words.refresh)
+        return FormulaForecaster(RULES[rule], name, other, refresh=words.refresh)
     run_times = other or own
     if not isinstance(run_times, RuntimeDistribution):
         run_times = RuntimeDistribution(run_times)
-    return RolloutGiver(
+    from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
+
+    return RolloutForecaster(
         scenario,
         run_times,
         name,

@@ -1,4 +1,4 @@
-"""A commented scenario to begin with: an example's, or one that fits a trace."""
+"""Writes a first, commented scenario: an example's, or one for a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
 from farm.terminal.console import many
-from farm.workload import read_trace
+from farm.workload.traces import read_records, trace_jobs
 
 BUSY = 0.7
 """The share of its time that a pool of the size proposed is busy on average."""
@@ -24,24 +24,28 @@ BUSY = 0.7
 
 def write_first_scenario(
     out: Path, trace: Path | None = None, fields: Mapping[str, str] | None = None
-) -> None:
+) -> list[str]:
     """Write a scenario that runs: the quickstart's, or a pool for each platform of a trace.
 
-    Raises InputError where the file exists or cannot be written, TraceError for the trace.
+    Returns what of the trace is not among its jobs, and why. Raises InputError where the file
+    exists or cannot be written, TraceError for the trace.
     """
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
+    remarks: list[str] = []
     if trace is None:
         text = find_scenario("quickstart").read_text(encoding="utf-8")
     else:
         options = TraceOptions(fields=None if fields is None else dict(fields))
-        jobs = list(read_trace(trace, None, options))
+        records = read_records(trace, None, options)
+        jobs, remarks = list(trace_jobs(records, options, records.numbered)), records.remarks
         _refuse_some_without_platform(jobs, trace)
         text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from None
+    return remarks
 
 
 def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:

@@ -1,4 +1,4 @@
-"""A live farm made from a scenario: what one run and a farm that stays up have in common."""
+"""A live farm made from a scenario, for single runs and long-running farms."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LiveFarm:
 
     def _around(self, world: LiveWorld) -> World:
         """Let submissions be followed by estimates when there is time."""
-        estimated = self.estimating.around(world, self.scheduler, world.tell)
+        estimated = self.estimating.around(world, self.scheduler, world.add_event)
         if isinstance(estimated, EstimatingWorld):
             world.background.add(estimated.step)
         return estimated

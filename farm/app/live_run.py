@@ -1,4 +1,4 @@
-"""A scenario played from beginning to end on a live farm, and recorded."""
+"""A recorded run of a scenario on a live farm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def live_run(
     show: Callable[[LiveStatus], None] | None = None,
     observers: Sequence[Observer] = (),
 ) -> Result:
-    """Run a scenario on a live farm and return what it came to; call it from the main thread.
+    """Run a scenario on a live farm and return its result; to be called from the main thread.
 
     Args:
         scenario: what is played.
@@ -48,18 +48,19 @@ def live_run(
         duration: the load ends after this farm time.
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.
-        observers: told of every event and its commands.
+        observers: called with every event and its commands.
 
-    Raises InputError, ServerError without a usable server, RunError if the run cannot go on.
+    Raises InputError, ServerError without a usable server, RunError if the run fails.
     """
     own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
-    load = batches(_until(own.load(scenario), duration))
+    remarks: list[str] = []
+    load = batches(_until(own.load(scenario, remarks), duration))
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     hosts, rates = scenario.live.hosts, rates_for(scenario)
     options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates)
-    with RunRecorder(scenario, "live", out, keep_events=keep_events) as recorder:
+    with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
 
         def tick(world: LiveWorld) -> None:
             provisioner.tick(world)

@@ -1,4 +1,4 @@
-"""Metrics of a farm that runs: kept and served if a port is given, and where for whom."""
+"""Metrics of a running farm, served if a port is given."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class Metering:
             self.metrics.lead(in_charge=in_charge)
 
     def progress(self, show: Progress | None = None) -> Progress | None:
-        """Return what is to be told of a run's progress: the metrics, and this display."""
+        """Return the receivers of a run's progress: the metrics, and this display."""
         metrics = self.metrics
         if metrics is None:
             return show
 
-        def told(status: LiveStatus) -> None:
+        def publish(status: LiveStatus) -> None:
             metrics.publish(
                 status.at,
                 hosts=status.hosts,
@@ -93,7 +93,7 @@ class Metering:
             if show is not None:
                 show(status)
 
-        return told
+        return publish
 
     def _readings(self) -> Readings:
         """Return the farm's metrics and its server's; called by the threads that serve them."""
@@ -120,14 +120,14 @@ def metrics_place(folder: Path, port: int | None, address: str) -> MetricsPlace:
 
 
 def own_options(place: MetricsPlace) -> list[str]:
-    """Return what the process that keeps the farm up is told about its metrics."""
+    """Return the options on metrics for the farm's daemon."""
     if place.port is None:
         return []
     return [f"--metrics-port={place.port}", f"--metrics-address={place.address}"]
 
 
 def service_options(place: MetricsPlace, port: int | None = None) -> list[str]:
-    """Return what a service is told; ``port``: another one than was asked for."""
+    """Return the options on metrics for a service; ``port`` replaces the requested one."""
     if place.port is None:
         return []
     used = MetricsPlace(place.port if port is None else port, place.address)

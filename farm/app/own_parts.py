@@ -1,4 +1,4 @@
-"""What a caller brings of its own: functions and values in the place of what a scenario names."""
+"""Functions and values of the caller that replace parts of a scenario."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs
 
 AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], float]
-"""Who sizes a pool: by name, a class, an algorithm, or a function to the builders wanted."""
+"""A provisioning algorithm: a name, class, instance, or function to the desired size."""
 
 Load = Iterable[Job] | Callable[[random.Random], Iterable[Job]]
-"""Jobs in order of arrival, or a function that makes them with the dice it is given."""
+"""Jobs in order of arrival, or a function that makes them from a random generator."""
 
 
 class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +34,13 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     algorithms: Mapping[str, Any] = {}
     jobs: Any = None
 
-    def load(self, scenario: Scenario) -> Iterable[Job]:
-        """Return what is submitted, by arrival. Raises InputError for what cannot be."""
+    def load(self, scenario: Scenario, remarks: list[str]) -> Iterable[Job]:
+        """Return what is submitted, by arrival; of a trace, add what is not to ``remarks``.
+
+        Raises InputError for what cannot be submitted.
+        """
         if self.jobs is None:
-            return build_jobs(scenario)
+            return build_jobs(scenario, remarks)
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
         jobs = sound_jobs(made, scenario, "jobs")
         if scenario.phases is not None:

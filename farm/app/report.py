@@ -1,8 +1,8 @@
-"""A page of a run, of several runs, or of a sweep."""
+"""The report page of a run, of several runs, or of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,17 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.sweep_table import tidy
-from farm.results.formatting import readable_ratio
+from farm.results.figures.page import Section, Table, page, write_page
+from farm.results.formatting import (
+    readable_count,
+    readable_percent,
+    readable_ratio,
+    readable_span,
+)
 from farm.results.output_file import check_output
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts
-from farm.results.report.page import Section, page, parts_table, table, write_page
+from farm.results.summary.costs import Part
 
 METRICS = metrics_named(
     (
@@ -28,22 +34,22 @@ METRICS = metrics_named(
 
 HEADINGS = {
     "queue": "Waiting and running",
-    "builders": "Builders, and what was decided for them",
-    "distribution": "How long jobs took",
+    "builders": "Builders and provisioning",
+    "distribution": "Waiting and response times",
     "slots": "Slots",
-    "invocations": "Who used the farm",
-    "estimates": "Estimates against what came",
+    "invocations": "Use by invocation",
+    "estimates": "Estimates and outcomes",
 }
 
 
 def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
-    """Write one page, with everything in it, of a run, of several runs, or of a sweep.
+    """Write a self-contained page on a run, on several runs, or on a sweep.
 
     Args:
         what: results, run directories, or one sweep or its directory. The first run is the base.
-        out: the page, a name that ends in .html.
+            out: the file, whose name ends in .html.
 
-    Raises InputError for what is neither, and where the page cannot be written.
+    Raises InputError for anything else, and if the page cannot be written.
 
     >>> page = farm.report(farm.simulate("quickstart"), out="quickstart.html")
     >>> page.stat().st_size < 5_000_000
@@ -96,7 +102,7 @@ def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
     if not whole:
         return [Section(label, list(words.of_run(summary)), figures.draw("queue"))]
     tables = [
-        parts_table(name, parts)
+        _parts_table(name, parts)
         for name, parts in (("pool", summary.pools), ("platform", summary.platforms))
         if parts
     ]
@@ -104,10 +110,29 @@ def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
     for name in figures.names:
         charts = figures.draw(name)
         if charts:
-            rows = (parts_table("invocation", summary.invocations),)
+            rows = (_parts_table("invocation", summary.invocations),)
             more = rows if name == "invocations" else ()
             sections.append(Section(HEADINGS[name], (), charts, more))
     return sections
+
+
+def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
+    """Return the table of a run's pools, platforms or invocations."""
+    rows = [
+        (
+            key,
+            readable_count(part.submitted),
+            readable_span(part.waiting_time.mean),
+            readable_span(part.waiting_time.p95),
+            readable_span(part.response_time.mean),
+            readable_ratio(part.cost),
+            readable_percent(part.idle_share),
+            readable_ratio(None if part.throughput_per_s is None else part.throughput_per_s * 3600),
+        )
+        for key, part in parts.items()
+    ]
+    head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
+    return Table("", head, rows)
 
 
 def _of_sweep(sweep: Sweep) -> str:
@@ -117,7 +142,7 @@ def _of_sweep(sweep: Sweep) -> str:
         [_cell(row[column]) for column in head] for row in tidy(sweep) if row["metric"] in shown
     ]
     charts = sweep_charts(sweep, METRICS)
-    section = Section("", list(words.of_sweep(sweep)), charts, [table(head, rows)])
+    section = Section("", list(words.of_sweep(sweep)), charts, [Table("", head, rows)])
     seeds = f"{len(sweep.seeds)} seeds"
     return page(f"Sweep of {sweep.scenario}: {seeds}", [section], {"sweep": sweep})
 

@@ -1,4 +1,4 @@
-"""What a run left, of either world, just now or long ago: one type for all of them."""
+"""The result of a run, of either world, new or read back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 import numpy as np
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 
 from farm.app.recorded.recorded_run import RecordedRun
 from farm.core.errors import InputError
-from farm.results.comparison.comparison import Comparison
-from farm.results.comparison.comparison import compare as compare_runs
 from farm.results.comparison.metrics import RELEVANT
-from farm.results.event_store import Analysis, EventStore, Metric, Update, event_store
-from farm.results.exports.taskcluster import run_phase
-from farm.results.figures.chart import Chart
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
-from farm.results.report.run_figures import RunFigures
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
+
+if TYPE_CHECKING:  # most runs are not asked for these
+    from farm.results.comparison.comparison import Comparison
+    from farm.results.event_store import Analysis, EventStore, Metric, Update
+    from farm.results.figures.chart import Chart
+    from farm.results.report.run_figures import RunFigures
 
 Column = NDArray[Any]
 
 
 class JobTable:
-    """The jobs of a run, a row each, in columns that are named as in jobs.csv.
+    """The jobs of a run, one row each, with the columns of jobs.csv.
 
-    ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array: numbers are
-    floats with NaN where there is none, texts are texts. Iterating yields a dict for each job.
+    ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array of floats (NaN
+    where there is no value) or strings. Iterating yields a dict for each job.
 
     >>> jobs = farm.simulate("quickstart").jobs
     >>> len(jobs), jobs.columns[:2], float(jobs["waiting_time_s"].min())
@@ -48,7 +48,7 @@ class JobTable:
 
     @classmethod
     def of(cls, rows: Sequence[JobRow], **constants: Any) -> JobTable:
-        """Return the table of these rows; ``constants`` are columns of one value, put first."""
+        """Return a table of these rows; ``constants`` are leading columns of one value."""
         columns = {name: np.full(len(rows), value) for name, value in constants.items()}
         for field, name in zip(msgspec.structs.fields(JobRow), COLUMNS, strict=False):
             values = [getattr(row, field.name) for row in rows]
@@ -82,23 +82,23 @@ class JobTable:
         return f"<farm.JobTable: {len(self):,} jobs, columns {', '.join(self.columns)}>"
 
     def to_dict(self) -> dict[str, Column]:
-        """Return the columns by name."""
+        """Return the columns as a dict."""
         return dict(self._columns)
 
     def to_pandas(self) -> Any:
-        """Return a ``pandas.DataFrame``. Raises InputError where pandas is not installed."""
+        """Return a ``pandas.DataFrame``. Raises InputError if pandas is not installed."""
         return _library("pandas").DataFrame(self._columns)
 
     def to_polars(self) -> Any:
-        """Return a ``polars.DataFrame``. Raises InputError where polars is not installed."""
+        """Return a ``polars.DataFrame``. Raises InputError if polars is not installed."""
         return _library("polars").DataFrame(self._columns)
 
     def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table``. Raises InputError where pyarrow is not installed."""
+        """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
         return _library("pyarrow").table(self._columns)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Hand the table to any library that takes Arrow streams (needs pyarrow)."""
+        """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
@@ -110,7 +110,7 @@ def _library(name: str) -> Any:
 
 
 class Result:
-    """A finished run: ``summary``, ``jobs``, ``events``, and ``save``.
+    """The result of a run: ``summary``, ``jobs``, ``events``, and ``save``.
 
     >>> result = farm.simulate("quickstart")
     >>> result.summary["jobs"]["succeeded"], len(result.jobs)
@@ -124,18 +124,18 @@ class Result:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What the run came to, with the keys of summary.json (docs/reference/results.md)."""
+        """The summary, with the keys of summary.json (docs/reference/results.md)."""
         plain: dict[str, Any] = msgspec.to_builtins(self.kept.summary)
         return plain
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The jobs, a row each, with the columns of jobs.csv."""
+        """The jobs, one row each, with the columns of jobs.csv."""
         return JobTable.of(self.kept.jobs)
 
     @property
     def events(self) -> Iterator[dict[str, Any]]:
-        """The event log from its beginning: a dict for each line of events.jsonl.
+        """The event log: an iterator of dicts, one for each line of events.jsonl.
 
         Raises InputError if they were not kept (``keep_events=False``).
         """
@@ -143,10 +143,13 @@ class Result:
 
     @cached_property
     def event_store(self) -> EventStore:
-        """The run as the Taskcluster simulator keeps it: ``analyze``, ``statistics``, ``to_json``.
+        """The run in the Taskcluster simulator's format: ``analyze``, ``statistics``, ``to_json``.
 
         Raises InputError if the run's events were not kept.
         """
+        from farm.results.event_store import event_store  # noqa: PLC0415 - as above
+        from farm.results.exports.taskcluster import run_phase  # noqa: PLC0415 - as above
+
         return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
 
     def analyze(
@@ -156,29 +159,29 @@ class Result:
         initial_state: dict[str, Any] | None = None,
         update: Update | None = None,
     ) -> Analysis:
-        """Sample the run every ``interval`` ms in one pass, see ``EventStore.analyze``."""
+        """Sample the run every ``interval`` ms in one pass; see ``EventStore.analyze``."""
         return self.event_store.analyze(interval, metrics, initial_state, update)
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario as it was resolved."""
+        """The resolved scenario."""
         return parse_scenario(parse_document(self.kept.scenario_text, "scenario.yaml"))
 
     @property
     def path(self) -> Path | None:
-        """The run directory; None: the run is only in memory."""
+        """The run directory; None if the run is only in memory."""
         return self.kept.path
 
     @property
     def has_events(self) -> bool:
-        """Whether ``events`` can be asked for."""
+        """Whether ``events`` were kept."""
         return not isinstance(self.kept, RecordedRun) or self.kept.has_events
 
     def plot(self, figure: str = "queue") -> list[Chart]:
-        """Return the charts of a figure, which notebooks show and ``save`` writes as SVG.
+        """Return the charts of a figure, which can be shown in notebooks and saved as SVG.
 
-        Figures are those of ``farm report``: queue, builders, distribution, slots, invocations,
-        estimates. What the run has nothing to show for is empty.
+        The figures are those of ``farm report``: queue, builders, distribution, slots, invocations,
+        estimates. The list is empty if the run has no data for the figure.
 
         >>> [chart.title for chart in farm.simulate("quickstart").plot("queue")]
         ['Waiting jobs', 'Running jobs']
@@ -186,17 +189,19 @@ class Result:
         return self.figures().draw(figure)
 
     def figures(self) -> RunFigures:
-        """Return what draws the figures of this run."""
+        """Return the figures of this run."""
+        from farm.results.report.run_figures import RunFigures  # noqa: PLC0415 - as above
+
         lines = self.kept.log_lines() if self.has_events else None
         return RunFigures(self.kept.summary, self.kept.jobs, lines)
 
     @property
     def interrupted(self) -> bool:
-        """Whether its user stopped the run before its load was done."""
+        """Whether the user stopped the run before the end of its load."""
         return self.kept.state == "interrupted"
 
     def save(self, path: str | Path) -> Path:
-        """Write the run into a new directory, as ``--out`` does, and return its path.
+        """Write the run to a new directory, as ``--out`` does, and return its path.
 
         Raises InputError if the directory exists, or the run's events were not kept.
         """
@@ -210,7 +215,7 @@ class Result:
 
 
 class Results(Sequence[Result]):
-    """The runs of one scenario with several seeds, in the order of the seeds.
+    """The results of one scenario with several seeds, in order of the seeds.
 
     >>> runs = farm.simulate("mm1", seeds=[7, 8], workload__0__count=100)
     >>> [summary["seed"] for summary in runs.summaries], len(runs.jobs)
@@ -248,9 +253,9 @@ class Results(Sequence[Result]):
 
 
 def open_run(path: str | Path) -> Result:
-    """Return the run in a directory, as ``--out`` or ``Result.save`` left it.
+    """Read the run in a directory written by ``--out`` or ``Result.save``.
 
-    Raises InputError for what is not a run, or one that did not finish.
+    Raises InputError for a directory that is not a run, or a run that did not finish.
 
     >>> run = farm.simulate("quickstart", seeds=3).save("kept")
     >>> farm.open_run(run).summary["seed"]
@@ -260,10 +265,10 @@ def open_run(path: str | Path) -> Result:
 
 
 def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Comparison:
-    """Compare the first run with each of the others: results, or run directories.
+    """Compare the first run with each of the others, given as results or run directories.
 
-    Runs that differ by their seed alone are pooled. A difference is better or worse if it is more
-    than noise and at least ``relevant``, a share of the base. Each pair has ``metrics`` (base,
+    Runs that differ only by their seed are pooled. A difference is better or worse if it is
+    significant and at least ``relevant``, a share of the base. Each pair has ``metrics`` (base,
     other, difference, confidence interval, verdict) and ``jobs``, job by job. Raises InputError
     for fewer than two runs.
 
@@ -275,6 +280,8 @@ def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Com
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
+    from farm.results.comparison.comparison import compare as compare_runs  # noqa: PLC0415 - as above
+
     return compare_runs(kept, relevant=relevant)
 
 

@@ -1,4 +1,4 @@
-"""A scenario played from beginning to end in virtual time, and recorded."""
+"""A recorded simulation of a scenario."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from farm.sim.fast.play import Played
 
 Engine = Literal["auto", "reference", "fast"]
-"""The scheduler itself, the compiled loop over columns, or the one that finishes sooner."""
+"""The scheduler itself, the compiled loop, or whichever finishes sooner."""
 
 
 def simulated_run(
@@ -38,14 +38,14 @@ def simulated_run(
     engine: Engine = "auto",
     runs: int = 1,
 ) -> Result:
-    """Simulate a scenario and return what it came to.
+    """Simulate a scenario and return its result.
 
     Args:
         scenario: what is played.
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        observers: told of every event and its commands (a display).
+        observers: called with every event and its commands (a display).
         engine: who plays it; the results are the same.
         runs: how many runs like this one are to be made.
 
@@ -59,7 +59,8 @@ def simulated_run(
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
-    load = own.load(scenario)
+    remarks: list[str] = []
+    load = own.load(scenario, remarks)
     if engine != "reference":
         began, noted = time.monotonic(), out is not None or keep_events
         forced = engine == "fast"
@@ -71,8 +72,10 @@ def simulated_run(
                 )
         load = found.load
         if found.played is not None:
-            recorder = RunRecorder(scenario, "simulated", out, keep_events=keep_events, began=began)
-            return _told(found.played, recorder, noted=noted)
+            recorder = RunRecorder(
+                scenario, "simulated", out, keep_events=keep_events, began=began, remarks=remarks
+            )
+            return _told(found.played, recorder)
         if forced:
             raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
     simulation = Simulation(
@@ -82,7 +85,9 @@ def simulated_run(
         around=estimating.around,
         load=batches(load),
     )
-    with RunRecorder(scenario, "simulated", out, keep_events=keep_events) as recorder:
+    with RunRecorder(
+        scenario, "simulated", out, keep_events=keep_events, remarks=remarks
+    ) as recorder:
         try:
             simulation.play([*recorder.observers, *observers])
         except KeyboardInterrupt:
@@ -93,14 +98,11 @@ def simulated_run(
     return recorder.finish("reference", warnings=warnings)
 
 
-def _told(played: Played, recorder: RunRecorder, *, noted: bool) -> Result:
+def _told(played: Played, recorder: RunRecorder) -> Result:
     """Return the result of a fast play; its events are made only where they are kept."""
-    from farm.sim.fast.story import records, story  # noqa: PLC0415 - Numba, where it was used
+    from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - Numba, where it was used
+    from farm.sim.fast.story import records  # noqa: PLC0415 - likewise
 
     with no_garbage_collection(), recorder:
-        if noted:
-            for event, commands in story(played):
-                for observe in recorder.observers:
-                    observe(event, commands)
-        kept = None if noted else records(played)
-    return recorder.finish("fast", records=kept)
+        recorder.take_log(log_of(played))
+        return recorder.finish("fast", records=records(played))

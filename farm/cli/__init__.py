@@ -1,1 +1,1 @@
-"""The composition root: parse the command line, build the objects, hand them over."""
+"""The command line: parses arguments and calls ``farm.app``."""

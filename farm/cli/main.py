@@ -1,4 +1,4 @@
-"""The command ``farm``: which commands there are. Each is imported when it is used, and not before.
+"""The command ``farm`` and its commands, each of which is imported on first use.
 
 Exit codes: 0 done; 1 the run ended but something failed; 2 bad input, or output that cannot
 be written, one clear message; 130 interrupted.
@@ -21,32 +21,41 @@ from typer.core import TyperCommand, TyperGroup
 import farm
 from farm.terminal.error_messages import with_error_messages
 
-#: the commands, by panel of the help
+#: the commands of each folder, and their panel in the help
 COMMANDS = {
-    "Runs": "run simulate sweep compare report audit init examples",
-    "A farm that stays up": "up down status submit jobs job cancel priority policy retry builders "
-    "drain undrain pools invocations explain dead-letters snapshot scheduler acl join load",
-    "Tools": "estimate runtime-estimate whatif plan score study risk calibrate import export "
-    "chaos schema",
+    "scenarios": "init examples schema import calibrate",
+    "runs": "run simulate sweep compare report audit export score study chaos",
+    "live_farm": "up down status builders drain undrain pools snapshot scheduler acl join load",
+    "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",
+    "forecasts": "estimate runtime-estimate whatif plan risk",
 }
-#: names that no function can have, and commands that stand in the module of another one
+PANELS = {
+    "scenarios": "Scenarios",
+    "runs": "Runs",
+    "live_farm": "A long-running farm",
+    "jobs": "Its jobs",
+    "forecasts": "Forecasts",
+}
+#: names that no function can have, and commands in another command's module
 FUNCTIONS, MODULES = {"import": "import_trace"}, {"undrain": "drain"}
 
 
 class LazyCommand(TyperCommand):
-    """A command that is imported when it is used: the function of its name in farm/cli/NAME.py.
+    """A command that is imported on first use: the function of its name in FOLDER/NAME.py.
 
-    The list of commands says of each what its docstring begins with, which is read off the source.
+    The list of commands shows the first line of each docstring, which is read from the source.
     """
 
-    def __init__(self, panel: str, name: str) -> None:
-        super().__init__(name, rich_help_panel=panel)
+    def __init__(self, folder: str, name: str) -> None:
+        super().__init__(name, rich_help_panel=PANELS[folder])
+        self._folder = folder
         self._function = FUNCTIONS.get(name, name.replace("-", "_"))
         self._module = MODULES.get(name, self._function)
 
     def said(self) -> str:
-        """Return the command in one line."""
-        source = Path(__file__).with_name(f"{self._module}.py").read_text(encoding="utf-8")
+        """Return the command's summary."""
+        path = Path(__file__).parent / self._folder / f"{self._module}.py"
+        source = path.read_text(encoding="utf-8")
         start = rf'def {self._function}\(.*?\) -> None:\n    """([^"\n]+)'
         found = re.search(start, source, re.DOTALL)
         return found[1] if found else ""
@@ -54,31 +63,31 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """Return the command itself."""
         only = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        module = import_module(f"farm.cli.{self._module}")
-        gc.freeze()  # what was imported stays
+        module = import_module(f"farm.cli.{self._folder}.{self._module}")
+        gc.freeze()  # imports are cached
         gc.enable()
         only.command(name=self.name)(getattr(module, self._function))
         return typer.main.get_command(only)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Return a context of the command itself: that is what runs, and shows its help."""
+        """Return a context of the imported command, which runs and shows its help."""
         return self.load().make_context(*args, **extra)
 
 
 class Commands(TyperGroup):
-    """The commands; a reader of their output that goes away is no mistake of theirs."""
+    """The commands; a closed output pipe is not an error."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for panel, names in COMMANDS.items():
-            self.commands.update({name: LazyCommand(panel, name) for name in names.split()})
+        for folder, names in COMMANDS.items():
+            self.commands.update({name: LazyCommand(folder, name) for name in names.split()})
 
     def list_commands(self, _: Any) -> list[str]:
         """Return the commands' names, in the order of the table."""
         return list(self.commands)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """Return a command that can say what it does."""
+        """Return a command."""
         found = super().get_command(ctx, name)
         if isinstance(found, LazyCommand):
             found.help = found.said()
@@ -128,8 +137,8 @@ def options(
 def main() -> None:
     """Run the command line ``farm``.
 
-    Nothing that is imported is garbage, nor what is left at the end: to search it would take as
-    long as many a command.
+    Neither the imports nor what remains at the end is garbage: collecting it would take longer
+    than many commands.
     """
     gc.disable()
     try:

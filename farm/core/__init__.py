@@ -1,1 +1,1 @@
-"""The farm as a pure value machine: events in, commands out. No clock, dice, I/O or logging."""
+"""The scheduler as a pure state machine: events in, commands out. No clock, randomness or I/O."""

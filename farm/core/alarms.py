@@ -1,4 +1,4 @@
-"""The alarms that are set: never two where one will do."""
+"""Alarms that are set, never more of them than are needed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Handler = Callable[[Any], Sequence[Command]]
 
 
 class Alarms:
-    """Sets alarms; those that wait for an instant ask again whenever one rings."""
+    """Sets alarms; whatever still waits for a later instant asks again when one rings."""
 
     def __init__(self) -> None:
         self._set: list[float] = []
 
     def ask(self, rings_at: float, commands: list[Command]) -> None:
-        """Have an alarm ring at this instant, unless an earlier one gives reason to ask again."""
+        """Set an alarm for this instant, unless an earlier one is set already."""
         if not self._set or rings_at < self._set[0]:
             heapq.heappush(self._set, rings_at)
             commands.append(SetAlarm(rings_at))
 
     def rang(self, at: float) -> None:
-        """An alarm rang: those up to this instant are over."""
+        """Forget the alarms up to this instant: they have rung."""
         while self._set and self._set[0] <= at:
             heapq.heappop(self._set)
 
 
-def looking_after(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
-    """Return a handler that looks, after another one, what else is to be done at that instant."""
+def followed_by(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
+    """Return a handler that appends what ``look`` finds to be done after the event is handled."""
 
     def handle(event: Event) -> Sequence[Command]:
         commands = handler(event)

@@ -1,4 +1,4 @@
-"""Commands: what the scheduler decided. A world carries them out; nothing else decides.
+"""Commands: what the scheduler decided. A world carries them out and decides nothing itself.
 
 ``EndJob`` appears exactly once for every submitted job, whatever happens to it.
 """
@@ -36,7 +36,7 @@ class CancelJob(_Command, frozen=True, tag="job-cancel-sent"):
 
 
 class RequeueJob(_Command, frozen=True, tag="job-requeued"):
-    """An attempt came to nothing; the job waits again at its old place in the queue."""
+    """An attempt was void; the job waits again at its old place in the queue."""
 
     job: str
     attempt: int
@@ -45,7 +45,7 @@ class RequeueJob(_Command, frozen=True, tag="job-requeued"):
 
 
 class EndJob(_Command, frozen=True, tag="job-ended"):
-    """The job is over; this is its whole story. Instants are None where it never got so far."""
+    """The job has ended; this is its whole record. Instants that it never reached are None."""
 
     job: Job
     outcome: Outcome
@@ -56,13 +56,13 @@ class EndJob(_Command, frozen=True, tag="job-ended"):
     started_at: float | None = None
     builder: str | None = None
     slot: int | None = None
-    #: for people
+    #: the explanation for people
     reason: str = ""
-    #: the estimated run time that the policy ordered by, seconds
+    #: the estimated run time that the policy sorted by, seconds
     estimated_time: float | None = None
-    #: another job's id whose execution served this one too (same action, in flight together)
+    #: id of the job whose execution also served this one (same action, in flight together)
     served_by: str | None = None
-    #: for machines
+    #: the reason for programs
     cause: Cause = Cause.FINISHED
 
 
@@ -70,24 +70,24 @@ class RequestBuilder(_Command, frozen=True, tag="builder-requested"):
     """Boot this builder; it answers with BuilderJoined."""
 
     builder: Builder
-    #: a host of its own (a container) will play it
+    #: a separate host (a container) will run it
     outside: bool = False
 
 
 class DrainBuilder(_Command, frozen=True, tag="builder-draining"):
-    """The builder finishes what it runs and takes no more; when empty it is retired."""
+    """Let the builder finish what it runs and take no more jobs; when empty it is retired."""
 
     builder: str
 
 
 class RetireBuilder(_Command, frozen=True, tag="builder-drained"):
-    """The builder is empty and takes no more: shut it down; it answers with BuilderRetired."""
+    """Shut down a drained builder, which is empty; it answers with BuilderRetired."""
 
     builder: str
 
 
 class LoseBuilder(_Command, frozen=True, tag="builder-loss-sent"):
-    """Let the builder vanish without notice, as the scenario says; BuilderLost follows."""
+    """Make the builder disappear without notice, as the scenario says; BuilderLost follows."""
 
     builder: str
 
@@ -112,7 +112,7 @@ Command = (
 
 
 class Ignored(tuple[Command, ...]):
-    """The answer to an event about something that is over (a late or repeated report): empty."""
+    """The empty answer to a stale event: a late or repeated report."""
 
     __slots__ = ()
 
@@ -120,10 +120,10 @@ class Ignored(tuple[Command, ...]):
 IGNORED: Final = Ignored()
 
 NO_COMMANDS: Final[tuple[Command, ...]] = ()
-"""The answer to an event that was taken in and asks for nothing."""
+"""The answer to an event that was accepted and needs no command."""
 
 
 @cache
 def log_name(kind: type[msgspec.Struct]) -> str:
-    """Return what an event or a command of this class is called in the event log."""
+    """Return the name of this event or command class in the event log."""
     return str(kind.__struct_config__.tag)

@@ -1,13 +1,13 @@
-"""One error family.
+"""The exceptions of this project.
 
-FarmError                  anything this project raises on purpose
-├── InputError             the user gave us something wrong (exit code 2)
+FarmError                  base of all of them
+├── InputError             invalid input (exit code 2)
 │   ├── ScenarioError      a scenario file, with its key
 │   ├── TraceError         a trace file, with its record or line
 │   └── StateError         a state file of `farm estimate`, with its key
-├── ServerError            a Redis server that is absent, busy or refuses us (exit code 2)
-├── RunError               a run that could not be carried through (exit code 1)
-└── InvariantError         our own bug: the farm's state contradicts itself
+├── ServerError            a Redis server that is absent, busy or refuses access (exit code 2)
+├── RunError               a run that failed (exit code 1)
+└── InvariantError         a bug in this project: the farm's state is inconsistent
 """
 
 from __future__ import annotations
@@ -15,16 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-import msgspec
-
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a text that is no JSON, or not what it was to be."""
-
 
 class FarmError(Exception):
-    """Anything this project raises on purpose; its text is one message for a person.
+    """Base of all exceptions of this project; its text is one message for the user.
 
-    ``exit_code`` is what the command line ends with.
+    ``exit_code`` is the exit code of the command line.
 
     >>> issubclass(farm.InputError, farm.FarmError), farm.InputError.exit_code
     (True, 2)
@@ -34,7 +29,7 @@ class FarmError(Exception):
 
 
 class InputError(FarmError):
-    """The user gave something wrong: the message says where, what was found, what is allowed.
+    """Invalid input: the message says where, what was found, and what is allowed.
 
     >>> farm.simulate("quickstart", pools__linux__builders=-1)
     Traceback (most recent call last):
@@ -70,7 +65,7 @@ class ServerError(FarmError):
 
 
 class RunError(FarmError):
-    """A run that began but could not be carried through.
+    """A run that was started but could not be completed.
 
     >>> farm.RunError.exit_code
     1
@@ -78,16 +73,16 @@ class RunError(FarmError):
 
 
 class InvariantError(FarmError):
-    """The farm's own state contradicts itself: a bug in this project, never the user's fault."""
+    """The farm's state is inconsistent: a bug in this project, never the user's fault."""
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the known word that the given one was probably meant to be."""
+    """Return the known word that ``word`` was probably meant to be."""
     close = get_close_matches(word[:100], list(known), n=1, cutoff=cutoff)
     return close[0] if close else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``did you mean X? `` for a message that goes on with what is allowed, or nothing."""
+    """Return ``did you mean X? ``, to be followed by what is allowed, or an empty string."""
     near = nearest(word, known)
     return f"did you mean {near}? " if near else ""

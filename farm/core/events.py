@@ -1,7 +1,7 @@
 """Events: what happened, with the time written on it. The scheduler's only input.
 
-The live world stamps each event with farm time as it takes it in (a builder's clock never
-enters an event); the simulated world writes the instant at which it happens.
+The live world stamps each event with farm time when it receives it (a builder's clock never
+appears in an event); the simulated world writes the instant at which it happens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from farm.core.model import Builder, Cause, Job, Outcome
 
 
 def _log_name(name: str) -> str:
-    """Return what an event's class is called in logs: ``BuilderJoined`` is ``builder-joined``."""
+    """Return the name of an event class in logs: ``BuilderJoined`` is ``builder-joined``."""
     return re.sub(r"\B[A-Z]", r"-\g<0>", name).lower()
 
 
@@ -27,7 +27,7 @@ class _Event(
 
 
 class JobsSubmitted(_Event, frozen=True, tag="job-submitted"):
-    """Jobs were handed in together: they are all queued before any of them is dispatched."""
+    """Jobs were submitted together: all are queued before any of them is dispatched."""
 
     jobs: tuple[Job, ...]
 
@@ -51,9 +51,9 @@ class JobFinished(_Event, frozen=True):
 
 
 class CancelRequested(_Event, frozen=True):
-    """These jobs, this matrix or this invocation (a key path) are to end.
+    """Cancel these jobs, this matrix or this invocation (a key path).
 
-    An empty ``reason``: what the cause says.
+    If ``reason`` is empty, the text of the cause is used.
     """
 
     jobs: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class CancelRequested(_Event, frozen=True):
 
 
 class PriorityChanged(_Event, frozen=True):
-    """A waiting job gets another level, score or priority (None: unchanged)."""
+    """Change a waiting job's level, score or priority (None: unchanged)."""
 
     job: str
     level: int | None = None
@@ -73,9 +73,9 @@ class PriorityChanged(_Event, frozen=True):
 
 
 class SchedulingChanged(_Event, frozen=True):
-    """The farm goes on by another policy, ageing factor or weights (None: unchanged).
+    """Change the policy, ageing factor or weights (None: unchanged).
 
-    Weights are those of fair-share invocations, named by their keys joined with ``/``; those not
+    Weights are given for fair-share invocations, named by their keys joined with ``/``; those not
     named keep theirs.
     """
 
@@ -85,14 +85,14 @@ class SchedulingChanged(_Event, frozen=True):
 
 
 class FarmOpened(_Event, frozen=True):
-    """The farm opens, or its scheduler goes on after a restart: pools get what they lack."""
+    """The farm opens, or its scheduler resumes after a restart: missing builders are requested."""
 
-    #: provisioned pools too begin with their minimum; False: a service of its own sizes them
+    #: provisioned pools start with their minimum too; False: a separate service sizes them
     provisioned: bool = True
 
 
 class ArrivalsEnded(_Event, frozen=True):
-    """The workload is exhausted: a job that no builder will ever run may be given up."""
+    """The workload is exhausted: jobs that no builder will ever run may be given up."""
 
 
 class BuilderJoined(_Event, frozen=True):
@@ -109,9 +109,9 @@ class SlotCleaned(_Event, frozen=True):
 
 
 class DrainRequested(_Event, frozen=True):
-    """Builders whose id matches the shell pattern finish their jobs and take no more.
+    """Drain the builders whose id matches the shell pattern.
 
-    With ``retire`` they go for good when empty; otherwise they stay until undrained.
+    With ``retire`` they leave for good when empty; otherwise they stay until undrained.
     """
 
     pattern: str
@@ -119,19 +119,19 @@ class DrainRequested(_Event, frozen=True):
 
 
 class UndrainRequested(_Event, frozen=True):
-    """Drained builders whose id matches the pattern take jobs again."""
+    """Undrain the builders whose id matches the pattern: they take jobs again."""
 
     pattern: str
 
 
 class BuilderRetired(_Event, frozen=True):
-    """A builder is gone on purpose."""
+    """A builder has left as it was asked to."""
 
     builder: str
 
 
 class BuilderLost(_Event, frozen=True):
-    """A builder is gone without notice; its attempts are void."""
+    """A builder has left without notice; its attempts are void."""
 
     builder: str
     reason: str = ""
@@ -140,7 +140,7 @@ class BuilderLost(_Event, frozen=True):
 
 
 class AttemptLost(_Event, frozen=True):
-    """A builder that is still there does not know an attempt that it should be running."""
+    """A builder that is still present does not know of an attempt that it should be running."""
 
     job: str
     attempt: int
@@ -149,7 +149,7 @@ class AttemptLost(_Event, frozen=True):
 
 
 class LoadReported(_Event, frozen=True):
-    """A builder says whether it has room for heavy jobs (the heavy-light balancer)."""
+    """A builder reports whether it has room for heavy jobs (for the heavy-light balancer)."""
 
     builder: str
     load: float
@@ -157,7 +157,7 @@ class LoadReported(_Event, frozen=True):
 
 
 class AlarmRang(_Event, frozen=True):
-    """The instant has come that a SetAlarm command asked for."""
+    """The instant of a SetAlarm command has come."""
 
 
 class PoolPlanned(_Event, frozen=True):
@@ -165,7 +165,8 @@ class PoolPlanned(_Event, frozen=True):
 
     pool: str
     desired: int
-    #: what it was decided upon: builders requested (the new ones too) and there, jobs waiting
+    #: the counts that it was based on: builders requested (with the new ones) and running, jobs
+    #: waiting
     requested: int
     running: int
     waiting: int
@@ -173,27 +174,27 @@ class PoolPlanned(_Event, frozen=True):
     start: int = 0
     #: builders to drain and retire, idle ones first
     stop: int = 0
-    #: hosts of their own (containers) will play the new builders
+    #: separate hosts (containers) will run the new builders
     outside: bool = False
 
 
 class EstimateMade(_Event, frozen=True):
-    """A dispatch-time estimate was given (a record that asks for nothing).
+    """A dispatch-time estimate was made (only recorded).
 
-    ``dispatch_at`` is the estimate as an instant (of a distribution: its median); None: no builder
-    can run the job. ``asked_at``: when it was asked for, if that was earlier than ``at``.
+    ``dispatch_at`` is the estimate as an instant (the median of a distribution); None: no builder
+    can run the job. ``asked_at``: when it was requested, if that was earlier than ``at``.
     """
 
     job: str
-    #: who estimated: a rule set of the dispatch estimator, or ``rollout``
+    #: the method: a rule set of the dispatch estimator, or ``rollout``
     rules: str
     dispatch_at: float | None
-    #: which runtime estimator's run times went in
+    #: the runtime estimator whose run times were used
     run_times: str = ""
-    #: jobs that waited on all platforms together when it was given, this one included; 0: it was
-    #: dispatched at once
+    #: jobs waiting on all platforms together when it was made, with this one; 0: it was
+    #: dispatched immediately
     waiting: int = 0
-    #: of a distribution: its mean, and its quantiles 0.1, 0.2, … 0.9
+    #: the mean of a distribution, and its quantiles 0.1, 0.2, … 0.9
     mean_at: float | None = None
     quantiles_at: tuple[float, ...] = ()
     asked_at: float | None = None

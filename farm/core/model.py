@@ -1,4 +1,4 @@
-"""The nouns of the farm: frozen values that every other module shares.
+"""The values that all modules share: jobs, builders, platforms.
 
 Instants end in ``_at`` and spans in ``_time``; both are float seconds of farm time.
 Values are msgspec structs: immutable, comparable, ten times cheaper to make than frozen
@@ -17,9 +17,9 @@ import msgspec
 T = TypeVar("T")
 
 Column = Annotated[T, msgspec.Meta(extra={"jobs_csv": True})]
-"""A field of Job, of this type, that has a column of its own in jobs.csv: ``colour: Column[str]``.
+"""A field of Job, of this type, that has a column in jobs.csv: ``colour: Column[str]``.
 
-The event log, snapshots and Redis have every field of a job anyway.
+The event log, snapshots and Redis contain every field of a job anyway.
 """
 
 Outcome = Literal["succeeded", "failed", "cancelled"]
@@ -27,20 +27,20 @@ Outcome = Literal["succeeded", "failed", "cancelled"]
 
 
 class Cause(Enum):
-    """Why a job ends as it does; statistics go by it. ``text`` is the same for people."""
+    """Why a job ended, for programs and statistics; ``text`` says the same to people."""
 
     FINISHED = "finished"  #: its attempt succeeded
     FAILED = "failed"  #: its attempt failed
-    LOST = "lost"  #: its attempts came to nothing more often than it may be tried again
+    LOST = "lost"  #: it lost more attempts than its retries allow
     POISONOUS = "poisonous"  #: too many builders were lost while running it
-    REQUESTED = "requested"  #: an operator, or the load, had it cancelled
+    REQUESTED = "requested"  #: an operator or the workload cancelled it
     FAIL_FAST = "fail-fast"  #: another job of its matrix failed
     UNRUNNABLE = "unrunnable"  #: no builder will ever be able to run it
     STOPPED = "stopped"  #: the run was stopped
 
     @property
     def text(self) -> str:
-        """Return what is said where no reason is given; empty: the outcome says it all."""
+        """Return the default reason; empty if the outcome says everything."""
         return _TEXTS.get(self.value, "")
 
 
@@ -65,12 +65,12 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def needs_virtual(self) -> bool:
-        """Whether the job must run on virtual builders (True) or on native ones (False)."""
+        """Return whether the job needs a virtual builder (True) or a native one (False)."""
         return self.virtualized is not False
 
     @classmethod
     def parse(cls, text: str) -> Platform:
-        """Return the platform that is written so; the ValueError says what is allowed.
+        """Parse a platform; the ValueError says what is allowed.
 
         ``/any`` leaves the virtualization unspecified.
         """
@@ -81,13 +81,13 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(None if processor == "any" else processor, virtualized)
 
     def runs_on(self, processors: Collection[str], *, virtualized: bool) -> bool:
-        """Whether builders that are such can run its jobs."""
+        """Return whether builders with these properties can run its jobs."""
         return virtualized == self.needs_virtual and (
             self.processor is None or self.processor in processors
         )
 
     def normalised(self) -> Platform:
-        """Return the same demand with the virtualization spelled out."""
+        """Return the same platform with explicit virtualization."""
         return self if self.virtualized is not None else Platform(self.processor, True)
 
     def __str__(self) -> str:
@@ -97,8 +97,8 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A unit of build work, submitted once.
 
-    ``service_time`` and ``fails`` are the truth about the job. Only the worlds (which carry the
-    job out) and the ``oracle`` estimator may look at them; policies see estimates.
+    ``service_time`` and ``fails`` are the truth about the job. Only the worlds (which run the job)
+    and the ``oracle`` estimator may read them; policies see estimates.
 
     >>> jobs = [farm.Job(id=name, service_time=60.0, arrived_at=0.0) for name in ("a", "b")]
     >>> farm.simulate("mm1", jobs=jobs).jobs["response_time_s"].tolist()
@@ -109,12 +109,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     #: seconds of work, alone on a builder of speed 1
     service_time: float
     platform: Platform = Platform()
-    #: what the submitter says it will take, seconds; None: nothing said
+    #: run time that the submitter declares, seconds; None: not declared
     declared_time: float | None = None
-    #: when the workload meant it to arrive (farm time); None: when it was taken in. Response
-    #: times count from here, so that a slow master does not hide its own queueing.
+    #: its intended arrival (farm time); None: when it was received. Response times count from
+    #: here, so that a slow scheduler does not hide its own queueing.
     arrived_at: float | None = None
-    #: what sort of work it is; runtime estimators keep one history per kind
+    #: the kind of work; runtime estimators keep one history per kind
     kind: str = "job"
     #: static priority level: a higher level always goes first, above any policy
     level: int = 0
@@ -124,7 +124,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     priority: int = 0
     #: the jobs released together by one commit share this name
     matrix: str | None = None
-    #: user, team, project, build, image, …: what fair-share keys are extracted from
+    #: user, team, project, build, image, …: the source of fair-share keys
     attributes: dict[str, str] = {}
     #: counts as CPU-heavy on its builder (contention)
     heavy: bool = False
@@ -132,9 +132,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     memory_heavy: bool = False
     #: work size in any unit, for estimators that scale by size (BOINC's fpops_est)
     size: float | None = None
-    #: jobs with the same action that are in flight together run once
+    #: jobs with the same action that are in flight together run only once
     action: str | None = None
-    #: truth: the attempt ends as failed when its service time is over
+    #: truth: the attempt fails at the end of its service time
     fails: bool = False
     #: how a live builder spends the service time: timed, stress, memory or mixed
     mode: str = "timed"
@@ -142,7 +142,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     threads: int = 1
 
     def arrival(self, submitted_at: float) -> float:
-        """Return when it arrived: as its workload meant it, else when it was taken in."""
+        """Return the intended arrival, or when it was received if there is none."""
         return submitted_at if self.arrived_at is None else self.arrived_at
 
 
@@ -152,7 +152,7 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     pool: str
     #: position among the farm's builders: the tie-breaker of balancers (lowest first); negative:
-    #: it comes unasked, and the scheduler gives it the next one
+    #: it was not requested, and the scheduler assigns the next one
     index: int
     processors: tuple[str, ...] = ()
     virtualized: bool = True
@@ -161,18 +161,18 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cores: int | None = None
     #: service time = job's ÷ speed
     speed: float = 1.0
-    #: False: it boots and is there, yet never takes a job (a failed boot)
+    #: False: it boots and joins, but never takes a job (a failed boot)
     takes_jobs: bool = True
-    #: it boots so much longer than its pool's others, farm seconds
+    #: how much longer it boots than the others of its pool, farm seconds
     boot_delay: float = 0.0
-    #: truth: it is lost so long after it joined, farm seconds; None: it is not
+    #: truth: how long after joining it is lost, farm seconds; None: it is not
     lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned
     cleans: bool = False
-    #: the Celery process that plays it (live world only)
+    #: the Celery process that runs it (live world only)
     host: str = ""
     labels: dict[str, str] = {}
 
     def can_run(self, platform: Platform) -> bool:
-        """Whether a job of this platform may run here (its state not considered)."""
+        """Return whether a job of this platform may run here, whatever the builder's state."""
         return platform.runs_on(self.processors, virtualized=self.virtualized)

@@ -1,4 +1,4 @@
-"""From a snapshot back to a scheduler: after a restart, or to fork the farm into a simulation."""
+"""Restoring a scheduler from a snapshot: after a restart, or to fork a farm into a simulation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def restored(
     pools: Iterable[PoolSpec] = (),
     rekey: bool = False,
 ) -> Scheduler:
-    """Return a scheduler that goes on from the snapshot: the same events give the same commands.
+    """Return a scheduler that continues from the snapshot: the same events give the same commands.
 
-    ``rekey``: the rules differ from those that the snapshot was taken under, so the jobs are
-    ordered and charged again, in the order of their submission (a what-if on a running farm).
+    ``rekey``: the rules differ from those of the snapshot, so the jobs are sorted and charged
+    again, in order of submission (a what-if on a running farm).
     """
     scheduler = Scheduler(rules, estimator, pools)
     restore(scheduler, snapshot, rekey=rekey)
@@ -34,7 +34,7 @@ def restored(
 
 
 def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False) -> None:
-    """Let a scheduler that knows nothing yet go on from the snapshot; see ``restored``."""
+    """Restore the snapshot in a new scheduler; see ``restored``."""
     if snapshot.choices is not None and not rekey:
         scheduler.reorderer.adopt(snapshot.choices)
     rules = scheduler.rules
@@ -53,7 +53,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     named = {record.job.id: record for record in records}
     for record in sorted(records, key=lambda record: record.serial):
         job, serial = record.job, record.serial
-        # asked also where the old keys stand: a policy may remember matrices that it has seen
+        # also if the old keys are kept: a policy may remember matrices that it has seen
         runs = record if record.leader is None else named[record.leader]
         key = rules.policy(job, *runs.execution, serial)
         if rekey:
@@ -61,7 +61,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]
     scheduler.jobs.clear()
     for state in sorted(states, key=lambda state: state.serial):
-        scheduler.book.enter(state)  # cancelling many goes in the order of submission
+        scheduler.book.enter(state)  # many jobs are cancelled in order of submission
     _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
 
 
@@ -100,7 +100,7 @@ def _put_job(scheduler: Scheduler, record: JobRecord, key: Any, *, rekey: bool) 
 
 
 def _fill_lanes(scheduler: Scheduler, snapshot: FarmSnapshot, waiting: list[JobState]) -> None:
-    """Put the waiting jobs into their lanes and offer the builders that have room."""
+    """Queue the waiting jobs in their lanes and offer the free builders."""
     memories = {(platform, heavy): memory for platform, heavy, memory in snapshot.trees}
     for lane in scheduler.dispatcher.matching.lanes:
         states = [state for state in waiting if state.lane is lane]
@@ -128,7 +128,7 @@ def _offer_as_it_is_now(queue: FairShareQueue, slots: list[Slot], at: float) -> 
 
 
 def _fill_afresh(lane: Lane, waiting: list[JobState], at: float) -> None:
-    """Fill a queue that remembers nothing (plain, or a tree that the snapshot does not have)."""
+    """Fill a queue without memory (plain, or a tree that is not in the snapshot)."""
     for group in lane.groups:
         for slot in group.all_slots():
             if slot.running is not None and slot.running.lane is lane:

@@ -1,4 +1,4 @@
-"""What a scenario says about scheduling, resolved into the functions that the scheduler calls."""
+"""The scheduling rules of a scenario, resolved into the functions that the scheduler calls."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
     """When the heavy-light balancer holds heavy jobs back from a builder."""
 
     limits: LoadLimits
-    #: the load of a builder as the scheduler sees it; None: builders report it
+    #: the load of a builder, measured by the scheduler; None: builders report it
     measure: Callable[[BuilderState], float] | None = None
     #: seconds after which one of a platform's heavy jobs may go to an overloaded builder
     hold_at_most: float = float("inf")
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """What can be changed while a farm runs."""
+    """The choices that can be changed while a farm runs."""
 
-    #: of the policy; a name, or ``module:function``
+    #: the policy's name, or ``module:function``
     policy: str = "fifo"
     #: seconds of run time that a second in the queue weighs
     aging_factor: float = 10.0
-    #: of an invocation (its keys joined with ``/``) among its siblings; 1 where nothing is said
+    #: of invocations (keys joined with ``/``) among their siblings; by default 1
     weights: dict[str, float] = {}
 
     def changed(self, event: SchedulingChanged) -> Choices:
-        """Return what is chosen after a change."""
+        """Return the choices after a change."""
         said = {"policy": event.policy, "aging_factor": event.aging_factor}
         weights = {**self.weights, **(event.weights or {})}
         return msgspec.structs.replace(
@@ -50,7 +50,7 @@ class Choices(msgspec.Struct, frozen=True):
 
     @property
     def offsets(self) -> dict[tuple[str, ...], int]:
-        """What the weights add to priorities: 100 points are a factor of two."""
+        """What the weights add to the priorities: 100 points are a factor of two."""
         return {
             tuple(name.split("/")): round(-100 * math.log2(weight))
             for name, weight in self.weights.items()
@@ -62,9 +62,9 @@ def _no_other(_: Choices) -> KeyFunction | None:
 
 
 def sort_key(job: Job, own: Any, serial: int) -> tuple[float, ...]:
-    """Return the key that orders a waiting job: static level, the policy's ``own`` key, serial.
+    """Return the sort key of a waiting job: static level, the policy's ``own`` key, serial.
 
-    It is flat, so that keys of any two policies can be compared while one takes the other's place.
+    It is flat, so that keys of any two policies can be compared while one replaces the other.
     """
     return (-job.level, *own, serial) if type(own) is tuple else (-job.level, own, serial)
 
@@ -74,36 +74,36 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
 
     #: sort key of a waiting job, smallest first
     policy: KeyFunction = fifo.key
-    #: what the policy was chosen by, and how another is found; None: there is none of that name
+    #: the current choices, and the function that finds another policy; None: unknown name
     choices: Choices = Choices()
     policy_of: Callable[[Choices], KeyFunction | None] = _no_other
-    #: added to the priority of invocations among their siblings; the queues look it up
+    #: added to the priority of invocations among their siblings; read by the queues
     offsets: dict[tuple[str, ...], int] = {}
-    #: rank of a builder with room, smallest first
+    #: rank of a free builder, smallest first
     ranking: Ranking = RANKINGS["jenkins"]
     #: overloaded builders get light jobs only
     heavy_light: HeavyLight | None = None
-    #: a job goes to the builder that is expected to end it first, free now or later
+    #: a job goes to the builder that is expected to finish it first, free now or later
     by_speed: bool = False
     #: makes the queue of one platform (plain, or a fair-share tree)
     make_queue: Callable[[], PlatformQueue] = PlainQueue
     #: the invocation path that a job is charged to; None: no fair share
     path: Callable[[Job], tuple[str, ...]] | None = None
-    #: all slots whose jobs end at one instant are free before any of them takes a job
+    #: all slots whose jobs end at the same instant are free before any of them takes a job
     ends_together: bool = False
-    #: seconds after which waiting jobs get their keys anew, where estimates learn; None: never
+    #: seconds after which waiting jobs get new keys, if estimates learn; None: never
     sort_every: float | None = None
-    #: how often a job may be tried again after its builder was lost
+    #: how often a job may be retried after its builder was lost
     retries: int = 2
-    #: seconds after which jobs fail for whose platform no builder is there; None: they wait
+    #: seconds after which jobs fail whose platform has no builder; None: they wait
     platform_grace: float | None = None
-    #: a job fails once this many builders were lost while running it; 0: no bound
+    #: a job fails once this many builders were lost while running it; 0: no limit
     max_builders_lost: int = 3
     #: how failed attempts are judged; None: a failed attempt is a failed job
     failures: FailureRules | None = None
     #: a failed job cancels the rest of its matrix
     fail_fast: bool = False
-    #: jobs with the same action that are in flight together run once
+    #: jobs with the same action that are in flight together run only once
     dedup: bool = False
     #: how many decisions are kept for `explain`
     explain_last: int = 0

@@ -1,8 +1,8 @@
-"""The scheduler: a value machine that takes events in and returns commands.
+"""The scheduler: a state machine that takes in events and returns commands.
 
-It is the only writer of the farm's state. It reads no clock and throws no dice: the time is
-written on the event, and the same events lead to the same commands in every world. Here stands what
-each event means; ``dispatcher.py`` says which job goes to which slot.
+It is the only writer of the farm's state. It reads no clock and uses no random numbers: the time
+is written on the event, and the same events lead to the same commands in every world. This module
+defines what each event means; ``dispatcher.py`` decides which job goes to which slot.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from farm.core import events
-from farm.core.alarms import Alarms, Handler, looking_after
+from farm.core.alarms import Alarms, Handler, followed_by
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder, LoseBuilder
 from farm.core.dispatching.choice import make_dispatcher
 from farm.core.dispatching.matching import Lane
@@ -39,9 +39,10 @@ _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED}
 
 
 class Scheduler:
-    """The farm's brain: ``handle(event) -> commands``.
+    """Decides everything in the farm: ``handle(event) -> commands``.
 
-    ``pools`` are those that it keeps at their size; builders of others come and go unasked.
+    ``pools`` are those that it keeps at their size; builders of other pools come and go by
+    themselves.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Scheduler:
         self.canceller = Canceller(self.book, self.dispatcher)
         self.reorderer = Reorderer(self.book, self.dispatcher)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
-        #: live jobs by id; an ended one is forgotten
+        #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
         self._hopeless = Hopeless(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
@@ -96,13 +97,13 @@ class Scheduler:
 
     @property
     def rules(self) -> SchedulingRules:
-        """How it decides at present."""
+        """The current scheduling rules."""
         return self.book.rules
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take one event in; return the commands that follow, in the order to carry them out.
+        """Take in one event; return the commands in the order in which to carry them out.
 
-        An event about something that is over (a late or repeated report) returns ``IGNORED``.
+        A stale event (a late or repeated report) returns ``IGNORED``.
         """
         return self._handlers[type(event)](event)
 
@@ -208,7 +209,7 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def add_builder(self, builder: Builder, at: float) -> BuilderState:
-        """Get to know a builder, without offering its slots yet."""
+        """Add a builder, without offering its slots yet."""
         pool = self.pool(builder.pool)
         pool.builders += 1
         pool.slots += builder.slots
@@ -246,7 +247,7 @@ class Scheduler:
         return commands or (NO_COMMANDS if found else IGNORED)
 
     def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
-        """Let a builder finish what it runs and take no more."""
+        """Let a builder finish its running jobs and take no more."""
         commands: list[Command] = []
         self.dispatcher.take_no_more(state, at)
         state.draining = True
@@ -280,7 +281,7 @@ class Scheduler:
     def _gone(
         self, name: str, at: float, reason: str, *, lost: bool = False, excused: bool = False
     ) -> Sequence[Command]:
-        """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
+        """Remove a builder; its jobs return to their places in the queue, or fail for good."""
         state = self.builders.pop(name, None)
         if state is None:
             return self._never_came(name, at)
@@ -309,7 +310,7 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _never_came(self, name: str, at: float) -> Sequence[Command]:
-        """Forget a builder that was requested and did not come up."""
+        """Remove a requested builder that did not boot."""
         commands: list[Command] = []
         for pool in self.pools.values():
             if pool.requested.pop(name, None) is not None:
@@ -361,20 +362,20 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on, look for jobs to give up after each event that may make some hopeless."""
+        """From now on, give up hopeless jobs after each event that may make a job hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True
         for kind in self._handlers.keys() - _LEAVE_HOPE:
-            self._handlers[kind] = looking_after(self._handlers[kind], self._hopeless.give_up)
+            self._handlers[kind] = followed_by(self._handlers[kind], self._hopeless.give_up)
         return self._hopeless.give_up(event.at) or NO_COMMANDS
 
-    # --- looking things up ------------------------------------------------------------------
+    # --- look-up ----------------------------------------------------------------------------
 
     def _attempt(
         self, event: events.JobStarted | events.JobFinished | events.AttemptLost
     ) -> JobState | None:
-        """Return the job that this report is about, if the attempt is still the current one."""
+        """Return the job of this report, if its attempt is still the current one."""
         state = self.jobs.get(event.job)
         if state is None or state.attempts != event.attempt or (slot := state.slot) is None:
             return None
@@ -385,9 +386,9 @@ class Scheduler:
 
 
 _LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
-"""Events after which there is as much hope for the waiting jobs as before."""
+"""Events that cannot make a waiting job hopeless."""
 
 
 def _only_recorded(_: Event) -> Sequence[Command]:
-    """Take in an event that is kept in the event log and changes nothing here."""
+    """Take in an event that is only recorded in the event log."""
     return NO_COMMANDS

@@ -1,7 +1,7 @@
-"""The one read-only view of a farm: frozen, complete, and plain JSON on the wire.
+"""A read-only snapshot of a farm: frozen, complete, and plain JSON on the wire.
 
-Commands that look at a live farm, estimators and forks of the simulator share it;
-``farm.core.restore`` builds a scheduler that goes on from it.
+Commands that show a live farm, estimators and forks of the simulator share it;
+``farm.core.restore`` builds a scheduler that continues from it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ BuilderCondition = Literal["idle", "building", "draining", "cleaning", "failed",
 
 
 class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
-    """A live job as a value: related objects stand as ids.
+    """A live job as a value: related objects are given by their ids.
 
-    Waiting ones have no ``builder``; followers share their leader's execution.
+    Waiting jobs have no ``builder``; followers share their leader's execution.
     """
 
     builder: str | None = None
     slot: int | None = None
     leader: str | None = None
-    #: what an attempt is expected to take on its builder, seconds (while it is on one)
+    #: expected run time of the attempt on its builder, seconds (while it is on one)
     expected_time: float | None = None
 
 
 class BuilderRecord(BuilderLife, eq=True, kw_only=True, omit_defaults=True):
-    """A builder that is there, as a value."""
+    """A present builder as a value."""
 
     condition: BuilderCondition
     #: slots that run a job
@@ -60,7 +60,7 @@ class BuilderRecord(BuilderLife, eq=True, kw_only=True, omit_defaults=True):
 class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The farm at one instant (farm time, s).
 
-    ``waiting`` is in dispatch order lane by lane (the lanes as their platforms appeared);
+    ``waiting`` is in dispatch order lane by lane (lanes in the order in which they appeared);
     ``running`` in order of dispatch; ``builders`` in order of joining.
     """
 
@@ -69,16 +69,16 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     running: tuple[JobRecord, ...]
     builders: tuple[BuilderRecord, ...]
     pools: tuple[PoolCounts, ...]
-    #: serial of the last job taken in
+    #: serial of the last accepted job
     serial: int
-    #: what was chosen while the farm ran; None: what its rules say
+    #: the choices made while the farm ran; None: those of its rules
     choices: Choices | None = None
     #: builders numbered so far, in all pools together
     made: int = 0
     #: what each platform's fair-share tree remembers
-    #: (heavy-light has one for the light jobs and one for the heavy)
+    #: (with heavy-light: one for the light jobs and one for the heavy ones)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
-    #: that is of an earlier instant: jobs and slots have moved on since
+    #: the trees are of an earlier instant than the jobs and slots
     trees_are_older: bool = False
 
 
@@ -92,7 +92,7 @@ def trees_of(scheduler: Scheduler) -> tuple[tuple[Platform, bool, TreeMemory], .
 
 
 def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
-    """Take a snapshot: O(n log n) in the waiting jobs; the scheduler is not touched."""
+    """Take a snapshot: O(n log n) in the waiting jobs; the scheduler is not changed."""
     lanes = scheduler.dispatcher.matching.lanes
     waiting: list[JobRecord] = []
     for lane in lanes:
@@ -126,7 +126,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
 def job_record(
     state: JobState, estimate: Callable[[Job, Builder], float] | None = None
 ) -> JobRecord:
-    """Return a job as it is now; ``estimate``: what it is expected to take on its builder."""
+    """Return a record of the job now; ``estimate``: its expected run time on its builder."""
     record, slot = JobRecord(*job_life(state)), state.slot
     if slot is not None:
         builder = slot.builder.builder
@@ -154,7 +154,7 @@ def condition_of(state: BuilderState) -> BuilderCondition:
 
 
 def builder_record(state: BuilderState) -> BuilderRecord:
-    """Return a builder as it is now."""
+    """Return a record of the builder now."""
     return BuilderRecord(
         *builder_life(state),
         condition=condition_of(state),

@@ -1,6 +1,6 @@
-"""The scheduler's working memory: what it knows of each live job, builder and slot.
+"""The scheduler's state: live jobs, builders and slots.
 
-Only the scheduler and the queues that it owns write these; all others see snapshots.
+Only the scheduler and its queues write these; everything else reads snapshots.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class JobStatus(Enum):
-    """Where a live job stands (an ended one is forgotten)."""
+    """The status of a live job (ended ones are removed)."""
 
-    ARRIVING = "arriving"  #: taken in, not yet queued
+    ARRIVING = "arriving"  #: accepted, not yet queued
     WAITING = "waiting"  #: in its platform queue
     DISPATCHED = "dispatched"  #: given to a slot, not yet confirmed by the builder
     RUNNING = "running"  #: confirmed by the builder
-    CANCELLING = "cancelling"  #: its builder was asked to stop it
+    CANCELLING = "cancelling"  #: its builder has been asked to stop it
 
 
 class JobLife(msgspec.Struct, eq=False):
-    """What is known of a live job, but for its relations to others.
+    """The data of a live job, without its relations to others.
 
     The scheduler's memory (``JobState``) and every snapshot of it (``JobRecord``) have these
-    fields; a field added here is saved, shown and restored without further ado.
+    fields; a field added here is saved, shown and restored automatically.
 
-    ``key`` orders the waiting jobs of one queue: ``(-level, policy key, serial)``, smallest first.
+    ``key`` sorts the waiting jobs of one queue: ``(-level, policy key, serial)``, smallest first.
     It is fixed when the job is queued, so a job that is requeued returns to its old place.
     """
 
@@ -42,7 +42,7 @@ class JobLife(msgspec.Struct, eq=False):
     serial: int
     key: tuple[Any, ...]
     submitted_at: float
-    #: estimated run time that the policy ordered by, seconds
+    #: estimated run time that the policy sorted by, seconds
     estimated_time: float
     #: invocation path, outermost first; () = no fair share
     path: tuple[str, ...] = ()
@@ -51,31 +51,31 @@ class JobLife(msgspec.Struct, eq=False):
     attempts: int = 0
     dispatched_at: float | None = None
     started_at: float | None = None
-    #: it was cancelled itself, but its execution goes on for its followers
+    #: cancelled itself, but its execution continues for its followers
     abandoned: bool = False
-    #: why it is being cancelled, if it is: for people, and for machines
+    #: why it is being cancelled, if it is: for people, and for programs
     reason: str = ""
     cause: Cause = Cause.REQUESTED
-    #: attempts that failed, and how often it was tried again because of that (judged failures)
+    #: failed attempts, and how often it was retried because of them (judged failures)
     failures: int = 0
     resets: int = 0
-    #: attempts that were lost and count against it (``retries``)
+    #: lost attempts that count against it (``retries``)
     losses: int = 0
-    #: the builders that were lost while they ran it, in order (``max_builders_lost``)
+    #: the builders that were lost while running it, in order (``max_builders_lost``)
     builders_lost: tuple[str, ...] = ()
-    #: length and age of an execution that was handed to it by a job that left; None: its own
+    #: length and age of an execution inherited from a job that left; None: its own
     inherited: tuple[float, float] | None = None
 
     @property
     def execution(self) -> tuple[float, float]:
-        """Estimated run time and submission of its execution: what policies order by."""
+        """Estimated run time and submission of its execution, by which policies sort."""
         return self.inherited or (self.estimated_time, self.submitted_at)
 
 
 class JobState(JobLife, eq=False, kw_only=True):
-    """A live job in the scheduler's memory."""
+    """A live job in the scheduler's state."""
 
-    #: where the jobs of its platform wait
+    #: the lane of its platform
     lane: Lane
     slot: Slot | None = None
     #: jobs with the same action that this execution serves too
@@ -84,7 +84,7 @@ class JobState(JobLife, eq=False, kw_only=True):
     leader: JobState | None = None
 
     def __lt__(self, other: JobState) -> bool:
-        """Void and live heap entries of one job have equal keys; any fixed order will do."""
+        """Order heap entries of one job, which have equal keys: any fixed order will do."""
         return self.serial < other.serial
 
 
@@ -97,48 +97,48 @@ class Slot:
         self.builder = builder
         self.number = number
         self.running: JobState | None = None
-        #: True between a job's end and SlotCleaned
+        #: True from a job's end until SlotCleaned
         self.cleaning = False
 
 
 class BuilderRequest(msgspec.Struct, frozen=True):
-    """A builder that was asked for at an instant and is not there yet."""
+    """A builder that was requested at an instant and has not joined yet."""
 
     builder: Builder
     at: float
 
 
 class PoolCounts(msgspec.Struct):
-    """The numbers of a pool, kept up to date so that a provisioner may ask every second."""
+    """The counts of a pool, kept up to date so that they cost nothing to read."""
 
     name: str
     #: builders numbered so far: the next one's number follows
     made: int = 0
-    #: builders asked for and not yet there, by id
+    #: requested builders that have not joined yet, by id
     requested: dict[str, BuilderRequest] = {}
-    #: builders that joined and are not gone
+    #: builders that have joined and not left
     builders: int = 0
     slots: int = 0
     busy_slots: int = 0
     #: builders that take jobs, and those of them with no busy slot
     accepting: int = 0
     idle_builders: int = 0
-    #: builders that were asked to leave and have not left yet
+    #: builders that have been asked to leave and have not left yet
     stopping: int = 0
 
     def opens(self, builder: BuilderState) -> None:
-        """One of the builders takes jobs from now on."""
+        """Count a builder that now takes jobs."""
         self.accepting += 1
         self.idle_builders += builder.busy == 0
 
     def closes(self, builder: BuilderState) -> None:
-        """One of the builders takes no more jobs."""
+        """Count a builder that takes no more jobs."""
         self.accepting -= 1
         self.idle_builders -= builder.busy == 0
 
 
 class BuilderLife(msgspec.Struct, eq=False):
-    """What is known of a builder that is there, but for its slots; see ``JobLife``."""
+    """The data of a present builder, without its slots; see ``JobLife``."""
 
     builder: Builder
     joined_at: float
@@ -151,10 +151,10 @@ class BuilderLife(msgspec.Struct, eq=False):
     retired: bool = False
     #: LoseBuilder was sent (``lost_at`` of its pool)
     losing: bool = False
-    #: takes light jobs only (heavy-light), or said so (LoadReported)
+    #: takes light jobs only (heavy-light), or reported so (LoadReported)
     overloaded: bool = False
-    #: attempts that failed here since one succeeded (judged failures), and whether it was
-    #: taken out of service for them
+    #: failed attempts since one succeeded (judged failures), and whether it was taken out of
+    #: service for them
     failures: int = 0
     failed: bool = False
 
@@ -165,21 +165,21 @@ class BuilderLife(msgspec.Struct, eq=False):
 
 
 class BuilderState(BuilderLife, eq=False, kw_only=True):
-    """A builder that has joined and is not gone, in the scheduler's memory."""
+    """A builder that has joined and not left, in the scheduler's state."""
 
     #: the builders of its kind
     group: BuilderGroup
     pool: PoolCounts
-    #: the lanes that its slots serve now: its group's, or some of them
+    #: the lanes that its slots serve now: all or some of its group's
     lanes: list[Lane] = []
     slots: list[Slot] = []
     #: slots that run a job or are being cleaned
     busy: int = 0
-    #: ``takes_jobs``, kept at hand
+    #: ``takes_jobs``, cached
     accepts: bool = True
-    #: its rank among the free builders (smallest is best); None: takes nothing now
+    #: its rank among the free builders (smallest is best); None: takes no jobs now
     rank: float | None = None
-    #: has an idle timer, or needs none
+    #: whether it has an idle timer, or needs none
     timed: bool = True
 
     def __post_init__(self) -> None:
@@ -189,4 +189,4 @@ class BuilderState(BuilderLife, eq=False, kw_only=True):
 
 job_life = attrgetter(*JobLife.__struct_fields__)
 builder_life = attrgetter(*BuilderLife.__struct_fields__)
-"""The values of these fields, in order: what makes a record of a state, or a state of a record."""
+"""The fields of a record, to convert states to records and back."""

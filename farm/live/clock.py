@@ -9,7 +9,7 @@ from farm.processes.identity import boot_id
 
 
 class FarmClock:
-    """Farm seconds since ``start()``; 0 until then. Clock steps (NTP) do not move it."""
+    """Farm seconds since ``start()``; 0 before. Steps of the system clock do not affect it."""
 
     def __init__(self, speed: float = 1.0, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.speed = speed
@@ -18,7 +18,7 @@ class FarmClock:
         self._began_at = 0.0
 
     def start(self, at: float = 0.0) -> None:
-        """Let farm time run from here on."""
+        """Start farm time."""
         self._began_at = at
         self._started = self.monotonic()
 
@@ -34,7 +34,7 @@ class FarmClock:
 
 
 class MachineClock:
-    """This machine's clock since it booted, as text for other processes: no wall clock moves it."""
+    """The time since this machine booted, as text for other processes, unaffected by the clock."""
 
     def __init__(self) -> None:
         self._boot = boot_id()

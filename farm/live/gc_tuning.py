@@ -1,4 +1,4 @@
-"""Keeps Python's cycle collector from holding the farm up."""
+"""Keeps Python's garbage collector from delaying the farm."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RARELY = 2000
 
 @contextlib.contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let the collector look at all objects rarely, and never at those that exist now.
+    """Make the collector examine all objects rarely, and existing ones never.
 
-    A look at everything takes about 50 ms for the loaded modules alone, and as much again for
-    every 10,000 live jobs; reports wait for it, and by default it comes after every few
-    thousand submissions. What a farm makes is freed without the collector, but for a few cycles
-    (builders that are gone), which may wait.
+    A full collection takes about 50 ms for the loaded modules alone, and as much again for every
+    10,000 live jobs; reports wait for it, and by default there is one for every few thousand
+    submissions. A farm's objects are freed without the collector, except for a few cycles
+    (builders that left), which can wait.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The load generator: hands jobs in at their farm times, whatever the scheduler is doing."""
+"""The load generator: submits jobs at their farm times, independently of the scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Batches = Iterable[tuple[float, tuple[Job, ...]]]
 
 
 class LoadGenerator:
-    """A thread that submits each batch when its time has come.
+    """A thread that submits each batch at its time.
 
     The intended arrival is written on every job, so that a scheduler (or a generator) that lags
     behind does not hide its own delay: response times count from the intended instant.
@@ -30,21 +30,21 @@ class LoadGenerator:
         self._reporter = reporter
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="farm-load", daemon=True)
-        #: what went wrong in the thread (a workload that cannot be generated)
+        #: the error of the thread (a workload that cannot be generated)
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Begin; the clock runs."""
+        """Start the thread; the clock is running."""
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Submit nothing more and end the thread."""
+        """Stop submitting and end the thread."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
     def check(self, *, stop: bool) -> None:
-        """Raise what went wrong here, or stop if that is asked for."""
+        """Raise the thread's error, or stop if that was requested."""
         if self.error is not None:
             raise self.error
         if self._reporter.refused is not None:

@@ -1,4 +1,4 @@
-"""What a live world tells whoever measures it."""
+"""Measurements of a live world."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Protocol
 
 
 class Meter(Protocol):
-    """Hears how long things take, real seconds (``farm.metrics.farm_metrics``)."""
+    """Receives durations in real seconds (implemented by ``farm.metrics.farm_metrics``)."""
 
     def cycle(self, seconds: float) -> None:
-        """A batch of reports was taken in, decided on and committed."""
+        """Record a batch of reports that was read, decided on and committed."""
 
     def commit(self, seconds: float) -> None:
-        """One transaction was carried out."""
+        """Record one transaction."""
 
     def lag(self, seconds: float) -> None:
-        """The oldest report not booked yet is so old; 0: none is."""
+        """Record the age of the oldest pending report; 0 if there is none."""
 
     def aside(self, seconds: float) -> None:
-        """Something else than reports was seen to for so long."""
+        """Record the time spent on background work."""
 
     def lost_writes(self) -> None:
-        """The server was found to have lost what it had acknowledged."""
+        """Record that the server has lost acknowledged writes."""
 
     def step(self) -> bool:
-        """Work for a millisecond or two on the metrics; return whether there is more to do."""
+        """Do one step of a millisecond or two on the metrics; return whether more remains."""

@@ -1,10 +1,9 @@
-"""Turns what the scheduler knows into what the store shows: only what changed, once a batch."""
+"""Mirrors the scheduler's state in the store: once per batch, only what changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 from farm.core import events
 from farm.core.commands import (
@@ -18,41 +17,20 @@ from farm.core.commands import (
     StartJob,
 )
 from farm.core.events import Event
-from farm.core.jobs.reordering import Reorderer
 from farm.core.model import Platform
-from farm.core.pools.keeper import PoolKeeper
-from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import builder_record, job_record
-from farm.core.state import BuilderState, JobState, JobStatus
+from farm.core.state import JobState, JobStatus
 from farm.live.hosts.registry import Roster
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.saved import HostLife, Try, host_life
 
 
-class FarmBook(Protocol):
-    """The scheduler's memory, read by the mirror."""
-
-    @property
-    def jobs(self) -> Mapping[str, JobState]:
-        """Live jobs by id."""
-
-    @property
-    def builders(self) -> Mapping[str, BuilderState]:
-        """Builders that are there, by id."""
-
-    @property
-    def rules(self) -> SchedulingRules:
-        """How it decides at present."""
-
-    keeper: PoolKeeper
-    reorderer: Reorderer
-
-
 class Mirror:
-    """Collects which jobs and builders a batch of events touched, and writes their new state."""
+    """Collects the jobs and builders changed by a batch of events, and writes their new state."""
 
-    def __init__(self, book: FarmBook) -> None:
+    def __init__(self, book: Scheduler) -> None:
         self._book = book
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
@@ -65,11 +43,11 @@ class Mirror:
 
     @property
     def running(self) -> int:
-        """How many jobs the store shows on builders."""
+        """The number of jobs on builders in the store."""
         return len(self._on_builder)
 
     def touch(self, event: Event) -> None:
-        """Note what the event may change (what it did is looked up when all is decided)."""
+        """Note what the event may change (the new state is read after the decisions)."""
         if isinstance(event, events.JobsSubmitted):
             for job in event.jobs:
                 self.touch_job(job.id)
@@ -92,15 +70,15 @@ class Mirror:
                     self.touch_builder(builder)
 
     def touch_job(self, job_id: str) -> None:
-        """This job may have changed."""
+        """Note that this job may have changed."""
         self._jobs[job_id] = None
 
     def touch_builder(self, builder: str) -> None:
-        """This builder may have changed."""
+        """Note that this builder may have changed."""
         self._builders[builder] = None
 
     def forget(self) -> None:
-        """The store has lost what it had: everything there is is to be written again."""
+        """Write everything again next time, because the store has lost its data."""
         self._places.clear()
         self._on_builder.clear()
         for job in self._book.jobs:

@@ -10,7 +10,7 @@ from farm.live.wire.inbox import Entry
 
 
 class Origins:
-    """Follows a queue of events, filled at one end and emptied at the other.
+    """Tracks a queue of events, filled at one end and emptied at the other.
 
     Args:
         events: the queue; what ``of`` encloses appends to it, ``taken`` follows each that goes.
@@ -22,12 +22,12 @@ class Origins:
         self._gone = 0
         #: places of the first event of a message, and of the first one after it
         self._spans: deque[tuple[int, int, Entry]] = deque()
-        #: the message that is being seen to; None: what is done came from no message
+        #: the message being handled; None if there is none
         self.current: Entry | None = None
 
     @contextmanager
     def of(self, entry: Entry) -> Iterator[None]:
-        """Whatever is appended meanwhile comes from this message."""
+        """Attribute the events appended in this block to this message."""
         self.current, first = entry, self._gone + len(self._events)
         yield
         self.current, after = None, self._gone + len(self._events)
@@ -35,7 +35,7 @@ class Origins:
             self._spans.append((first, after, entry))
 
     def taken(self) -> None:
-        """The first event was taken off the queue: it is being handled from now on."""
+        """Record that the first event was taken off the queue and is being handled."""
         place = self._gone
         self._gone += 1
         while self._spans and self._spans[0][1] <= place:

@@ -173,7 +173,7 @@ class _Calls:
                 return _Crowd(0, frozenset())
             if time.monotonic() > until:
                 raise RunError(
-                    f"no worker has answered for {PATIENCE:.0f} s; start one: "
+                    f"no worker has answered for {PATIENCE:.0f}s; start one: "
                     "FARM_REDIS_URL=… celery -A farm.app.sweeps.worker worker"
                 )
         # in this order, as calls move; those who are named are not waited for once they answer

@@ -7,16 +7,16 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import redis
 
-from farm.core.commands import Command
 from farm.core.driver import Observer, World, drive
 from farm.core.errors import FarmError, InvariantError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import rare_collections
@@ -24,7 +24,6 @@ from farm.live.hosts.processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.meter import Meter
-from farm.live.mirror import FarmBook
 from farm.live.redis.connection import Connection, connect, redacted
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
@@ -48,13 +47,6 @@ START_TIMEOUT = 60.0
 STANDBY_INTERVAL = 0.1
 
 
-class LiveScheduler(FarmBook, Protocol):
-    """A scheduler whose memory the live world mirrors in Redis."""
-
-    def handle(self, event: Event) -> Sequence[Command]:
-        """Take one event in and return the commands that follow from it."""
-
-
 class LiveRun(msgspec.Struct, frozen=True):
     """How a live run ended; what happened in it is what the observers saw."""
 
@@ -68,9 +60,9 @@ class LiveRun(msgspec.Struct, frozen=True):
 
 
 class Stays(msgspec.Struct, frozen=True, kw_only=True):
-    """A farm that stays up: it goes on with what is in Redis, and leaves it there at its end."""
+    """The options of a long-running farm, which continues from the state in Redis."""
 
-    #: lets the scheduler go on from a snapshot (True: its rules are not those of the snapshot),
+    #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
     #: with what was dumped of its estimator
     restore: Callable[[FarmSnapshot, bool, dict[str, Any] | None], None]
     #: names the scheduling rules: jobs that were queued under others are ordered anew
@@ -81,7 +73,7 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     log: Callable[[], bytes] | None = None
     #: makes the folder of the log, told whether the farm begins anew
     log_folder: Callable[[bool], Path] = lambda _: Path()
-    #: told whether this scheduler is in charge (False: it stands by for one that is)
+    #: called with whether this scheduler is in charge (False: it stands by)
     on_charge: Callable[[bool], None] | None = None
 
 
@@ -107,7 +99,7 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: hosts serve metrics there if they have a folder to say so
     metrics_address: str = ""
     metrics_targets: Path | None = None
-    #: while so many jobs wait, no more are taken in
+    #: while this many jobs wait, no more are accepted
     max_waiting: int = MAX_WAITING
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
@@ -124,18 +116,18 @@ class Watchers(msgspec.Struct, frozen=True, kw_only=True):
     observe: Observer
     #: given the status a few times per second
     progress: Callable[[LiveStatus], None] | None = None
-    #: told when the farm stands, before the first job (chaos, displays)
+    #: called when the farm has started, before the first job (chaos, displays)
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
     #: called between batches of events, some times per second (a provisioner's turn)
     on_tick: Callable[[LiveWorld], None] | None = None
-    #: told how long the scheduler's work takes
+    #: receives the durations of the scheduler's work
     meter: Meter | None = None
     #: puts something before the world (estimates of its submissions)
     around: Callable[[LiveWorld], World] | None = None
 
 
 def run_live(
-    scheduler: LiveScheduler,
+    scheduler: Scheduler,
     pools: Sequence[PoolSpec],
     batches: Batches | None,
     options: LiveOptions,
@@ -143,7 +135,7 @@ def run_live(
 ) -> LiveRun:
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
-    Call it from the main thread: SIGINT and SIGTERM ask for the end (twice: at once).
+    Call it from the main thread: SIGINT and SIGTERM request the end (twice: immediately).
 
     Args:
         scheduler: decides; its memory is mirrored in Redis.
@@ -152,7 +144,7 @@ def run_live(
         options: how the farm is set up.
         watchers: who looks on.
 
-    Raises ServerError if there is no usable server, RunError if the run cannot go on.
+    Raises ServerError if there is no usable server, RunError if the run fails.
     """
     server = choose_server(options.redis_url)
     try:
@@ -167,7 +159,7 @@ def run_live(
 
 
 class _Opening:
-    """A live world that comes up: over when the builders that boot at once are there."""
+    """A live world during its start, until the builders without a boot time have joined."""
 
     def __init__(self, world: LiveWorld) -> None:
         self._world = world
@@ -185,7 +177,7 @@ class _Farm:
         self,
         stack: contextlib.ExitStack,
         url: str,
-        scheduler: LiveScheduler,
+        scheduler: Scheduler,
         pools: Sequence[PoolSpec],
         options: LiveOptions,
         watchers: Watchers,
@@ -214,7 +206,7 @@ class _Farm:
             pools=pools,
             clock=self._clock,
             patience=options.patience,
-            # a farm that stays up stays, however long somebody takes to mend its server
+            # a long-running farm waits, however long it takes to repair its server
             server_patience=None if options.stays else options.server_patience,
             ends_at=options.ends_at,
             tick=self._tick,
@@ -276,7 +268,7 @@ class _Farm:
     def _bring_up(self) -> None:
         """Wait for the hosts, then for the builders that need no time to boot.
 
-        Farm time stands still at 0 meanwhile, so a fixed pool is there when the first job comes.
+        Farm time stays at 0 until then, so a fixed pool is present when the first job comes.
         """
         self._world.await_hosts(self._host_count, START_TIMEOUT)
         self._world.open()
@@ -307,14 +299,14 @@ class _Farm:
             return lease.take(client, self._url)
         fence = lease.try_to_take(client)
         if fence is None:
-            _tell(stays, in_charge=False)
+            _report_charge(stays, in_charge=False)
         while fence is None:
             if self._signals.asked:
                 raise SystemExit(0)  # nothing was begun, so nothing is to be ended
             time.sleep(STANDBY_INTERVAL)
             with contextlib.suppress(redis.RedisError):
                 fence = lease.try_to_take(client)
-        _tell(stays, in_charge=True)
+        _report_charge(stays, in_charge=True)
         return fence
 
     def _open_store(self) -> SavedFarm | None:
@@ -382,7 +374,7 @@ class _Farm:
         return load
 
 
-def _tell(stays: Stays, *, in_charge: bool) -> None:
+def _report_charge(stays: Stays, *, in_charge: bool) -> None:
     if stays.on_charge is not None:
         stays.on_charge(in_charge)
 

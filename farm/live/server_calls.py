@@ -1,4 +1,4 @@
-"""The scheduler's calls to its server: each waits until that is well, and says what it met."""
+"""The scheduler's calls to its server, which wait until its troubles are over."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class ServerCalls:
-    """Makes calls; while the server is in trouble nothing else happens: nothing is decided.
+    """Makes calls; while the server is in trouble nothing else is done or decided.
 
     Args:
-        limit: real seconds that the server may be gone; None: for ever. Whatever else is wrong
+        limit: real seconds that the server may be gone; None: forever. Whatever else is wrong
             with it is waited out.
         gives_up: says whether the end was asked for, so that waiting makes no sense any more.
         meanwhile: called before each pause.
@@ -50,14 +50,14 @@ class ServerCalls:
         except RedisError as error:
             trouble = self.trouble
             if trouble is None:
-                raise RunError(f"the Redis server refuses to go on: {error}") from None
+                raise RunError(f"the Redis server refuses calls: {error}") from None
             if self._gives_up():
                 raise RunError(
                     f"stopped while there was trouble with the Redis server: {trouble.words}"
                 ) from None
             raise RunError(
-                f"the Redis server has been gone for {self._retrying.limit:g} s "
-                f"({trouble.details}): the run cannot go on"
+                f"the Redis server has been gone for {self._retrying.limit:g}s "
+                f"({trouble.details}): the run cannot continue"
             ) from None
 
     def _wait_out(self, seconds: float) -> bool:
@@ -69,5 +69,5 @@ class ServerCalls:
         if trouble is not None:
             log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
             return
-        log.warning("the Redis server is well again after %.1f s: work goes on", lasted)
+        log.warning("the Redis server is well again after %.1f s: work continues", lasted)
         self._well_again()

@@ -1,4 +1,4 @@
-"""What the environment says: the only module of the live world that reads ``os.environ``.
+"""Settings from the environment: the only module of the live world that reads ``os.environ``.
 
 ==================== =============================================================
 FARM_REDIS_URL        the server, e.g. ``redis://:password@host:6379/0``
@@ -18,7 +18,7 @@ FARM_DRAIN_TIME       seconds that a host told to stop waits for its running job
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
                       (a container that is one builder), in which ``{host}`` stands for the
-                      name of this host; absent: it plays whom it is told to
+                      name of this host; absent: it runs the builders assigned to it
 FARM_BURNER           what jobs of mode ``stress`` burn with: ``auto`` (stress-ng where it is
                       installed, the default), ``own``, ``stress-ng``
 FARM_WORK_RATES       work that one idle core does in a second, ``cpu=900,memory=12000``; what is
@@ -45,7 +45,7 @@ DEFAULT_PREFIX = "farm:"
 
 
 class LiveSettings(msgspec.Struct, frozen=True):
-    """The environment's answers, with defaults."""
+    """The settings, with defaults."""
 
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX
@@ -104,7 +104,7 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _room(text: str) -> int:
-    """Not a mistake to go on with: a host that takes anybody is not what was meant."""
+    """Parse the number; an invalid one must not mean an unlimited host."""
     if not (text.isascii() and text.isdigit()):
         raise InputError(
             f"FARM_HOST_ROOM: found {text!r}; allowed: a number of builders, 0 for any number"

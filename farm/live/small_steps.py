@@ -1,8 +1,8 @@
-"""What the scheduler's thread does besides dispatching, a little at a time.
+"""Background work of the scheduler's thread, done in small steps.
 
 Work that looks at every waiting job takes longer than a report may wait. So it comes in small
 steps, done between batches of reports, a few at a time and then nothing for a while: reports that
-came meanwhile are taken in first, and the other processes of the machine have the processor too.
+came in between are read first, and the other processes of the machine get the processor too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARE = 0.2
 
 
 class Background:
-    """Takes turns among those who have work in steps; used from the scheduler's thread."""
+    """Gives turns to background work in steps; used from the scheduler's thread."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -31,7 +31,7 @@ class Background:
         self._next_at = 0.0
 
     def add(self, step: Step) -> None:
-        """Let somebody do steps from now on, for as long as the farm runs."""
+        """Add work that is done in steps for as long as the farm runs."""
         self._workers.append(step)
 
     def has_time(self, since: float) -> bool:
@@ -39,7 +39,7 @@ class Background:
         return self._monotonic() - since < AT_ONCE
 
     def turn(self, since: float) -> float | None:
-        """Do some steps if it is time to, and nobody else has had that time.
+        """Do some steps if they are due and there is time.
 
         ``since``: when reports were last seen to (real). Returns the real seconds after which
         there may be more to do; None if nothing is to be done.
@@ -56,7 +56,7 @@ class Background:
         return pause if more else None
 
     def _work_until(self, deadline: float) -> bool:
-        """Let each have a step in turn; return whether anybody has more to do."""
+        """Do one step of each in turn; return whether more remains."""
         idle = 0
         while idle < len(self._workers):
             idle = 0 if self._workers[0]() else idle + 1

@@ -1,40 +1,40 @@
-"""When a live run is over: everything done, or a stop asked for."""
+"""When a live run ends: when everything is done, or a stop was requested."""
 
 from __future__ import annotations
 
 from farm.core.events import CancelRequested
 from farm.core.model import Cause
+from farm.core.scheduler import Scheduler
 from farm.live.hosts.intake import Intake
-from farm.live.mirror import FarmBook
 
 #: real seconds that cancelled attempts get to answer after the second stop request
 LAST_CHANCE = 5.0
 
 
 class Ending:
-    """Watches for the end and asks for what brings it about.
+    """Detects the end of a run, and carries out stop requests.
 
     The first stop request closes the intake and cancels the jobs that wait: running ones end.
     The second cancels those too, and waits a bounded time for their builders to answer.
     """
 
-    def __init__(self, book: FarmBook, intake: Intake, ends_at: float) -> None:
+    def __init__(self, book: Scheduler, intake: Intake, ends_at: float) -> None:
         self._book = book
         self._intake = intake
         #: the run lasts at least so long, farm time
         self._ends_at = ends_at
-        #: how often a stop was asked for (written by signal handlers and other threads)
+        #: how often a stop was requested (written by signal handlers and other threads)
         self.asked = 0
         self._obeyed = 0
         self._over_at = float("inf")
 
     def is_over(self, at: float, now: float) -> bool:
-        """Whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
+        """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
         done = self._intake.load_done and not self._book.jobs
         return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
-        """Obey a stop request."""
+        """Carry out a stop request."""
         if self.asked > self._obeyed:
             self._obeyed += 1
             self._stop(at, now)
@@ -53,15 +53,15 @@ class Ending:
 
 
 class StayingUp:
-    """A farm that stays up: it ends when asked to, and leaves everything as it is."""
+    """The end of a long-running farm: when it is requested, leaving everything as it is."""
 
     def __init__(self) -> None:
-        #: how often a stop was asked for (written by signal handlers and other threads)
+        #: how often a stop was requested (written by signal handlers and other threads)
         self.asked = 0
 
     def is_over(self, at: float, now: float) -> bool:  # noqa: ARG002 - the same as Ending's
-        """Whether a stop was asked for."""
+        """Return whether a stop was requested."""
         return self.asked > 0
 
     def look(self, at: float, now: float) -> None:
-        """Leave everything as it is."""
+        """Do nothing."""

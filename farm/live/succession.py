@@ -1,21 +1,22 @@
-"""What a next scheduler needs beside jobs and builders, written into a commit where it changed."""
+"""What the next scheduler needs besides jobs and builders, committed when it changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from farm.core.scheduler import Scheduler
 from farm.live.hosts.registry import Roster
 from farm.live.hosts.requests import BuilderRequests
-from farm.live.mirror import FarmBook, write_hosts
+from farm.live.mirror import write_hosts
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts
 from farm.live.wire.messages import Play
 
 
 class Succession:
-    """Remembers what was written last."""
+    """Writes it, remembering what was written last."""
 
-    def __init__(self, book: FarmBook, roster: Roster, requests: BuilderRequests) -> None:
+    def __init__(self, book: Scheduler, roster: Roster, requests: BuilderRequests) -> None:
         self._book = book
         self._roster = roster
         self._requests = requests

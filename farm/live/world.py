@@ -2,7 +2,7 @@
 
 ``next_event`` commits what the last batch of events led to (state and messages in one
 transaction), then waits, a bounded time, for more reports. Each event is stamped with farm time
-as it is taken in: nobody else's clock enters the farm.
+when it is read: no other clock is used in the farm.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
@@ -28,7 +29,7 @@ from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.meter import Meter
-from farm.live.mirror import FarmBook, Mirror
+from farm.live.mirror import Mirror
 from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
@@ -66,18 +67,18 @@ class LiveWorld:
         store, inbox: the farm's keys in Redis.
         book: the scheduler's memory, mirrored in the store.
         pools: the builders that there are to be.
-        clock: farm time; it is started by whoever runs the world.
+        clock: farm time, started by the caller.
         patience: how long silence is borne.
-        server_patience: real seconds that the server may be gone; None: for ever. Whatever else is
+        server_patience: real seconds that the server may be gone; None: forever. Whatever else is
             wrong with it is waited out.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
         stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
             needs is kept.
-        meter: told how long things take.
+        meter: receives durations.
         incarnation: names this life of a farm that stays up; hosts of another one are lost.
-        max_waiting: while so many jobs wait, no more are taken in.
+        max_waiting: while this many jobs wait, no more are accepted.
         log: gives the event log's lines that were made since it was asked last.
     """
 
@@ -86,7 +87,7 @@ class LiveWorld:
         *,
         store: Store,
         inbox: Inbox,
-        book: FarmBook,
+        book: Scheduler,
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
@@ -131,7 +132,7 @@ class LiveWorld:
         self._to_be_placed = False
         #: when the scheduler wants to be told the time, farm time
         self._alarms: list[float] = []
-        #: farm time at which whoever is called between batches wants a turn; None: whenever
+        #: farm time at which ``tick`` is to be called; None: at any time
         self.wake_at: float | None = None
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
@@ -191,15 +192,15 @@ class LiveWorld:
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
 
-    # --- for whoever runs it ----------------------------------------------------------------
+    # --- for the run ------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ask for the end: once, let running jobs end; twice, cancel them too. Safe anywhere."""
+        """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
         self._ending.asked += 1
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the end was requested."""
         return self._ending.asked > 0
 
     def set_aside(self, error: Exception) -> None:
@@ -207,7 +208,7 @@ class LiveWorld:
         entry = self._origins.current
         if entry is not None:
             why = "".join(traceback.format_exception(error))
-            # whole: jobs handed in with the one that did it can be handed in again
+            # the whole message: jobs submitted with the bad one can be submitted again
             letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
 
@@ -215,12 +216,12 @@ class LiveWorld:
         """Return which of these jobs the store knows, live or ended."""
         return self._ask(lambda: self._store.known(job_ids))
 
-    def tell(self, make: Callable[[float], Event]) -> None:
+    def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event of our own, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
-        """Go on with a farm whose scheduler is gone; the book is restored already."""
+        """Continue a farm whose scheduler has ended; the book is restored already."""
         now = time.monotonic()
         self.requests.go_on(saved)
         self.roster.go_on(saved, now)
@@ -236,11 +237,11 @@ class LiveWorld:
 
     def open(self) -> None:
         """Say that the farm opens: the scheduler requests the builders that the pools lack."""
-        # where a farm stays up, a service of its own sizes the provisioned pools
-        self.tell(lambda at: events.FarmOpened(at, provisioned=not self._stays))
+        # on a long-running farm, a separate service sizes the provisioned pools
+        self.add_event(lambda at: events.FarmOpened(at, provisioned=not self._stays))
 
     def await_hosts(self, count: int, timeout: float) -> None:
-        """Wait until so many hosts are up; raises RunError if they are not in time."""
+        """Wait until this many hosts are up; raises RunError on a time-out."""
         self._await(lambda: len(self.roster.hosts) >= count, timeout, "builder hosts")
 
     def next_event_of_opening(self, timeout: float) -> Event | None:
@@ -260,7 +261,7 @@ class LiveWorld:
             self.commit()
             self.take_in(0.05)
             if time.monotonic() > deadline:
-                raise RunError(f"the {whom} did not come up within {timeout:g} s")
+                raise RunError(f"the {whom} did not come up within {timeout:g}s")
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""
@@ -287,7 +288,7 @@ class LiveWorld:
             # a server that is full answers us, and keeps hosts silent
             self._calling(self._store.write_something)
             for host in self.roster.silent(now):
-                self.intake.lose(host, at, "its host has gone silent")
+                self.intake.lose(host, at, "its host is silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.intake.events.append(events.AlarmRang(at))
@@ -305,7 +306,8 @@ class LiveWorld:
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
             self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
-        if cursor == self._committed and self._batch.is_empty:
+        unchanged = cursor == self._committed and self._batch.is_empty
+        if unchanged and not self._store.fence.lost_writes:
             return
         batch, self._batch = self._batch, Batch()
         began = time.monotonic()
@@ -353,7 +355,7 @@ class LiveWorld:
             self._meter.lost_writes()
 
     def status(self) -> LiveStatus:
-        """Say how far the run is."""
+        """Return the status of the run."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.requests.booting)
         live, running = len(self._book.jobs), self._mirror.running

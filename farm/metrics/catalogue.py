@@ -60,17 +60,17 @@ def _real_times(name: str, meaning: str) -> Metric:
 
 
 JOBS = _of(
-    _counter("farm_jobs_submitted_total", "Jobs handed in, by what they need.", "platform"),
-    _counter("farm_jobs_total", "Jobs that ended, by how.", "outcome"),
+    _counter("farm_jobs_submitted_total", "Jobs submitted, by platform.", "platform"),
+    _counter("farm_jobs_total", "Jobs that ended, by outcome.", "outcome"),
     _counter("farm_jobs_dispatched_total", "Jobs given to a slot.", "platform"),
-    _counter("farm_attempts_total", "Attempts that ended, by how.", "result"),
-    _gauge("farm_queue_depth", "Jobs that wait.", "platform"),
+    _counter("farm_attempts_total", "Attempts that ended, by outcome.", "result"),
+    _gauge("farm_queue_depth", "Waiting jobs.", "platform"),
     _gauge(
         "farm_queue_oldest_wait_seconds",
         "How long the oldest waiting job has waited; 0 for an empty queue.",
         "platform",
     ),
-    _gauge("farm_jobs_running", "Jobs on a builder.", "pool"),
+    _gauge("farm_jobs_running", "Running jobs.", "pool"),
     _times("farm_job_waiting_seconds", "Arrival to start, of jobs that ran to their end."),
     _times("farm_job_service_seconds", "Start to finish, of jobs that ran to their end."),
     _times("farm_job_response_seconds", "Arrival to finish, of jobs that ran to their end."),
@@ -89,18 +89,18 @@ JOBS = _of(
 )
 
 BUILDERS = _of(
-    _gauge("farm_builders", "Builders by what they do.", "pool", "state"),
+    _gauge("farm_builders", "Builders by state.", "pool", "state"),
     _gauge(
         "farm_builders_unplaced",
         "Builders asked for that no host plays yet, or has room for.",
         "pool",
     ),
-    _gauge("farm_slots", "Slots of joined builders by what they do.", "pool", "state"),
+    _gauge("farm_slots", "Slots of joined builders by state.", "pool", "state"),
     _counter("farm_builders_requested_total", "Builders asked for.", "pool"),
-    _counter("farm_builders_joined_total", "Builders that came up.", "pool"),
+    _counter("farm_builders_joined_total", "Builders that joined.", "pool"),
     _counter(
         "farm_builders_ended_total",
-        "Builders that are gone: retired when empty, left (an operator stopped them), or lost.",
+        "Builders that left: retired when empty, stopped by an operator (left), or lost.",
         "pool",
         "end",
     ),
@@ -120,8 +120,9 @@ FAIRNESS = _of(
     _gauge(
         "farm_share_slots", "Slots that run jobs of a share (the first fair-share key).", "share"
     ),
-    _gauge("farm_share_queue_depth", "Jobs of a share that wait.", "share"),
-    _counter("farm_share_jobs_submitted_total", "Jobs handed in by a share.", "share"),
+    _gauge("farm_share_queue_depth", "Waiting jobs of a share.", "share"),
+    _gauge("farm_share_weight", "Weight of a share among the others.", "share"),
+    _counter("farm_share_jobs_submitted_total", "Jobs submitted by a share.", "share"),
     _counter("farm_share_slot_seconds_total", "Slot time that a share was given.", "share"),
     _counter(
         "farm_sticky_dispatches_total",
@@ -135,7 +136,7 @@ FAIRNESS = _of(
 SCHEDULER = _of(
     _real_times(
         "farm_scheduler_cycle_seconds",
-        "Real time from taking reports in to having committed what they led to.",
+        "Real time from reading reports to committing the resulting decisions.",
     ),
     _real_times(
         "farm_scheduler_commit_seconds", "Real time of one transaction on the Redis server."
@@ -152,19 +153,19 @@ SCHEDULER = _of(
         "farm_scheduler_event_lag_seconds",
         "Age of the oldest report when it was booked, real time; 0: none is waiting.",
     ),
-    _counter("farm_scheduler_events_total", "Events taken in, by kind.", "kind"),
+    _counter("farm_scheduler_events_total", "Events handled, by kind.", "kind"),
     _counter(
         "farm_scheduler_ignored_events_total",
-        "Events about something that was over: late or repeated reports.",
+        "Stale events: late or repeated reports.",
     ),
     _gauge("farm_scheduler_leader", "1: this scheduler is in charge of the farm."),
     _gauge(
         "farm_scheduler_delay_seconds",
         "Largest delay so far from a job's intended arrival to its being taken in.",
     ),
-    _gauge("farm_builder_hosts", "Celery processes that play builders."),
+    _gauge("farm_builder_hosts", "Celery processes that run builders."),
     _gauge("farm_clock_seconds", "Farm time."),
-    _gauge("farm_clock_speed_ratio", "Farm seconds in a real second."),
+    _gauge("farm_clock_speed_ratio", "Farm seconds per real second."),
     _gauge("farm_build_info", "Always 1; the version is its label.", "version"),
 )
 
@@ -177,10 +178,8 @@ REDIS = _of(
     ),
     _gauge("farm_redis_clients", "Connections to the server."),
     _gauge("farm_redis_keys", "Keys of the farm's database."),
-    _gauge("farm_redis_inbox_length", "Messages that the scheduler has not taken in yet."),
-    _counter(
-        "farm_dead_letters_total", "Messages to the scheduler that were refused, by why.", "reason"
-    ),
+    _gauge("farm_redis_inbox_length", "Messages that the scheduler has not read yet."),
+    _counter("farm_dead_letters_total", "Messages refused by the scheduler, by reason.", "reason"),
     _counter("farm_redis_commands_total", "Commands that the server carried out."),
     _gauge("farm_redis_aof_bytes", "Size of the append-only file; 0: there is none."),
     _gauge(
@@ -213,13 +212,11 @@ PROVISIONER = _of(
 )
 
 HOST = _of(
-    _gauge("farm_host_builders", "Builders that this process plays."),
-    _gauge(
-        "farm_host_attempts", "Attempts that this process holds, by the mode of their jobs.", "mode"
-    ),
+    _gauge("farm_host_builders", "Builders on this host."),
+    _gauge("farm_host_attempts", "Attempts on this host, by the mode of their jobs.", "mode"),
     _counter(
         "farm_host_attempts_total",
-        "Attempts that ended here, by how; lost ones were dropped with their builder.",
+        "Attempts that ended on this host, by outcome; lost ones were dropped with their builder.",
         "result",
     ),
     _real_times(
@@ -236,7 +233,7 @@ HOST = _of(
     ),
     _counter(
         "farm_host_refused_messages_total",
-        "Messages on this host's queue that were no commands; they were dropped.",
+        "Invalid messages on this host's queue, which were dropped.",
     ),
     _counter(
         "farm_host_burning_seconds_total",

@@ -65,7 +65,7 @@ class ReadingsCollector(Collector):
 
 
 def registry_of(read: Callable[[], Readings], *, process: bool = True) -> CollectorRegistry:
-    """Return a registry of its own for these readings, and for what the process itself uses."""
+    """Return a new registry for these readings, and for the resources used by the process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ReadingsCollector(read))
     if process:
@@ -74,7 +74,7 @@ def registry_of(read: Callable[[], Readings], *, process: bool = True) -> Collec
 
 
 class MetricsServer:
-    """Serves ``/metrics`` from a thread of its own while its ``with`` block lasts.
+    """Serves ``/metrics`` from a thread, within its ``with`` block.
 
     Args:
         read: returns the newest readings; called from the server's threads.
@@ -112,7 +112,7 @@ class MetricsServer:
             ) from None
         self.port = self._running[0].server_port
         if self._target is not None:
-            self._tell(self._target)
+            self._write_target(self._target)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,7 +126,7 @@ class MetricsServer:
             thread.join()
             self._running = None
 
-    def _tell(self, target: Target) -> None:
+    def _write_target(self, target: Target) -> None:
         try:
             target.write(self.address, self.port)
         except OSError as error:

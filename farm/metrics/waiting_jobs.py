@@ -12,7 +12,7 @@ from farm.forecasts.dispatch.in_steps import QueueSweep
 
 
 class CloseLook:
-    """Looks at the jobs that wait when it is made, in small steps between which things go on.
+    """Examines the jobs waiting at its creation, in small steps between which the farm continues.
 
     ``label`` returns the label that stands for a platform's name.
     """

@@ -6,6 +6,7 @@ from typing import Any
 
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPlan, limited
 from farm.plugins.guards import Guard, UnusableError
+from farm.units import format_roughly
 
 
 class GuardedAlgorithm(Guard):
@@ -38,7 +39,7 @@ class GuardedAlgorithm(Guard):
             plan, following = self._algorithm.plan(snapshot, memory)
             return self._checked(plan), _memory(following)
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-            self.failed(f"at {snapshot.at:g} s", error)
+            self.failed(f"at {format_roughly(snapshot.at)}", error)
             return self._as_it_is(snapshot), memory
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002

@@ -32,7 +32,7 @@ def die_with_parent() -> Callable[[], None] | None:
 
 
 def die_with(parent: int) -> None:
-    """Let Linux kill this process when the thread that started it ends; at once if it has.
+    """Let Linux kill this process when the thread that started it ends, or now if it has.
 
     SIGKILL, so that a stopped process goes as well. Only Linux can do this.
     """

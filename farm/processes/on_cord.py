@@ -26,7 +26,7 @@ def command_on_cord(*words: str) -> list[str]:
 
 
 def watch() -> None:
-    """Watch the cord from now on, in a thread of its own."""
+    """Start a thread that watches the cord."""
     threading.Thread(target=_watch, name="farm-cord", daemon=True).start()
 
 

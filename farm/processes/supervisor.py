@@ -127,12 +127,12 @@ class Supervisor:
                 due = min(due, running.restarts.not_before - now)
         return due
 
-    def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
+    def stop_one(self, name: str) -> None:
         """End one service: SIGTERM first, SIGKILL after the time-out."""
         for running in self._running:
             if running.service.name == name:
                 running.restarts.not_before = float("inf")
-                _end(running.process, timeout)
+                _end(running.process, STOP_TIMEOUT)
                 running.process = None
 
     def close_cord(self, name: str) -> None:
@@ -186,11 +186,12 @@ class Supervisor:
         # exit code 2 is what it says of a server that it cannot use: that passes, once all was well
         hopeless = not self.settled if code == 2 else count >= MAX_RESTARTS
         if hopeless and takes_writes(self._folder):
+            row = f" ({count} times in a row)" if count > 1 else ""
             raise RunError(
-                f"the farm's {name} ended, exit code {code} ({count} times in a row); "
+                f"the farm's {name} ended, exit code {code}{row}; "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
+        log.warning("%s ended with exit code %s: started again in %gs", name, code, pause)
 
 
 def takes_writes(folder: Path) -> bool:

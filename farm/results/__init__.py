@@ -1,1 +1,1 @@
-"""What a run leaves: event log, job records, summaries, comparisons."""
+"""The results of a run: event log, job records, summaries, comparisons."""

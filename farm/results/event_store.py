@@ -1,7 +1,7 @@
-"""A run as the Taskcluster simulator keeps it: six kinds of events, and one pass of analysis.
+"""A run in the format of the Taskcluster simulator: six kinds of events, analysed in one pass.
 
-Times are milliseconds from the beginning of the run phase, as there; what lies before is negative.
-Jobs and builders that were over before the phase, or began after it, are left out.
+Times are milliseconds since the beginning of the run phase, negative before it, as upstream.
+Jobs and builders that ended before the phase, or began after it, are left out.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ State = dict[str, Any]
 Metric = Callable[[State], Any]
 Update = Callable[[State, Event], None]
 
-#: order of events of one instant: nothing happens on a worker before it started
+#: order of simultaneous events: nothing happens on a worker before it has started
 _ORDER = (
     "worker-requested", "worker-started", "task-created", "task-started", "task-resolved",
     "worker-shutdown",
 )  # fmt: skip
-#: which event moves its subject from which map to which
+#: from which map to which each event moves its subject
 _MOVES = {
     "task-started": ("pendingTasks", "runningTasks", "startedTime"),
     "task-resolved": ("runningTasks", "resolvedTasks", "resolvedTime"),
@@ -49,7 +49,7 @@ def _size_of(name: str) -> Metric:
 
 
 METRICS: dict[str, Metric] = {name: _size_of(name) for name in MAPS}
-"""The metrics that come with it: how many tasks, or workers, are in each state."""
+"""The built-in metrics: how many tasks or workers are in each state."""
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -67,14 +67,14 @@ class EventStore(msgspec.Struct):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> EventStore:
-        """Read a ``datastore.json``; raises InputError for what is none."""
+        """Read a ``datastore.json``; raises InputError if it is not one."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
             raise InputError(f"datastore: {error}") from None
 
     def to_json(self) -> str:
-        """Return what ``from_json``, and the original's ``fromSerializable``, read back."""
+        """Return JSON that ``from_json``, and the original's ``fromSerializable``, can read."""
         return json.dumps({"duration": self.duration, "events": self.events})
 
     def analyze(
@@ -86,11 +86,11 @@ class EventStore(msgspec.Struct):
     ) -> Analysis:
         """Go through the events once, sampling ``metrics`` of the state at 0, interval, 2 · ….
 
-        A sample has seen all events up to its time, its own included. It is taken when a later
-        event comes, so samples end with the events; none is after ``duration``, and events after it
-        are not applied. ``update(state, event)`` may keep more in the state, beside the maps of
-        ``MAPS`` (by id); it is called after these are up to date. Without ``metrics`` all six.
-        Raises InputError for events that contradict each other.
+        A sample includes all events up to and at its time. It is taken when a later event comes,
+        so samples end with the events; none is after ``duration``, and events after it are ignored.
+        ``update(state, event)`` may keep more in the state than the maps of ``MAPS`` (by id); it is
+        called when these are up to date. Without ``metrics`` all six are sampled. Raises InputError
+        for inconsistent events.
         """
         if not interval > 0:
             raise InputError(f"interval: found {interval}; allowed: milliseconds above 0")
@@ -114,7 +114,7 @@ class EventStore(msgspec.Struct):
         return Analysis(samples, state)
 
     def statistics(self) -> dict[str, float | None]:
-        """Return the fifteen numbers of the original's summary page; None: of nothing."""
+        """Return the fifteen numbers of the original's summary page; None where data is missing."""
         state = self.analyze(metrics={}).state
         idle = [w for w in state["shutdownWorkers"].values() if not w["resolvedTasks"]]
         waits = [t["startedTime"] - t["createdTime"] for t in state["resolvedTasks"].values()]
@@ -137,8 +137,8 @@ class EventStore(msgspec.Struct):
 def event_store(entries: Iterable[Entry], begin: float, end: float) -> EventStore:
     """Return a run's events with the run phase from ``begin`` to ``end`` (farm seconds).
 
-    A job counts with its last attempt; one that was cancelled before any is left out. ``end`` may
-    be infinite: then the phase ends with the last event.
+    A job is represented by its last attempt; one that was cancelled before any is left out. ``end``
+    may be infinite: then the phase ends with the last event.
     """
     events: list[tuple[float, str, str, list[Any]]] = []
     created: dict[str, float] = {}
@@ -185,7 +185,7 @@ def _life(end: EndJob, created_at: float) -> list[tuple[float, str, str, list[An
 def within_phase(
     events: list[tuple[float, str, str, list[Any]]], begin: float, end: float
 ) -> EventStore:
-    """Leave out what has nothing to do with the phase, and count time from its beginning."""
+    """Leave out everything outside the phase, and count time from its beginning."""
     joined = {name for _, what, name, _ in events if what == "worker-started"}
     over, early = ("task-resolved", "worker-shutdown"), ("task-created", "worker-requested")
     gone = {
@@ -206,7 +206,7 @@ def within_phase(
 
 
 def _ms(seconds: float) -> float:
-    """Return milliseconds, whole ones as such: 0.1 s is 100 ms, whatever binary says."""
+    """Return milliseconds, as an integer if whole: 0.1 s is 100 ms despite binary rounding."""
     return round(seconds * 1000, 6)
 
 

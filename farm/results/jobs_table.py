@@ -1,10 +1,11 @@
-"""``jobs.csv``: one row per job, written from the records and read back."""
+"""``jobs.csv``: one row per job."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,18 @@ from msgspec.structs import astuple
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job, Platform
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.summary.records import RunRecords
+
+AT_ONCE = 4096
+"""Rows that are written together."""
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One row of jobs.csv; the columns are these fields, in this order. None is an empty cell.
 
-    ``outcome`` is succeeded, failed, cancelled, or lost for a job that had not ended when the
-    run did. ``builder`` and the instants are those of the last attempt.
+    ``outcome`` is succeeded, failed, cancelled, or lost if the job had not ended when the run
+    did. ``builder`` and the instants are those of the last attempt.
     """
 
     job_id: str
@@ -46,14 +50,14 @@ class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: response time ÷ service time alone on a builder of speed 1
     stretch: float | None = None
     declared_time: float | None = None
-    #: the first dispatch estimate given, as an instant
+    #: the first dispatch estimate, as an instant
     estimated_dispatch_at: float | None = None
-    #: the job's fields that are marked as a ``Column``, in order (as text if read back)
+    #: the job's fields that are marked as a ``Column``, in order (as text when read back)
     more: tuple[Any, ...] = ()
 
     @property
     def arrived_at(self) -> float:
-        """When its workload meant it to arrive; the response time counts from there."""
+        """The intended arrival, from which the response time counts."""
         if self.finished_at is None or self.response_time is None:
             return self.submitted_at
         return self.finished_at - self.response_time
@@ -65,20 +69,20 @@ _MARKED = tuple(
     for field in msgspec.structs.fields(Job)
     if any((meta.extra or {}).get("jobs_csv") for meta in getattr(field.type, "__metadata__", ()))
 )
-COLUMNS = tuple(map(door_name, _FIELDS))
-#: the columns of ``JobRow.more``, behind the others
-MORE_COLUMNS = tuple(map(door_name, _MARKED))
-#: where columns of numbers stand side by side
-_NUMBERS = (slice(5, 9), slice(12, 18))
+COLUMNS = tuple(map(json_name, _FIELDS))
+#: the columns of ``JobRow.more``, after the others
+MORE_COLUMNS = tuple(map(json_name, _MARKED))
+#: the numeric columns
+_NUMBERS = (*range(5, 9), *range(12, 18))
 OPTIONAL_COLUMNS = frozenset(
-    door_name(field.name)
+    json_name(field.name)
     for field in msgspec.structs.fields(JobRow)
     if field.type == (float | None)
 )
 
 
 def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobRow]:
-    """Yield a row for every submitted job: in order of ending, then those that never ended.
+    """Yield a row for every submitted job, in order of ending; those that never ended come last.
 
     ``fair_share`` names the attributes whose values, joined by ``/``, are the invocation.
     """
@@ -91,9 +95,9 @@ def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[Jo
 
 
 def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
-    """Return whom jobs with these attributes are charged to.
+    """Return the invocation to which jobs with these attributes are charged.
 
-    It is their fair-share path, or their team and user if none is set.
+    It is their fair-share path, or their team and user if there is none.
     """
     if not attributes:
         return ""
@@ -102,24 +106,28 @@ def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> s
 
 
 def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
-    """Write rows as CSV with a header; return how many."""
-    count = 0
-    encode = msgspec.json.Encoder().encode
+    """Write rows as CSV with a header; return their number."""
+    rows, count = iter(rows), 0
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*COLUMNS, *MORE_COLUMNS])
-        for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the count
-            *cells, more = astuple(row)
-            # msgspec prints floats in full, as csv does, but many times as fast
-            for numbers in _NUMBERS:
-                printed = encode(cells[numbers]).decode()[1:-1]
-                cells[numbers] = printed.replace("null", "").split(",")
-            writer.writerow([*cells, *more])
+        while some := list(islice(rows, AT_ONCE)):
+            columns: list[Any] = list(zip(*map(astuple, some), strict=True))
+            for place in _NUMBERS:
+                columns[place] = _printed(columns[place])
+            more = zip(*columns.pop(), strict=True)
+            writer.writerows(zip(*columns, *more, strict=True))
+            count += len(some)
     return count
 
 
+def _printed(numbers: Sequence[float | None]) -> list[str]:
+    """Return numbers as csv prints them, many times as fast; None is empty."""
+    return msgspec.json.encode(numbers).decode()[1:-1].replace("null", "").split(",")
+
+
 def read_jobs(path: Path | str) -> Iterator[JobRow]:
-    """Yield the rows of a jobs.csv. Raises InputError with the line's number."""
+    """Yield the rows of a jobs.csv. Raises InputError with the line number."""
     path = Path(path)
     try:
         file = path.open(newline="", encoding="utf-8")

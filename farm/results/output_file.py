@@ -1,4 +1,4 @@
-"""Whether a file can be written, asked before the work whose outcome it takes."""
+"""Checks that an output file can be written, before the work that produces its content."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from farm.core.errors import InputError
 
 
 def check_output(path: Path | None, kinds: Sequence[str], option: str) -> None:
-    """Raise InputError for a name that ends in none of these, and a file that cannot be written.
+    """Raise InputError for a name with another suffix, or a file that cannot be written.
 
-    What is in the file stays; a file that was not there is not left behind.
+    The content of an existing file is kept; no new file is left behind.
     """
     if path is None:
         return

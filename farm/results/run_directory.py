@@ -1,8 +1,8 @@
-"""The directory that a run leaves: scenario, event log, jobs, summary and meta-data.
+"""The directory of a run: scenario, event log, jobs, summary and metadata.
 
-``meta.json`` is written first, saying ``running``, and last, saying how the run ended; every
-other file but the event log appears whole or not at all. So a run that was killed is known by
-its meta.json.
+``meta.json`` is written first, with the state ``running``, and last, with how the run ended; every
+other file except the event log is written completely or not at all. So a killed run is recognised
+by its meta.json.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import msgspec
 
 from farm.core.errors import InputError, RunError
 from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.log.reader import Entry, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
 
 FORMAT = 1
-"""Version of the directory's layout; a reader refuses others."""
+"""Version of the directory's layout; other versions are refused."""
 
 T = TypeVar("T")
 RunState = Literal["running", "finished", "interrupted"]
@@ -43,14 +43,14 @@ _PACKAGES = ("build-farm-emulator", "celery", "kombu", "msgspec", "numpy", "redi
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The machine that a run ran on; nothing that names it."""
+    """The machine on which a run ran, without anything that identifies it."""
 
     platform: str
     processors: int
 
 
-class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=door_name, omit_defaults=False):
-    """What meta.json says. ``started`` and ``ended`` are wall-clock instants, ISO 8601."""
+class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=json_name, omit_defaults=False):
+    """The content of meta.json. ``started`` and ``ended`` are wall-clock instants, ISO 8601."""
 
     format: int = FORMAT
     state: RunState
@@ -65,7 +65,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=door_name, omit_def
 
 
 class RunDirectory:
-    """A run directory in the making. Files appear in the order of the methods below."""
+    """Writes a run directory. Files appear in the order of the methods below."""
 
     def __init__(self, path: Path, meta: Meta) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class RunDirectory:
     def create(
         cls, path: Path | str, *, scenario: str, world: WorldName, started: str
     ) -> RunDirectory:
-        """Make the directory, with the scenario's text and a meta.json that says ``running``.
+        """Create the directory, with the scenario and a meta.json in the state ``running``.
 
         ``started`` is an ISO 8601 instant. Raises InputError if the path exists or cannot be made.
         """
@@ -95,10 +95,10 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path, *, scenario: str, started: str, anew: bool) -> None:
-        """Make the directory of a farm that stays up, or go on with the one that is there.
+        """Create the directory of a long-running farm, or continue an existing one.
 
-        ``anew``: an earlier farm's is put aside as NAME.1, in the place of the one before it.
-        Raises InputError if it cannot be written.
+        ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1. Raises
+        InputError if it cannot be written.
         """
         try:
             if anew and path.exists():
@@ -115,7 +115,7 @@ class RunDirectory:
 
     @property
     def events_path(self) -> Path:
-        """Where the event log goes."""
+        """The path of the event log."""
         return self.path / EVENTS
 
     def finish(
@@ -127,9 +127,9 @@ class RunDirectory:
         fair_share: Sequence[str] = (),
         state: RunState = "finished",
     ) -> None:
-        """Write jobs, summary and the final meta-data; ``ended`` is an ISO 8601 instant.
+        """Write jobs, summary and the final metadata; ``ended`` is an ISO 8601 instant.
 
-        Raises RunError where a file cannot be written.
+        Raises RunError if a file cannot be written.
         """
         with self._writing(JOBS) as part:
             count = write_jobs(part, job_rows(records, fair_share))
@@ -146,7 +146,7 @@ class RunDirectory:
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[Path]:
-        """Give a place to write a file to, and put it under its name once it is whole."""
+        """Provide a temporary file and rename it to its final name when it is complete."""
         part = self.path / (name + ".part")
         try:
             yield part
@@ -156,7 +156,7 @@ class RunDirectory:
 
 
 class Run:
-    """A run that was read back; its larger files are read when first asked for."""
+    """A run that was read back; its larger files are read on first use."""
 
     def __init__(self, path: Path, meta: Meta, summary: Summary | None) -> None:
         self.path = path
@@ -165,12 +165,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What to call the run in a table: its directory's name."""
+        """The run's name in a table: that of its directory."""
         return self.path.resolve().name
 
     @property
     def label(self) -> str:
-        """What to call the run beside others: its directory, as it was given."""
+        """The run's name among others: its directory, as it was given."""
         return str(self.path)
 
     @property
@@ -180,7 +180,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run wrote its results (it may have been interrupted by its user)."""
+        """Whether the run wrote its results (even if interrupted by its user)."""
         return self.meta.state != "running"
 
     @property
@@ -197,7 +197,7 @@ class Run:
 
     @cached_property
     def jobs(self) -> list[JobRow]:
-        """The rows of jobs.csv. Raises InputError where they are garbled or incomplete."""
+        """The rows of jobs.csv. Raises InputError if they are invalid or incomplete."""
         rows = list(read_jobs(self.path / JOBS))
         if len(rows) != self.meta.jobs:
             raise InputError(
@@ -226,8 +226,8 @@ class Run:
 def load_run(path: Path | str, *, unfinished: bool = False) -> Run:
     """Return the run in a directory.
 
-    With ``unfinished`` a killed run is taken too: its event log can be read, its results not.
-    Raises InputError for what is not a run, lacks a file, or is of another format.
+    With ``unfinished`` a killed run is accepted too: only its event log can be read. Raises
+    InputError for a directory that is not a run, lacks a file, or has another format.
     """
     path = Path(path)
     if not path.is_dir():

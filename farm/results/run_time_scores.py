@@ -1,7 +1,7 @@
-"""Were the run-time estimates right? A run's jobs, estimated as the estimator would have, by rung.
+"""The accuracy of run-time estimates for a run's jobs, by the rung of the estimator's ladder.
 
-The run is played to an estimator that begins knowing nothing: it is asked at each dispatch, for
-the builder at hand, and learns from each end, as on the farm. Errors are estimate - truth.
+The run is replayed for an estimator without history: it estimates at each dispatch, for that
+builder, and learns from each end, as on the farm. Errors are estimate - truth.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from farm.core.commands import StartJob
 from farm.core.events import BuilderJoined, JobFinished, JobStarted
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime import RuntimeEstimator
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.log.reader import Entry
 
 
-class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
-    """How right one rung of an estimator was, over the jobs that it was the answer for."""
+class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The accuracy of one rung of an estimator, over the jobs for which it gave the estimate."""
 
     estimator: str
     rung: str
@@ -29,7 +29,7 @@ class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     bias_time: float
     mean_absolute_error_time: float
     median_absolute_error_time: float
-    #: sum of absolute errors ÷ sum of run times; None: all took no time
+    #: sum of absolute errors ÷ sum of run times; None if all took no time
     relative_error: float | None
 
 
@@ -42,7 +42,7 @@ class _Attempt(msgspec.Struct):
 
 
 def score_rungs(entries: Iterable[Entry], estimator: RuntimeEstimator) -> list[RungScore]:
-    """Return a score for each rung, that with the most jobs first; only successes count."""
+    """Return a score for each rung, most jobs first; only successful jobs count."""
     builders: dict[str, Builder] = {}
     attempts: dict[tuple[str, int], _Attempt] = {}
     errors: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)

@@ -1,8 +1,8 @@
-"""Were the estimates right? Every ``estimate-made`` of a run against the dispatch that followed.
+"""The accuracy of dispatch estimates: every ``estimate-made`` against the following dispatch.
 
 The truth is the job's first dispatch; errors are estimate - truth in seconds, so a positive bias
-means that jobs were dispatched earlier than they were told (a pessimistic estimate). A job that
-was dispatched in the very instant of its submission had nothing to be told: it is counted apart.
+means that jobs were dispatched earlier than estimated (a pessimistic estimate). Jobs that were
+dispatched at the instant of their submission needed no estimate: they are counted separately.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import EstimateMade
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.log.reader import Entry
 from farm.results.summary.percentiles import Floats
 
@@ -23,11 +23,11 @@ QUEUE_LENGTHS = (1, 11, 51, 201, 1001)
 HORIZONS = (0.0, 60.0, 300.0, 1800.0, 7200.0)
 
 
-class Bin(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
-    """The estimates of jobs that are alike in one respect: from ``low`` on, below ``high``."""
+class Bin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The estimates of jobs in one bin: from ``low`` up, below ``high``."""
 
     low: float
-    #: None: no end
+    #: None: unbounded
     high: float | None
     count: int
     bias_time: float
@@ -39,25 +39,25 @@ class Bin(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
 
 
 class Level(msgspec.Struct, frozen=True):
-    """A quantile's promise and what came of it."""
+    """A quantile and how often it held."""
 
     level: float
-    #: share of the jobs that were dispatched by then
+    #: share of the jobs that were dispatched by the quantile
     observed: float
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
-    """How right one estimator was; times in seconds, None where there was nothing to measure."""
+class Score(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The accuracy of one estimator; times in seconds, None where there was nothing to measure."""
 
     rules: str
     run_times: str
     #: estimates given
     given: int
-    #: of those: no estimate, dispatched at once, never dispatched in this run
+    #: of those: no estimate, dispatched immediately, never dispatched in this run
     without: int
     at_once: int
     undispatched: int
-    #: the rest: jobs that were told an instant and waited
+    #: the rest: jobs that had an estimate and waited
     scored: int
     bias_time: float | None
     mean_absolute_error_time: float | None
@@ -71,12 +71,12 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
 
     @property
     def name(self) -> str:
-        """What to call the estimator: its rules, and whose run times went in."""
+        """The estimator's name: its rules, and the source of its run times."""
         return f"{self.rules} + {self.run_times}" if self.run_times else self.rules
 
 
 class Guess(msgspec.Struct, frozen=True, gc=False):
-    """One estimate and the truth, as spans from the moment it was given, seconds."""
+    """One estimate and the truth, as spans since it was made, seconds."""
 
     estimated: float
     true: float
@@ -95,7 +95,7 @@ class _Tally(msgspec.Struct):
 
 
 def score(entries: Iterable[Entry]) -> list[Score]:
-    """Return a score for each (rules, run times) that gave estimates, in order of appearance."""
+    """Return a score for each estimator (rules, run times), in order of appearance."""
     return [_score(tally) for tally in tallies(entries)]
 
 
@@ -111,7 +111,7 @@ def tallies(entries: Iterable[Entry]) -> list[_Tally]:
             if type(command) is StartJob:
                 dispatched.setdefault(command.job.id, event.at)
             elif type(command) is EndJob and command.dispatched_at is not None:
-                # a job that another's execution served
+                # a job that was served by another's execution
                 dispatched.setdefault(command.job.id, command.dispatched_at)
     found: dict[tuple[str, str], _Tally] = {}
     for made in estimates:
@@ -168,11 +168,11 @@ def _relative(errors: Floats, true: Floats) -> float | None:
 
 
 def _within(guesses: Sequence[Guess], place: int) -> float | None:
-    """Return the share that was dispatched by the quantile at this place of ``LEVELS``."""
+    """Return the share that was dispatched by the quantile at this index of ``LEVELS``."""
     told = [guess for guess in guesses if guess.quantiles]
     if not told:
         return None
-    # a hair's breadth: a certain estimate is met exactly, but for rounding
+    # tolerance: a certain estimate is met exactly except for rounding
     return sum(g.true <= g.quantiles[place] + 1e-6 for g in told) / len(told)
 
 

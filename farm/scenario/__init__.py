@@ -1,7 +1,7 @@
-"""The scenario file: a farm, its workload and its scheduling, as plain frozen data.
+"""Scenarios: a farm, its workload and its scheduling, as plain frozen data.
 
-``load_scenario(path, sets)`` and ``parse_scenario(data)`` make a ``Scenario`` or raise a
-ScenarioError that names file, line and key; ``scenario_schema()`` is its JSON Schema.
+``load_scenario(path, sets)`` and ``parse_scenario(data)`` return a ``Scenario`` or raise a
+ScenarioError that names file, line and key; ``scenario_schema()`` is the JSON Schema.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``contention: {calibration: FILE}``: the slowdown table that ``farm calibrate`` measured.
 
-Reading a scenario puts the file's table in the place of its name, so what a run keeps of its
-scenario needs the file no more.
+Loading a scenario replaces the file's name by its table, so the scenario kept by a run does not
+need the file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from farm.core.errors import ScenarioError
-from farm.scenario.document import read_document
+from farm.scenario.file.document import read_document
+from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool, SlowdownTable
-from farm.scenario.problems import describe
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
 from farm.scenario.section import Mapped
 
@@ -32,7 +32,7 @@ def _kernel(name: object) -> str:
 
 KERNELS = ("cpu", "memory", "stress_ng")
 Kernel = Annotated[str, BeforeValidator(_kernel)]
-"""What a burning process works with."""
+"""The load of a burning process."""
 
 
 class Measurement(Mapped):
@@ -46,7 +46,7 @@ class Measurement(Mapped):
 
 
 class Machine(Mapped):
-    """Where it was measured; 0 and no text: not known."""
+    """The machine of the measurement; 0 and empty text mean unknown."""
 
     processor: str = ""
     cores: Count = 0
@@ -54,33 +54,33 @@ class Machine(Mapped):
     system: str = ""
     python: str = ""
     busy_with_others: NonNegative = 0.0
-    """Processors that others kept busy at the time."""
+    """Processors kept busy by other programs at the time."""
 
 
 class Calibration(Mapped):
-    """What `farm calibrate` saves; a scenario needs `slowdown` only."""
+    """The file saved by `farm calibrate`; a scenario needs only `slowdown`."""
 
     format: Literal["farm-calibration"] = "farm-calibration"
     version: Literal[1] = 1
     slowdown: SlowdownTable
-    """By number of heavy jobs, never falling, from 1 on: what a scenario takes."""
+    """Slowdown by number of heavy jobs, from 1 up, never falling."""
     measured_at: str = ""
     machine: Machine = Machine()
     reference: str = ""
     threads: Count = 0
     cores: Count = 0
-    """Processors that were used; 0: all."""
+    """Number of processors used; 0: all."""
     repeats: Count = 0
     rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
-    """Work that one idle core does in a second, by kernel."""
+    """Work per second of one idle core, by kernel."""
     measurements: tuple[Measurement, ...] = ()
 
     @property
     def measured_cores(self) -> float | None:
-        """How many cores the threads of heavy jobs had between them; None: not known.
+        """The number of cores shared by the threads of heavy jobs; None: unknown.
 
-        The median of threads ÷ slowdown over the numbers of heavy jobs that fill the machine; π is
-        one thread more.
+        The median of threads ÷ slowdown, over the numbers of heavy jobs that fill the machine; π
+        counts as one more thread.
         """
         there, others = self.cores or self.machine.usable_cores, int(self.reference == "pi")
         shares = [
@@ -114,7 +114,7 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def with_calibrations_read(scenario: Scenario, read: Read) -> Scenario:
-    """Return the scenario with tables for files; raises ScenarioError that names the key."""
+    """Return the scenario with tables instead of files; raises ScenarioError naming the key."""
     pools = tuple(_with_table(pool, k, read) for k, pool in enumerate(scenario.pools))
     return scenario if pools == scenario.pools else scenario.model_copy(update={"pools": pools})
 

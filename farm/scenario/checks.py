@@ -1,4 +1,4 @@
-"""What concerns workload and pools together, checked before a run starts.
+"""Checks of workload and pools together, before a run starts.
 
 Messages begin with the dotted key of the source that is wrong.
 """
@@ -16,7 +16,7 @@ from farm.scenario.workload import Generator, Releases, Source, Trace
 def check_workload(scenario: Scenario) -> None:
     """Raise ScenarioError if a source never ends or makes jobs that no pool could ever run.
 
-    Platforms that stand in a trace file are checked when the trace is read.
+    Platforms in a trace file are checked when the trace is read.
     """
     for index, source in enumerate(scenario.workload):
         where = f"workload.{index}.{source.sort}"
@@ -37,7 +37,7 @@ def refuse_unrunnable(scenario: Scenario, platform: Platform, where: str) -> Non
 
 
 def default_platform(scenario: Scenario, where: str) -> Platform:
-    """Return the platform of jobs that name none; ScenarioError where that is not clear."""
+    """Return the default platform of jobs; ScenarioError if it is ambiguous."""
     platform = scenario.default_platform
     if platform is None:
         pools = ", ".join(f"{pool.name} ({pool.platform})" for pool in scenario.pools)
@@ -59,7 +59,7 @@ def _refuse_endless(source: Source, scenario: Scenario, where: str) -> None:
 def _platforms_made(source: Source, scenario: Scenario, where: str) -> Iterator[Platform]:
     options = source.options
     if isinstance(options, Generator):
-        return  # whatever it makes is looked at as it comes
+        return  # its jobs are checked as they are made
     if isinstance(options, Trace):
         if options.platform is not None:
             yield options.platform.platform

@@ -1,4 +1,4 @@
-"""What each key of a scenario means: the docstring below it, for the JSON Schema."""
+"""Descriptions of a scenario's keys for the JSON Schema, from the docstrings below them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pydantic import BaseModel
 
 
 def describe(schema: dict[str, Any], base: type[BaseModel]) -> None:
-    """Write into a schema what the fields of all models derived from ``base`` mean.
+    """Add descriptions of the fields of all models derived from ``base`` to a schema.
 
-    It reads the sources, which takes a tenth of a second: done only when a schema is requested.
+    It reads the sources, which takes a tenth of a second, so only when a schema is requested.
     """
     definitions = {schema["title"]: schema, **schema.get("$defs", {})}
     for model in _derived(base):
         found = definitions.get(model.__name__, {})
-        # what may also be written short has its keys one level deeper
+        # a section with a short form has its keys one level deeper
         properties: dict[str, Any] = {}
         for one in (found, *found.get("anyOf", ())):
             properties.update(one.get("properties", {}))
@@ -38,7 +38,7 @@ def _derived(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the text below each field of a class."""
+    """Return the docstring of each field of a class."""
     (node,) = ast.parse(dedent(inspect.getsource(model))).body
     return {
         field.target.id: inspect.cleandoc(text.value.value)

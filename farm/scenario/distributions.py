@@ -1,4 +1,4 @@
-"""Distributions as a scenario writes them; they are drawn from in ``farm.workload``."""
+"""Distributions in scenarios; ``farm.workload`` draws from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lognormal(Section):
 
 
 class Normal(Section):
-    """Normal, of what lies above 0: mean and std are those before that is cut off."""
+    """Normal, truncated to values above 0: mean and std are those before truncation."""
 
     mean: PositiveDuration
     std: Duration
@@ -58,7 +58,7 @@ class Pareto(Section):
 
 
 class Uniform(Section):
-    """Anything between min and max, equally likely."""
+    """Uniform between min and max."""
 
     min: Duration
     max: Duration
@@ -71,7 +71,7 @@ class Uniform(Section):
 
 
 class Empirical(Section):
-    """What was observed: equally spaced quantiles from 0 to 1, or the observed values."""
+    """Empirical: equally spaced quantiles from 0 to 1, or observed values."""
 
     quantiles: tuple[Duration, ...] | None = None
     """The 0-quantile (minimum), …, the 1-quantile (maximum), equally spaced; ascending. Values
@@ -100,7 +100,7 @@ class Empirical(Section):
 
 
 class Distribution(Section):
-    """One distribution; a plain duration is short for ``constant``."""
+    """One distribution; a plain span of time is short for ``constant``."""
 
     model_config = ConfigDict(json_schema_extra=or_plain("number", "string"))
     one_of = (
@@ -110,7 +110,7 @@ class Distribution(Section):
     short_for = ("constant", (str, int, float))
 
     constant: Duration | None = None
-    """Always the same."""
+    """A constant value."""
     exponential: Exponential | None = None
     normal: Normal | None = None
     lognormal: Lognormal | None = None
@@ -118,9 +118,9 @@ class Distribution(Section):
     uniform: Uniform | None = None
     empirical: Empirical | None = None
     by_kind: dict[Text, Distribution] | None = None
-    """Another distribution for each kind of job."""
+    """One distribution for each kind of job."""
     max: PositiveDuration | None = None
-    """Larger draws become this one."""
+    """The maximum, to which larger draws are reduced."""
 
     @model_validator(mode="after")
     def _one_level(self) -> Distribution:
@@ -131,5 +131,5 @@ class Distribution(Section):
 
     @property
     def form(self) -> str:
-        """Which of the forms this is, such as ``exponential``."""
+        """The name of the form, such as ``exponential``."""
         return self.only_one_of(*self.one_of)

@@ -1,4 +1,4 @@
-"""The scenarios that come with the farm: found by name, wherever it is installed."""
+"""The packaged example scenarios, found by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from farm.core.errors import ScenarioError, did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
-#: in an installed package; in a clone, where the files are kept for readers
+#: in an installed package, and in a clone of the repository
 _FOLDERS = (_PACKAGE / "examples", _PACKAGE.parent / "examples")
 
 
@@ -18,7 +18,7 @@ def example_files() -> dict[str, Path]:
 
 
 def examples() -> dict[str, str]:
-    """Return the packaged examples: what each is about, by the name that ``simulate`` takes.
+    """Return the packaged examples: a description of each, by the name for ``simulate``.
 
     >>> farm.examples()["mm1"]
     'M/M/1: one builder, load 0.8'
@@ -27,9 +27,9 @@ def examples() -> dict[str, str]:
 
 
 def find_scenario(path: str | Path) -> Path:
-    """Return the file that is meant: this one, or else the example of this name.
+    """Return the path of this file, or else of the example of this name.
 
-    Raises ScenarioError for a name (no suffix, no folder) that is neither, and for no name at all.
+    Raises ScenarioError for a name (no suffix, no folder) that is neither, and for an empty name.
     """
     try:
         path = Path(path)
@@ -49,7 +49,7 @@ def find_scenario(path: str | Path) -> Path:
 
 
 def about(path: Path) -> str:
-    """Return the first sentence of the comment that an example begins with."""
+    """Return the first sentence of the comment at the beginning of an example."""
     lines = path.read_text(encoding="utf-8").splitlines()
     words = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""From a scenario file to a Scenario: ``extends``, ``--set``, checks, messages."""
+"""Loading a scenario: ``extends``, ``--set``, checks, messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from farm.scenario.calibration import (
     with_calibrations_read,
 )
 from farm.scenario.checks import check_workload
-from farm.scenario.document import (
+from farm.scenario.examples import find_scenario
+from farm.scenario.file.document import (
     MarkedDict,
     mark_of,
     marked,
@@ -23,10 +24,9 @@ from farm.scenario.document import (
     parse_document,
     read_document,
 )
-from farm.scenario.examples import find_scenario
+from farm.scenario.file.overrides import apply_change, apply_override
+from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
-from farm.scenario.overrides import apply_change, apply_override
-from farm.scenario.problems import describe
 
 
 def load_scenario(
@@ -43,11 +43,11 @@ def load_scenario(
     message: file and line, dotted key, what was found, what is allowed.
 
     Args:
-        source: the file, or the name of a packaged example; or what a file would say, as a mapping;
-            or a scenario, to be changed.
-        sets: overrides as ``--set`` takes them: ``key.path=value``.
+        source: the file, or the name of a packaged example; or the content of a file as a mapping;
+                or a scenario, to be changed.
+        sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
-        calibration: reads the tables that it names.
+        calibration: reads the calibration files that it names.
     """
     name = "scenario"
     if isinstance(source, Scenario):
@@ -70,9 +70,9 @@ def parse_scenario(
     source: str = "scenario",
     calibration: Read = read_calibration,
 ) -> Scenario:
-    """Return the scenario that plain data describes; trace paths are relative to ``base_dir``.
+    """Return the scenario described by plain data; trace paths are relative to ``base_dir``.
 
-    Raises ScenarioError as ``load_scenario`` does, with ``source`` in the place of the file.
+    Raises ScenarioError as ``load_scenario`` does, with ``source`` instead of the file.
     """
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{source}: found {data!r:.60}; allowed: a mapping of keys to values")
@@ -95,7 +95,7 @@ def parse_scenario(
 
 
 def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
-    """Return the document with everything that it extends merged beneath it."""
+    """Return the document merged over the ones that it extends."""
     document = read_document(path)
     _resolve_paths(document, path.parent)
     base_name = document.pop("extends", None)
@@ -108,14 +108,14 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     chain = (*below, path.resolve())
     if base.resolve() in chain:
         names = " -> ".join(one.name for one in (*chain, base))
-        raise ScenarioError(f"{mark}: extends: found a circle: {names}")
+        raise ScenarioError(f"{mark}: extends: found a cycle: {names}")
     if not base.is_file():
         raise ScenarioError(f"{mark}: extends: no such file: {base}")
     return merge(_extended(base, chain), document)
 
 
 def _resolve_paths(document: MarkedDict, base_dir: Path) -> None:
-    """Make paths absolute: they are relative to the file that says them, wherever it is merged."""
+    """Make paths absolute: they are relative to the file that contains them."""
     for section, key in _sections_with_paths(document):
         if isinstance(section, dict) and isinstance(path := section.get(key), str) and path:
             section[key] = str((base_dir / path).resolve())

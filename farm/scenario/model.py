@@ -1,4 +1,4 @@
-"""The whole scenario: plain, frozen data that both worlds run."""
+"""The scenario: plain, frozen data that both worlds run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
 from farm.scenario.descriptions import describe
-from farm.scenario.estimates import Estimates
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
@@ -20,20 +19,20 @@ from farm.scenario.quantities import (
     RunName,
     Whole,
 )
-from farm.scenario.scheduling import Scheduling
+from farm.scenario.scheduling import Estimates, Scheduling
 from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 
 
 class Phases(Section):
-    """Only the run phase is reported; the ramps give it a past and a future."""
+    """The phases of a run; only the run phase is reported."""
 
     ramp_up: Duration = 0.0
     """Not counted: the farm fills up."""
     run: PositiveDuration
-    """What is reported."""
+    """The phase that is reported."""
     ramp_down: Duration = 0.0
-    """Not counted: arrivals go on, so that the run's last jobs end under load; or with"""
+    """Not counted: arrivals continue, so that the run's last jobs end under load; or with"""
     quiesce: Flag = False
     """no job arrives in the ramp-down, so that the farm comes to rest."""
 
@@ -44,25 +43,25 @@ class Phases(Section):
 
     @property
     def load_ends_at(self) -> float:
-        """Farm time from which on no job arrives."""
+        """Farm time after which no job arrives."""
         return self.ramp_up + self.run if self.quiesce else self.ends_at
 
 
 class Live(Section):
-    """What only a live run needs to know."""
+    """Settings of live runs only."""
 
     speed: PositiveNumber = 1.0
-    """Farm seconds in a real second."""
+    """Farm seconds per real second."""
     hosts: Positive = 1
-    """Celery processes that play the builders."""
+    """Number of Celery processes that run the builders."""
     heartbeat: PositiveDuration = 1.0
-    """Real time between two signs of life of a builder host that the farm starts."""
+    """Real time between heartbeats of the builder hosts that the farm starts."""
     lost_after: PositiveDuration = 5.0
     """Real time of silence after which a builder host is lost, with its builders."""
     max_waiting: Positive = 2_000_000
-    """Jobs that may wait: `farm submit` refuses more, and the scheduler takes in none beyond it."""
+    """Maximum number of waiting jobs: `farm submit` and the scheduler refuse more."""
     max_backlog: Positive = 1_000_000_000
-    """Bytes of submissions that may lie in Redis before the scheduler has taken them in."""
+    """Maximum size in bytes of submissions in Redis that the scheduler has not read yet."""
 
     @model_validator(mode="after")
     def _patient(self) -> Live:
@@ -75,7 +74,7 @@ class Live(Section):
 
 
 class Scenario(Section):
-    """A farm, what it has to do, and how it decides.
+    """A farm, its workload, and its scheduling.
 
     >>> scenario = farm.load_scenario("quickstart")
     >>> scenario.seed, scenario.scheduling.policy, [pool.builders for pool in scenario.pools]
@@ -83,27 +82,27 @@ class Scenario(Section):
     """
 
     version: Literal[1] = 1
-    """Of this file's form."""
+    """Version of the file's format."""
     name: RunName = "scenario"
-    """Names the run."""
+    """Name of the run."""
     description: str = ""
     """For people."""
     seed: Whole = 1
-    """Every random draw follows from it."""
+    """Seed of all random draws."""
     phases: Phases | None = None
-    """Absent: until the last job is done, and everything counts."""
+    """Absent: the run lasts until the last job ends, and everything counts."""
     pools: tuple[Pool, ...]
     """The builders."""
     workload: tuple[Source, ...]
-    """The jobs: one or several sources, merged."""
+    """The sources of jobs, merged by arrival."""
     scheduling: Scheduling = Scheduling()
-    """Who goes next, and where."""
+    """Which job goes next, and to which builder."""
     estimates: Estimates = Estimates()
-    """Which dispatch-time estimates are given and logged."""
+    """Which dispatch-time estimates are made and logged."""
     live: Live = Live()
-    """Only for `farm run`."""
+    """Settings of live runs."""
     allow_unrunnable: Flag = False
-    """Jobs that no pool could ever run are taken all the same (they wait for ever)."""
+    """Accept jobs that no pool could ever run (they wait forever)."""
 
     @field_validator("pools")
     @classmethod
@@ -125,7 +124,7 @@ class Scenario(Section):
 
     @property
     def default_platform(self) -> Platform | None:
-        """The platform of jobs that name none: the only pool's; None if pools differ."""
+        """The only pool's platform, which is the default of jobs; None if pools differ."""
         platforms = {pool.platform for pool in self.pools}
         return self.pools[0].job_platform if len(platforms) == 1 else None
 
@@ -146,7 +145,7 @@ def scenario_schema() -> dict[str, Any]:
     properties = {
         "extends": {
             "type": "string",
-            "description": "Another scenario file, relative to this one; this one's keys win.",
+            "description": "Another scenario file, relative to this one, as a base.",
         },
         **schema.pop("properties"),
     }

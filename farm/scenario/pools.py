@@ -1,4 +1,4 @@
-"""``pools``: the builders of one kind that are sized together."""
+"""``pools``: groups of equal builders that are sized together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _short_processor(schema: dict[str, Any]) -> None:
 
 
 class PoolPlatform(Section):
-    """What the pool's builders are: their processors and virtualization."""
+    """The processors and virtualization of the pool's builders."""
 
     model_config = ConfigDict(json_schema_extra=_short_processor)
 
@@ -52,7 +52,7 @@ class PoolPlatform(Section):
     """Processors of one builder; `processor: amd64` is short for a list of one. Empty: only jobs
     that need no particular processor run here."""
     virtualized: Flag = True
-    """Virtual builders, or native ones."""
+    """Whether the builders are virtual."""
 
     @model_validator(mode="before")
     @classmethod
@@ -67,7 +67,7 @@ class PoolPlatform(Section):
         return data
 
     def can_run(self, platform: Platform) -> bool:
-        """Whether a job of this platform may run on these builders."""
+        """Return whether a job of this platform may run on these builders."""
         return platform.runs_on(self.processors, virtualized=self.virtualized)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class PoolPlatform(Section):
 
 
 class ProvisionerSettings(Section):
-    """How many builders the pool has, decided again and again by an algorithm."""
+    """A provisioning algorithm, which sizes the pool, and its options."""
 
     model_config = ConfigDict(extra="allow")
     takes_free_keys: ClassVar[bool] = True
@@ -85,11 +85,11 @@ class ProvisionerSettings(Section):
     """Name of a provisioning algorithm, or `module:function` of your own. All keys that are not
     listed here are the algorithm's options, checked by it."""
     min: Count = 0
-    """Never fewer builders."""
+    """Minimum number of builders."""
     max: Positive
-    """Never more builders."""
+    """Maximum number of builders."""
     interval: PositiveDuration = 1.0
-    """Time between two plans."""
+    """Time between plans."""
 
     @model_validator(mode="after")
     def _ordered(self) -> ProvisionerSettings:
@@ -109,11 +109,11 @@ class LinearSlowdown(Section):
     threshold: NonNegative
     """Heavy jobs that do not slow each other down."""
     slope: NonNegative
-    """Added for each heavy job beyond the threshold."""
+    """Slowdown added by each heavy job beyond the threshold."""
 
     @property
     def law(self) -> laws.LinearSlowdown:
-        """This line as the core has it."""
+        """The law of this line, for the core."""
         return laws.LinearSlowdown(self.threshold, self.slope)
 
 
@@ -140,7 +140,7 @@ def _thesis_table(given: Any) -> Any:
 
 
 SlowdownTable = Annotated[tuple[Number, ...], AfterValidator(_never_falling)]
-"""Factors for 0, 1, 2, … heavy jobs: from 1 on, never falling; the last step goes on."""
+"""Factors for 0, 1, 2, … heavy jobs: from 1 up, never falling; continued by the last step."""
 
 MemoryLaw = Annotated[
     Annotated[SlowdownTable, Tag("table")] | Annotated[LinearSlowdown, Tag("line")],
@@ -155,10 +155,10 @@ class Contention(Section):
     """How jobs on one builder slow each other down: a running job advances at 1 ÷ slowdown."""
 
     slowdown: Annotated[SlowdownTable, BeforeValidator(_thesis_table)] | None = None
-    """CPU slowdown for 0, 1, 2, … heavy jobs; beyond the table it goes on at its last step.
+    """CPU slowdown for 0, 1, 2, … heavy jobs; beyond its end continued by the last step.
     `thesis` is short for [1, 1, 1.4, 1.8, 2.2]."""
     linear: LinearSlowdown | None = None
-    """CPU slowdown by a straight line."""
+    """CPU slowdown as a straight line."""
     threads: ThreadSlowdown | None = None
     """CPU slowdown by threads against cores."""
     memory: MemoryLaw | None = None
@@ -166,7 +166,7 @@ class Contention(Section):
     calibration: Text | None = Field(default=None, exclude=True)
     """A file of `farm calibrate`, relative to the scenario file: its table is the `slowdown`."""
     combine: Literal["product", "max"] = "product"
-    """The two resources multiply, or the worse one counts."""
+    """Whether the slowdowns of the two resources are multiplied, or the larger one counts."""
 
     @model_validator(mode="after")
     def _one_cpu_law(self) -> Contention:
@@ -181,7 +181,7 @@ class Contention(Section):
 
     @property
     def law(self) -> laws.ContentionLaw:
-        """The law that these words describe (a calibration file's table is read before)."""
+        """The law described by this section (a calibration file has been read before)."""
         return laws.ContentionLaw(self._cpu_law(), self._memory_law(), self.combine)
 
     def _cpu_law(self) -> laws.ResourceLaw | None:
@@ -198,23 +198,23 @@ class Contention(Section):
 
 
 class Losses(Section):
-    """Builders that go without notice, with whatever runs on them."""
+    """Builders that are lost without notice, with the jobs that run on them."""
 
     rate: Rate | None = None
-    """Losses per hour, or another time, that a builder is there: `0.1/h`."""
+    """Losses per builder and time, such as `0.1/h`."""
     at: tuple[Duration, ...] = ()
-    """Instants at which the pool loses the builder that has been there longest."""
+    """Instants at which the pool loses its oldest builder."""
 
 
 class Signals(Section):
-    """What a provisioner sees of the queue and of busy builders, where it is not the truth."""
+    """Distortions of what a provisioner observes of the queue and of busy builders."""
 
     delay: Duration = 0.0
-    """It sees what was true this long ago."""
+    """Delay of its observations."""
     wrong: Share = 0.0
-    """Share of its looks at which it sees that nothing waits and nothing runs."""
+    """Share of its observations in which no job is waiting or running."""
     kills: Flag = False
-    """A builder that it stops is not drained: what runs there is lost."""
+    """Stopped builders are not drained: their running jobs are lost."""
 
 
 class Pool(Section):
@@ -224,43 +224,43 @@ class Pool(Section):
     name: Name
     """Unique among the pools."""
     platform: PoolPlatform = PoolPlatform()
-    """What its builders are."""
+    """The platform of its builders."""
     slots: Positive = 1
-    """Jobs that one builder runs at once."""
+    """Number of jobs that one builder runs concurrently."""
     cores: Positive | None = None
     """Processors that the burning jobs of one live builder may use; absent: all of its host's."""
     builders: Positive | None = None
-    """A fixed number of builders, there from the start; or:"""
+    """A fixed number of builders, present from the start; or:"""
     provisioner: ProvisionerSettings | None = None
     """An algorithm that sizes the pool."""
     boot_time: Duration = 0.0
-    """From requested to joined (provisioned pools)."""
+    """Time from request to joining (provisioned pools)."""
     boot_delay: Distribution | None = None
-    """Drawn for each builder, and added to its boot time."""
+    """Distribution of an addition to the boot time, drawn for each builder."""
     idle_timeout: Duration | None = None
-    """A builder with nothing to do for this long retires (provisioned pools); absent: never."""
+    """A builder that is idle for this long is retired (provisioned pools); absent: never."""
     inter_job_time: Duration = 0.0
-    """A slot is cleaned for this long after each job."""
+    """Cleaning time of a slot after each job."""
     shutdown_time: Duration = 0.0
-    """From the command to retire until it is gone."""
+    """Time from the command to retire until the builder has left."""
     speed: PositiveNumber = 1.0
     """Service time = the job's ÷ speed."""
     failure_rate: Share = 0.0
-    """Share of builders that boot and never take a job."""
+    """Share of builders that boot but never take a job."""
     losses: Losses | None = None
-    """Builders that are lost; absent: none."""
+    """Losses of builders; absent: none."""
     signals: Signals | None = None
-    """What its provisioner sees late or wrongly; absent: the truth, at once."""
+    """Distortions of what its provisioner observes; absent: none."""
     contention: Contention | None = None
-    """Absent: co-scheduled jobs do not slow each other down."""
+    """How co-scheduled jobs slow each other down; absent: they do not."""
     price: NonNegative = 1.0
-    """Of a builder-hour, from the builder's request until it is gone."""
+    """Price of a builder-hour, from the builder's request until it has left."""
     billing_unit: Duration = 0.0
-    """Builders are paid in whole units of this, at least one; 0: to the second."""
+    """Billing unit: builders are billed in whole units, at least one; 0: exactly."""
     behaviour: Text | None = None
-    """`module:name` of a behaviour of your own: a class or a function; absent: as said here."""
+    """`module:name` of your own behaviour, a class or a function; absent: as described here."""
     labels: dict[Text, Text] = Field(default_factory=dict)
-    """Passed on to the builders."""
+    """Labels of the builders."""
 
     @field_validator("slots", "builders", mode="before")
     @classmethod
@@ -278,6 +278,6 @@ class Pool(Section):
 
     @property
     def job_platform(self) -> Platform:
-        """The platform of a job that is meant for this pool (its first processor)."""
+        """The platform of a job for this pool (its first processor)."""
         processors = self.platform.processors
         return Platform(processors[0] if processors else None, self.platform.virtualized)

@@ -1,4 +1,4 @@
-"""The small types of scenario values: durations, rates, counts, shares, weighted choices."""
+"""Types of scenario values: times, rates, counts, shares, weighted choices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _positive(value: float) -> float:
 def _written(
     parse: Callable[[object], float], write: Callable[[float], str], pattern: str, bound: str
 ) -> tuple[Any, ...]:
-    """Return how a number is read that people write with units; ``bound``: what 0 is to it."""
+    """Return a validator for numbers with units; ``bound``: the constraint relative to 0."""
     schema = [{"type": "number", bound: 0}, {"type": "string", "pattern": pattern}]
     return (
         BeforeValidator(parse),
@@ -60,10 +60,10 @@ Text = Annotated[str, Field(strict=True, min_length=1, max_length=500)]
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 """Letters, digits, dots, dashes and underscores: it becomes part of ids, keys and file names."""
 RunName = Annotated[str, Field(strict=True, max_length=100, pattern=r"^\w[\w.-]*\Z")]
-"""The same, with letters of any script: it is shown, and written into files."""
+"""The same, with letters of any script: it is only shown, and written to files."""
 
 MODES = ("timed", "stress", "memory", "mixed")
-"""How a live builder carries a job out: by letting time pass, or by burning what the job burns."""
+"""How a live builder runs a job: by letting time pass, or by real load."""
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ _ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
 
 
 def _choice(convert: Callable[[object], T], what: str) -> tuple[Any, ...]:
-    """Return how ``{value: weight}`` is read of one value, a list of them, or such a mapping."""
+    """Return a validator for one value, a list of values, or ``{value: weight}``."""
 
     def value_of(found: object) -> T:
         try:
@@ -134,7 +134,7 @@ def _thread_count(found: object) -> int:
 
 
 TextChoice = Annotated[dict[str, NonNegative], *_choice(_text, "text")]
-"""One text, a list of equally likely ones, or ``{text: weight}``; so are the others."""
+"""One text, a list of equally likely ones, or ``{text: weight}``; likewise the others."""
 WholeChoice = Annotated[dict[int, NonNegative], *_choice(_whole, "a whole number")]
 NumberChoice = Annotated[dict[float, NonNegative], *_choice(_number, "a finite number")]
 ModeChoice = Annotated[dict[str, NonNegative], *_choice(_mode, ", ".join(MODES))]

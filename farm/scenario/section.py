@@ -1,4 +1,4 @@
-"""What every part of a file of ours is built from: a strict, frozen mapping of known keys."""
+"""The base of all sections of our files: a strict, frozen mapping of known keys."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from farm.core.errors import did_you_mean
 
 
 class Mapped(BaseModel):
-    """A mapping of a file. Unknown keys are refused with the nearest known one."""
+    """A mapping in a file. Unknown keys are refused, with a suggestion."""
 
     model_config = ConfigDict(
-        # a section is built with the scenario that has it, not once more for itself
+        # a section is built with its scenario, not separately
         extra="forbid",
         frozen=True,
         defer_build=True,
         regex_engine="python-re",
     )
 
-    #: True: keys that are not ours are kept for others (an algorithm's options)
+    #: True: unknown keys are kept, as options of an algorithm
     takes_free_keys: ClassVar[bool] = False
-    #: exactly one of these keys is given
+    #: exactly one of these keys is required
     one_of: ClassVar[tuple[str, ...]] = ()
-    #: a value of one of these types (a truth value is no number) is short for this key
+    #: a plain value of one of these types (not a boolean) is short for this key
     short_for: ClassVar[tuple[str, tuple[type, ...]] | None] = None
 
     @model_validator(mode="before")
@@ -49,7 +49,7 @@ class Mapped(BaseModel):
         return self
 
     def only_one_of(self, *keys: str) -> str:
-        """Return the one key of these that is given; ValueError when none or several are."""
+        """Return the one of these keys that is given; ValueError if none or several are."""
         given = [key for key in keys if getattr(self, key) is not None]
         if len(given) == 1:
             return given[0]
@@ -62,13 +62,13 @@ class Section(Mapped):
 
 
 def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
-    """Return the error for an unknown key; ``ctx`` holds the key for the message."""
+    """Return the error for an unknown key; ``ctx`` has the key for the message."""
     text = f"unknown key; {did_you_mean(str(key), known)}allowed: {', '.join(known)}"
     return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
 
 
 def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:
-    """Return what tells the JSON Schema of a section that a plain value is allowed too."""
+    """Return a hook that allows a plain value in the JSON Schema of a section."""
 
     def extend(schema: dict[str, Any]) -> None:
         inner = dict(schema)

@@ -1,4 +1,4 @@
-"""What may be said of a source's jobs, whether they come from a trace or a generator."""
+"""The traits of a source's jobs, from a trace or a generator."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class PlatformDemand(Section):
 
     @property
     def platform(self) -> Platform:
-        """The demand as the farm's own value."""
+        """The demand as a Platform."""
         return Platform(self.processor, self.virtualized)
 
 
 def platforms_given(data: Any) -> Any:
-    """Return a list of platforms for one platform or a list of them."""
+    """Return a list of platforms, for a single one or a list."""
     return [data] if isinstance(data, dict) else data
 
 
@@ -63,7 +63,7 @@ class Heavy(Section):
     short_for = ("declared", (bool,))
 
     longest: Share | None = None
-    """This share of the jobs, the longest ones."""
+    """The longest jobs, up to this share."""
     among: Literal["matrix", "batch"] = "matrix"
     """`longest` of each matrix, or of all jobs released at one instant."""
     threshold: PositiveDuration | None = None
@@ -71,9 +71,9 @@ class Heavy(Section):
     kind: tuple[Text, ...] | None = None
     """Jobs of these kinds."""
     probability: Share | None = None
-    """Drawn for each job."""
+    """Probability, drawn for each job."""
     declared: Flag | None = None
-    """All of them, or none."""
+    """All jobs, or none."""
 
 
 class Fails(Section):
@@ -84,13 +84,13 @@ class Fails(Section):
     short_for = ("probability", (int, float))
 
     probability: Share | None = None
-    """Of every job."""
+    """Probability for every job."""
     by_kind: dict[Text, Share] | None = None
-    """Of the jobs of each kind; the others do not fail."""
+    """Probability by kind; jobs of other kinds do not fail."""
 
 
 class Declared(Section):
-    """What submitters say a job will take: its service time times a factor."""
+    """The declared time of jobs: their service time times a factor."""
 
     factor: Distribution
     """A distribution of plain numbers; 1 is the truth."""
@@ -100,28 +100,28 @@ class WorkSize(Section):
     """Work size of a job (for estimators that scale by size): service time * rate * a factor."""
 
     per_second: PositiveNumber
-    """Units of work in a second of service time."""
+    """Units of work per second of service time."""
     factor: Distribution | None = None
     """A distribution of plain numbers; absent: exactly 1."""
 
 
 class Action(Section):
-    """How often a job repeats the work of an earlier one (same action: it may run once)."""
+    """How often a job repeats the action of an earlier one, so that both may run only once."""
 
     reuse: Share
-    """Share of jobs that repeat a recent one."""
+    """Share of jobs that repeat a recent action."""
     window: Positive = 100
-    """How many recent actions a repeat picks from."""
+    """Number of recent actions from which a repeat is chosen."""
 
 
 class Traits(Section):
-    """Traits of a source's jobs; absent ones are as the trace has them, or the job's defaults."""
+    """Traits of a source's jobs; absent ones are the trace's, or the defaults of a job."""
 
     name: Name | None = None
-    """Prefix of the jobs' ids, and what their random draws are seeded by. Absent: the trace's
+    """Prefix of the jobs' ids, and part of the seed of their random draws. Absent: the trace's
     file name, or the processor, and the position in the list."""
     kind: TextChoice | None = None
-    """What sort of work: one, a list, or weights."""
+    """The kind of work: one, a list, or weights."""
     attributes: dict[Text, TextChoice] | None = None
     """user, team, project, image, …: each one value, a list, or weights."""
     invocation: tuple[Text, ...] | None = None
@@ -149,7 +149,7 @@ class Traits(Section):
     """How a live builder carries the job out: `timed` lets its service time pass; `stress`,
     `memory` and `mixed` burn what an idle core does in that time, for each thread."""
     threads: ThreadChoice | None = None
-    """Processes that a burning job keeps busy; what it counts for in laws by threads."""
+    """Number of processes that a burning job keeps busy, and its threads in contention laws."""
 
     @field_validator("declared", "work_size")
     @classmethod

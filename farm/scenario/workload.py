@@ -1,4 +1,4 @@
-"""``workload``: where jobs come from. A list of sources, merged by arrival."""
+"""``workload``: the sources of jobs, merged by arrival."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class TraceOptions(Traits):
     window: tuple[Duration, Duration] | None = None
     """Only arrivals in [from, to) of the trace's own time, moved so that `from` is 0."""
     time_scale: PositiveNumber = 1.0
-    """Arrival times are multiplied by it; service times are not."""
+    """Factor of arrival times; service times are not changed."""
     platform: PlatformDemand | None = None
-    """What every job needs. Absent: the trace's own platforms, else the only pool's."""
+    """The platform of all jobs. Absent: the trace's platforms, else the only pool's."""
     parallel: Literal["one", "split", "refuse"] | None = None
     """Jobs of several processors (swf, batsim) take `one` slot each (this is the default), are
     `split` into a job for each, in a matrix, or the trace is refused."""
     fields: dict[Text, Text] | None = None
-    """Which field of swf, or column of another's csv, becomes which part of the job."""
+    """Which field of swf, or column of a foreign csv, becomes which part of the job."""
 
     @field_validator("window")
     @classmethod
@@ -53,42 +53,42 @@ class TraceOptions(Traits):
 
 
 class Trace(TraceOptions):
-    """Jobs that were recorded somewhere."""
+    """Recorded jobs."""
 
     path: Text
     """Relative to the scenario file."""
     format: Text | None = None
     """`firefox-ci`, `swf`, `csv`, …; absent: guessed from the name."""
     origin: Text | None = None
-    """Where to get the file: said when it is not there."""
+    """Where to get the file, for the message if it is missing."""
 
 
 class Poisson(Section):
     """Arrivals independent of each other."""
 
     rate: Rate
-    """Mean arrivals in a time."""
+    """Mean number of arrivals per time."""
 
 
 class Releases(Traits):
-    """When a generator releases jobs, and what they are like."""
+    """When a generator releases jobs, and their traits."""
 
     poisson: Poisson | None = None
     """At random, at a mean rate; or:"""
     every: Duration | None = None
-    """At a fixed interval, the first one at `start`."""
+    """At a fixed interval, starting at `start`."""
     start: Duration = 0.0
-    """Nothing before this instant."""
+    """Instant of the start."""
     count: Positive | None = None
-    """At most this many releases."""
+    """Maximum number of releases."""
     duration: PositiveDuration | None = None
     """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
     daily_cycle: tuple[NonNegative, ...] | None = None
     """24 factors by which the rate is multiplied, one for each hour of the day."""
     cycle_start: Duration = 0.0
-    """Time of day at farm time 0 (9h: nine in the morning)."""
+    """Time of day at farm time 0 (9h is nine in the morning)."""
     service_time: Distribution
-    """Seconds of work of each job."""
+    """Distribution of the jobs' service times."""
     platform: Platforms | None = None
     """One platform, or a list with weights. Absent: the only pool's."""
 
@@ -146,7 +146,7 @@ class Matrices(Releases):
     size: WholeChoice
     """Jobs in a matrix: one number, a list, or weights."""
     jobs_apart: Duration = 0.0
-    """A matrix's jobs arrive one by one, so far apart; 0: together."""
+    """Time between the jobs of a matrix, which arrive one by one; 0: together."""
 
     @field_validator("size")
     @classmethod
@@ -157,12 +157,12 @@ class Matrices(Releases):
 
 
 class Generator(Section):
-    """Jobs that a function of your own makes."""
+    """Jobs made by your own function."""
 
     name: Name | None = None
-    """Job ids begin with it where there are several sources."""
+    """Prefix of job ids if there are several sources."""
     function: Text
-    """`module:function`, called with a random.Random: yields `farm.Job`s in order of arrival."""
+    """`module:function`, called with a random.Random, which yields `farm.Job`s by arrival."""
 
 
 Sort = Literal["trace", "matrices", "arrivals", "generator"]
@@ -170,7 +170,7 @@ SOURCES: tuple[Sort, ...] = get_args(Sort)
 
 
 class Source(Section):
-    """One source of jobs: a trace, matrices, arrivals, or a generator of your own."""
+    """One source of jobs: a trace, matrices, arrivals, or your own generator."""
 
     one_of = SOURCES
     trace: Trace | None = None
@@ -180,12 +180,12 @@ class Source(Section):
 
     @property
     def sort(self) -> Sort:
-        """Which of the four it is."""
+        """The kind of source."""
         return next(sort for sort in SOURCES if getattr(self, sort) is not None)
 
     @property
     def options(self) -> Trace | Matrices | Arrivals | Generator:
-        """The one that is given."""
+        """The options of the source."""
         options = self.trace or self.matrices or self.arrivals or self.generator
         assert options is not None  # noqa: S101 - the validator above saw to it
         return options

@@ -8,6 +8,7 @@ from farm.core.errors import RunError, ScenarioError
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool
 from farm.scenario.workload import Matrices, Releases, Source
+from farm.units import format_roughly
 
 #: builders, slots and jobs of a simulation
 MOST = 100_000_000
@@ -33,7 +34,7 @@ def _check_pool(pool: Pool, horizon: float) -> None:
     if pool.builders is not None and lives == (0.0, 0.0, 0.0):
         raise ScenarioError(
             f"{where}.idle_timeout: found 0s for a pool of fixed size that boots in no time: its "
-            "builders would come and go for ever at one instant; allowed: more, or none at all"
+            "builders would come and go forever at one instant; allowed: a longer one, or none"
         )
     rule = pool.provisioner
     _check((pool.builders or (rule.min if rule else 0)) * pool.slots, "slots", where)
@@ -63,7 +64,7 @@ def _jobs_made(source: Source, horizon: float) -> float:
 
 
 class LivesAtOneInstant:
-    """Sees to it that farm time goes on: builders that come and go at one instant are counted."""
+    """Counts builders that come and go at one instant, to ensure that farm time advances."""
 
     def __init__(self) -> None:
         self._at, self._gone, self._most = -1.0, 0, 0
@@ -76,6 +77,6 @@ class LivesAtOneInstant:
         self._most = max(self._most, there)
         if self._gone > LIVES_ALLOWED + LIVES_AT_ONCE * self._most:
             raise RunError(
-                f"at {at:g} s {self._gone:,} builders went at one instant, and time does not go "
-                "on: give the pool an idle_timeout or a boot_time above 0"
+                f"at {format_roughly(at)} {self._gone:,} builders went at one instant, and time "
+                "does not advance: give the pool an idle_timeout or a boot_time above 0"
             )

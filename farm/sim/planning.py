@@ -1,4 +1,4 @@
-"""How many builders are needed? The smallest pools that meet an objective, by simulation.
+"""Capacity planning: the smallest pools that meet an objective, by simulation.
 
 A size meets the objective when, for each of its terms, the upper confidence bound (one-sided,
 Student) of the statistic's mean over replications keeps the limit. All sizes are tried on the same
@@ -18,19 +18,16 @@ sizes, all that are given (``plan_settings``), and the cheapest that meets the o
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from farm.assembly import run_info
 from farm.core.pools.algorithm import Algorithm
+from farm.processes.shared_work import SharedWork
 from farm.results.comparison.statistics import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.summary import summarise
@@ -42,12 +39,10 @@ Sizes = tuple[int, ...]
 Tried = tuple[int | str, ...]
 """Sizes by pool, or settings by key as they are written."""
 AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
-"""Who sizes the pools of a scenario that keep their provisioners."""
+"""The algorithms of pools that keep their provisioners."""
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
-#: real seconds of one evaluation from which several processes share the replications
-WORTH_SHARING = 1.5
 #: about how many runs a search makes
 RUNS_OF_A_SEARCH = 100
 
@@ -58,7 +53,7 @@ def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One replication of one size: the terms' statistics, and what was paid."""
+    """One replication of one size: the terms' statistics, and the cost."""
 
     values: tuple[float, ...]
     builder_hours: float
@@ -80,7 +75,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found; ``best`` is None when no size meets the objective."""
+    """The result; ``best`` is None if no size meets the objective."""
 
     #: what the points' sizes are of: pools, or keys
     pools: tuple[str, ...]
@@ -135,7 +130,7 @@ def play(
 
 
 class Evaluator:
-    """Tries sizes, each once; use it in a ``with`` block (it may start processes)."""
+    """Tries sizes, each once."""
 
     def __init__(
         self,
@@ -143,13 +138,14 @@ class Evaluator:
         seed: int,
         terms: Sequence[Term],
         options: PlanOptions,
-        told: Callable[[Point], None] = lambda _: None,
+        work: SharedWork,
+        on_point: Callable[[Point], None] = lambda _: None,
     ) -> None:
         self._scenario_of = scenario_of
         self._seeds = range(seed, seed + options.replications)
         self._terms = tuple(terms)
         self._options = options
-        self._told = told
+        self._on_point = on_point
         self._factor = (
             student_quantile(options.confidence, options.replications - 1)
             / math.sqrt(options.replications)
@@ -157,35 +153,20 @@ class Evaluator:
             else 0.0
         )
         self.points: dict[Tried, Point] = {}
-        self._pool: ProcessPoolExecutor | None = None
-        self._spent = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._work = work
 
     def at(self, sizes: Tried) -> Point:
         """Return how these sizes do."""
         if sizes not in self.points:
             point = self.points[sizes] = self._point(sizes, self._outcomes(sizes))
-            self._told(point)
+            self._on_point(point)
         return self.points[sizes]
 
     def _outcomes(self, sizes: Tried) -> list[Outcome]:
-        scenario, seeds = self._scenario_of(sizes), self._seeds
-        if self._pool is None and self._spent > WORTH_SHARING and (os.cpu_count() or 1) > 1:
-            processes = min(os.cpu_count() or 1, len(seeds))
-            self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
-        one = partial(play, scenario, self._terms, algorithms=self._options.algorithms)
-        if self._pool is not None:
-            return list(self._pool.map(one, seeds))
-        began = time.perf_counter()
-        found = list(map(one, seeds))
-        self._spent = time.perf_counter() - began
-        return found
+        scenario, algorithms = self._scenario_of(sizes), self._options.algorithms
+        calls = [partial(play, scenario, self._terms, seed, algorithms) for seed in self._seeds]
+        found = dict(self._work.done(calls))
+        return [found[place] for place in range(len(calls))]
 
     def _point(self, sizes: Tried, outcomes: Sequence[Outcome]) -> Point:
         values = np.array([outcome.values for outcome in outcomes])
@@ -208,12 +189,13 @@ def plan(
     scenario: Scenario,
     terms: Sequence[Term],
     options: PlanOptions,
-    told: Callable[[Point], None] = lambda _: None,
+    on_point: Callable[[Point], None] = lambda _: None,
 ) -> Plan:
     """Return the smallest pools that meet the objective, or say that none do."""
     jobs = sum(1 for _ in build_jobs(scenario))
     scenario_of = partial(sized, scenario)
-    with Evaluator(scenario_of, scenario.seed, terms, options, told) as evaluator:
+    with SharedWork() as work:
+        evaluator = Evaluator(scenario_of, scenario.seed, terms, options, work, on_point)
         search = _Search(scenario, evaluator, min(options.most, jobs))
         best, why = search.run()
         points = list(evaluator.points.values())
@@ -226,11 +208,12 @@ def plan_settings(
     keys: Sequence[str],
     terms: Sequence[Term],
     options: PlanOptions,
-    told: Callable[[Point], None] = lambda _: None,
+    on_point: Callable[[Point], None] = lambda _: None,
 ) -> Plan:
     """Try every scenario, and return the cheapest that meets the objective."""
     seed = next(iter(scenarios.values())).seed
-    with Evaluator(scenarios.__getitem__, seed, terms, options, told) as evaluator:
+    with SharedWork() as work:
+        evaluator = Evaluator(scenarios.__getitem__, seed, terms, options, work, on_point)
         points = [evaluator.at(settings) for settings in scenarios]
     met = [point for point in points if point.met]
     best = min(met, key=lambda point: point.cost, default=None)

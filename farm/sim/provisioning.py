@@ -1,4 +1,4 @@
-"""The provisioner in virtual time: the same algorithms, asked at their interval.
+"""The provisioner in virtual time: the same algorithms, called at their intervals.
 
 An algorithm is asked at the ticks at which its plan may differ from the last one. It says itself
 until when it cannot (``Algorithm.stays_until``), and every event ends that.
@@ -20,7 +20,7 @@ _FOREVER = float("inf")
 
 
 class SimulatedProvisioner:
-    """Sizes one pool: looks and plans; the scheduler makes it so.
+    """Plans for one pool; the scheduler carries out the plans.
 
     Ticks of several at one instant come by ``place``.
     """

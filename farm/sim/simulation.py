@@ -25,11 +25,11 @@ from farm.workload import batches, build_jobs
 
 Load = Iterator[tuple[float, tuple[Job, ...]]]
 Around = Callable[[World, Scheduler], World]
-"""Returns a world that stands before another one and adds events of its own."""
+"""Returns a world that wraps another one and adds events."""
 
 
 class Simulation:
-    """A scenario set up in virtual time: built first (which finds mistakes), then played once.
+    """A simulation of a scenario: constructed first (which finds errors), then run once.
 
     ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
     the same events and commands, always. Raises InputError for a scenario that names something that
@@ -69,7 +69,7 @@ class Simulation:
         self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
-        """Run to the end, telling the observers."""
+        """Run to the end, calling the observers."""
         world: World = self.world
         if self._around is not None:
             world = self._around(world, self.scheduler)
@@ -77,7 +77,7 @@ class Simulation:
 
 
 def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
-    """Drive a simulated world to its end, telling the observers."""
+    """Drive a simulated world to its end, calling the observers."""
     with no_garbage_collection():
         drive(scheduler, world, together(observers))
 
@@ -89,14 +89,14 @@ def simulate(
     scheduler: Scheduler | None = None,
     algorithms: Mapping[str, Algorithm[Any]] | None = None,
 ) -> Scheduler:
-    """Set the scenario up, play it, and return the scheduler as it is at the end."""
+    """Run the scenario, and return the scheduler at the end."""
     simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms)
     simulation.play(observers)
     return simulation.scheduler
 
 
 def together(observers: Sequence[Observer]) -> Observer:
-    """Return one observer that tells them all, in order."""
+    """Return one observer that calls them all, in order."""
     if len(observers) == 1:
         return observers[0]
 

@@ -88,7 +88,7 @@ class SimulatedWorld:
         self._lives = LivesAtOneInstant()
         #: provisioners whose next ticks are left out until something happens
         self._resting: list[SimulatedProvisioner] = []
-        #: jobs handed in and not ended
+        #: submitted jobs that have not ended
         self._open_jobs = 0
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
         self._look_for_the_end()

@@ -1,1 +1,1 @@
-"""What every command line of the project shares: options, consoles, error messages."""
+"""Shared by all command lines of the project: options, consoles, error messages."""

@@ -1,7 +1,7 @@
-"""How a live farm is shown on a terminal: safe texts, tables that fit, and whole lines in pipes.
+"""Output on a terminal: safe text, tables that fit, and unfolded lines in pipes.
 
-Names come from those who submit jobs. What a terminal would obey (escape sequences, and the marks
-that turn text around) is shown, not sent; JSON is for those who want every byte.
+Names come from the users who submit jobs. Control characters (escape sequences, and marks that
+reverse the text direction) are made visible instead of being sent; JSON output has every byte.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: characters of one text that are shown; of a whole message
+#: maximum number of characters shown of a text, and of a message
 MAX_TEXT, MAX_MESSAGE = 200, 4000
-#: columns of a table that goes to a file or a pipe: nothing there needs to be folded
+#: width of a table in a file or a pipe, where nothing needs to be folded
 WIDE = 1000
-#: a column that may be folded claims so much room before others have to go
+#: minimum width of a folded column, below which other columns are dropped
 FOLDED = 24
 
 COLOURS = {
@@ -31,22 +31,22 @@ COLOURS = {
 
 
 class FarmConsole(Console):
-    """A console that takes texts as they are: no markup, no emoji names, no guessed colours."""
+    """A console that prints text unchanged: no markup, no emoji names, no guessed colours."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         stream = sys.stderr if stderr else sys.stdout
-        # rich would fold what goes into a pipe as if it were a terminal of 80 columns
+        # rich would fold output to a pipe as on a terminal of 80 columns
         piped = stream is None or not stream.isatty()
         width = shutil.get_terminal_size((WIDE, 40)).columns if piped else None
         super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the command line, as for every other output (farm.cli.main:Commands)."""
+        """Let the command line handle it, as for all other output (farm.cli.main:Commands)."""
         raise BrokenPipeError
 
 
 def plain(text: object, most: int = MAX_TEXT) -> str:
-    """Return a text that a terminal cannot take for anything else; a very long one is cut."""
+    """Return the text without effects on a terminal, truncated if it is very long."""
     shown = str(text)
     cut = len(shown) > most
     if cut:
@@ -57,7 +57,7 @@ def plain(text: object, most: int = MAX_TEXT) -> str:
 
 
 def message(text: object) -> str:
-    """Return a message of several lines, each of them plain."""
+    """Return a message of several lines, each made plain."""
     lines = str(text)[:MAX_MESSAGE].split("\n")
     return "\n".join(plain(line, MAX_MESSAGE) for line in lines)
 
@@ -67,12 +67,12 @@ def _spelled(character: str) -> str:
 
 
 def coloured(state: str) -> Text:
-    """Return a state of a job or builder as it is shown."""
+    """Return a state of a job or builder in its colour."""
     return Text(plain(state), COLOURS.get(state, ""))
 
 
 def counted(states: Mapping[str, int]) -> Text:
-    """Return how many there are of each state."""
+    """Return the number of each state."""
     return Text(" · ").join(
         Text.assemble(f"{count:,} ", coloured(state)) for state, count in states.items() if count
     )
@@ -88,7 +88,7 @@ class Column(NamedTuple):
 
     name: str
     right: bool = False
-    #: it may be folded over several lines
+    #: may be folded over several lines
     folds: bool = False
 
 
@@ -98,9 +98,9 @@ Cell = str | Text
 def listing(
     columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int, first_to_go: str = ""
 ) -> Table:
-    """Return a table; columns that do not fit go, in the order of ``first_to_go``.
+    """Return a table; columns that do not fit are dropped, in the order of ``first_to_go``.
 
-    Texts in it are made plain. The first column never goes, and is folded rather than cut.
+    Its texts are made plain. The first column is never dropped, and is folded rather than cut.
     """
     cells = [[_cell(value) for value in row] for row in rows]
     room = {
@@ -138,7 +138,7 @@ def _claims(column: Column, cell: Text) -> int:
 
 
 def story(rows: Iterable[tuple[str, object]]) -> Table:
-    """Return names with values, one below the other."""
+    """Return a table of names and values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")

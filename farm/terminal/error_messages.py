@@ -1,4 +1,4 @@
-"""One message for each mistake: how every command line of the project ends."""
+"""Error messages of all command lines: one message per error."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from farm.core.errors import FarmError, InputError
 
 
 def with_error_messages(command: Callable[[], object]) -> None:
-    """Run a command line; a user's mistake gets one message and exit code 2, no traceback."""
+    """Run a command line; a user's error gives one message and exit code 2, no traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding has no signs for
+        sys.stdout.reconfigure(errors="backslashreplace")  # characters that its encoding lacks
     try:
         command()
     except FarmError as error:
         _print(str(error))
         sys.exit(error.exit_code)
     except OSError as error:
-        # a folder that may not be written to, a full disk; who foresees it says more
+        # an unwritable folder, a full disk; code that expects it gives a better message
         where = "" if error.filename is None else f"{error.filename}: "
         _print(f"{where}{error.strerror or error}")
         sys.exit(InputError.exit_code)
@@ -34,5 +34,5 @@ def _print(text: str) -> None:
     from farm.terminal.console import FarmConsole, message  # noqa: PLC0415
 
     words = Text.assemble(("error: ", "bold red"), message(text))
-    with contextlib.suppress(OSError):  # what it goes to may be on the disk that is full
+    with contextlib.suppress(OSError):  # standard error may be on the full disk
         FarmConsole(stderr=True).print(words, soft_wrap=True)

@@ -27,7 +27,7 @@ Overrides = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Override a key of the scenario, such as scheduling.policy=sjf or "
-        "pools.linux.builders=+3; may be given again.",
+        "pools.linux.builders=+3; repeatable.",
     ),
 ]
 Out = Annotated[
@@ -39,7 +39,7 @@ LearnFrom = Annotated[
     typer.Option(
         "--learn-from",
         metavar="RUN",
-        help="A finished run, or exported statistics, that run times are learned from first.",
+        help="A finished run, or exported statistics, from which run times are learned first.",
     ),
 ]
 
@@ -55,32 +55,35 @@ def server_option(about: str, envvar: str | None = "FARM_REDIS_URL") -> Any:
 
 Redis = Annotated[
     str | None,
-    server_option("The farm's server; absent: that of the farm which farm up started in --dir."),
+    server_option("The farm's server. Default: that of the farm started by farm up in --dir."),
 ]
 Dir = Annotated[
     Path,
     typer.Option("--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, no progress.")]
 Log = Annotated[
-    bool, typer.Option("--log", help="Print each event as it happens, a line on standard error.")
+    bool,
+    typer.Option("--log", help="Print each event as it happens, one per line, on standard error."),
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", "-o", help="Draw it in this file (.svg or .html)."),
+    typer.Option("--plot", "-o", help="Draw the result to this file (.svg or .html)."),
 ]
 Relevant = Annotated[
     str,
-    typer.Option(metavar="SHARE", help="The least difference that counts: 1% of the baseline."),
+    typer.Option(
+        metavar="SHARE", help="The smallest relevant difference, as a share of the baseline."
+    ),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
         metavar="OURS=THEIRS",
-        help="A column of another's table: submitted=created_at; ours: id submitted started "
-        "finished duration platform kind …, others are attributes; may be given again.",
+        help="Name of a column in a foreign table, such as submitted=created_at; known parts: id "
+        "submitted started finished duration platform kind …, others are attributes; repeatable.",
     ),
 ]
 MetricsPort = Annotated[
@@ -89,14 +92,14 @@ MetricsPort = Annotated[
         min=0,
         max=65535,
         envvar="FARM_METRICS_PORT",
-        help="Serve Prometheus metrics on this port (0: any free one); absent: none.",
+        help="Serve Prometheus metrics on this port (0: any free one). Default: no metrics.",
     ),
 ]
 MetricsAddress = Annotated[
     str,
     typer.Option(
         envvar="FARM_METRICS_ADDRESS",
-        help="Where metrics are served: by default this machine only.",
+        help="Address on which metrics are served.",
     ),
 ]
 MetricsTargets = Annotated[
@@ -104,19 +107,19 @@ MetricsTargets = Annotated[
     typer.Option(
         metavar="DIR",
         envvar="FARM_METRICS_TARGETS",
-        help="Builder hosts here serve metrics too, on free ports, and each process says where in "
-        "a file in DIR, for Prometheus's file_sd_configs.",
+        help="Serve the metrics of builder hosts too, on free ports, and write the targets to "
+        "files in DIR, for Prometheus's file_sd_configs.",
     ),
 ]
 
 
 def learning(source: Path | None) -> list[str]:
-    """Return the override that ``--learn-from`` stands for."""
+    """Return the override for ``--learn-from``."""
     return [] if source is None else [f"estimates.learn_from={json.dumps(str(source.absolute()))}"]
 
 
 def speed_set(speed: float | None) -> list[str]:
-    """Return the override that ``--speed`` stands for; raises InputError."""
+    """Return the override for ``--speed``; raises InputError."""
     if speed is None:
         return []
     if not 0 < speed < float("inf"):
@@ -125,7 +128,7 @@ def speed_set(speed: float | None) -> list[str]:
 
 
 def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
-    """Return the seconds that ``250ms`` or ``5m`` says; raises InputError."""
+    """Parse a span such as ``250ms`` or ``5m`` into seconds; raises InputError."""
     try:
         seconds = parse_time(text)
     except ValueError as error:
@@ -136,7 +139,7 @@ def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
 
 
 def share_of(text: str, option: str = "--relevant") -> float:
-    """Return the share that ``1%`` or ``0.01`` says; raises InputError."""
+    """Parse a share such as ``1%`` or ``0.01``; raises InputError."""
     try:
         number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
         share = float(number) / (100 if percent else 1)
@@ -148,7 +151,7 @@ def share_of(text: str, option: str = "--relevant") -> float:
 
 
 def columns_of(texts: list[str] | None) -> dict[str, str] | None:
-    """Return by our name the column that ``--column`` gave; raises InputError."""
+    """Return the columns given by ``--column``, by part of the job; raises InputError."""
     columns: dict[str, str] = {}
     for text in texts or ():
         ours, _, theirs = text.partition("=")

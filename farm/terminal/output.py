@@ -1,4 +1,4 @@
-"""How commands answer: JSON for machines, tables of numbers and progress for people."""
+"""Output of commands: JSON, tables of numbers, and progress."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rich.text import Text
 from farm.terminal.console import FarmConsole
 from farm.units import format_time
 
-#: real seconds between two lines about what goes on, where there is no terminal
+#: real seconds between lines of progress without a terminal
 LINE_EVERY = 2.5
 
 
 def print_json(*values: object, pretty: bool = False) -> None:
-    """Print each value as JSON: a line each, or over several lines."""
+    """Print each value as JSON, on one line or indented."""
     for value in values:
         text = msgspec.json.encode(value)
         typer.echo((msgspec.json.format(text, indent=2) if pretty else text).decode())
@@ -45,7 +45,7 @@ def table_of(
     rows: Iterable[Sequence[Any]],
     caption: str | None = None,
 ) -> Table:
-    """Return a table: its first columns are texts, of which the first may fold, then numbers."""
+    """Return a table whose first columns are text (the first may fold), the others numbers."""
     table = Table(title=title, caption=caption)
     for place, name in enumerate(texts):
         table.add_column(name, overflow="fold", no_wrap=place > 0)
@@ -57,7 +57,7 @@ def table_of(
 
 
 def note(what: RenderableType, *, err: bool = False) -> None:
-    """Print a remark as it is, unfolded; or a table, folded where it has to be."""
+    """Print a remark unfolded, or a table, folded if need be."""
     FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
 
 
@@ -65,9 +65,9 @@ def note(what: RenderableType, *, err: bool = False) -> None:
 def progress(
     what: str, *columns: ProgressColumn, silent: bool = False
 ) -> Iterator[Callable[..., None] | None]:
-    """Show on standard error how far it is; yields what takes ``description=, completed=, total=``.
+    """Show progress on standard error; yields a function of ``description, completed, total``.
 
-    None where it is to be silent. Where there is no terminal, a line is written now and then.
+    Yields None if it is to be silent. Without a terminal, a line is written occasionally.
     """
     if silent:
         yield None
@@ -82,19 +82,19 @@ def progress(
 
 @contextmanager
 def runs_progress(*, silent: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show how many runs are done, of how many, and how long the others will take."""
+    """Show how many runs are done, their total, and the remaining time."""
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with progress("runs", *columns, silent=silent) as update:
 
-        def told(done: int, of: int) -> None:
+        def show(done: int, of: int) -> None:
             if update is not None:
                 update(completed=done, total=of)
 
-        yield told
+        yield show
 
 
 class _Lines:
-    """Writes a line every few seconds; of what is counted also how long the rest takes."""
+    """Writes a line of progress every few seconds, with the remaining time if known."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""The password of the farm's server: kept out of URLs, by the environment or in a file."""
+"""The password of the farm's server, from the environment or a file instead of the URL."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def with_password(
     variable: str = "FARM_REDIS_PASSWORD",
     environ: Mapping[str, str] | None = None,
 ) -> str | None:
-    """Return the URL with the password that the environment, or a file, has for its user.
+    """Return the URL with its user's password from the environment or a file.
 
-    One that has a password (also an empty one, ``user:@host``) stays as it is, and one that is no
-    URL. Raises InputError for a file that cannot be read.
+    A URL with a password (even an empty one, ``user:@host``) is returned unchanged, and so is an
+    invalid URL. Raises InputError for a file that cannot be read.
     """
     env = os.environ if environ is None else environ
     password, file = env.get(variable) or "", env.get(f"{variable}_FILE")
     try:
         parts = urlsplit(url or "")
-    except ValueError:  # connecting has the message
+    except ValueError:  # connecting gives the message
         return url
     if not parts.scheme or parts.password is not None or not (password or file):
         return url or None

@@ -105,7 +105,7 @@ class VirtualFarm:
         end = self.at + parse_time(at_most)
         while self.scheduler.jobs:
             if self.at >= end:
-                raise AssertionError(f"{len(self.scheduler.jobs)} jobs are left at {self.at:g} s")
+                raise AssertionError(f"{len(self.scheduler.jobs)} jobs are left at {self.at:g}s")
             self.advance(step)
 
     def state(self, job: str) -> str:

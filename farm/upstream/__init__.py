@@ -1,1 +1,1 @@
-"""Other systems' own rules, as they are."""
+"""The rules of other systems, unchanged."""

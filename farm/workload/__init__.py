@@ -1,4 +1,4 @@
-"""Workloads: where jobs come from. Pure but for reading trace files; every draw has a seed.
+"""Workloads: the sources of jobs. Pure except for reading trace files; every draw has a seed.
 
 ``build_jobs(scenario)`` gives a scenario's jobs by arrival, ``batches`` those of one instant
 together; ``read_trace`` and ``write_csv`` read recorded jobs and write them.

@@ -1,9 +1,9 @@
-"""Jobs of which only ids, arrivals and service times differ: two columns, until looked at."""
+"""Jobs that differ only in ids, arrivals and service times, stored as two columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice, takewhile
+from itertools import chain, islice, repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,23 @@ class AlikeJobs:
         """Draw the first ``most`` jobs, None: all; return whether they are all that there are."""
         self.held = np.fromiter(islice(self._times, most), _TIMES)
         return most is None or len(self.held) < most
+
+    def ids(self) -> list[str]:
+        """Return the ids of those that are held."""
+        return list(map(self._name, range(1, len(self.held) + 1)))
+
+    def columns(self, begin: int, end: int) -> list[Iterable[Any]]:
+        """Return the fields of some that are held, in the order of a Job's fields."""
+        sample, some = self[begin], self.held[begin:end]
+        service_times = some["service_time"].tolist()
+        known: dict[str, Iterable[Any]] = {
+            "id": map(self._name, range(begin + 1, end + 1)),
+            "service_time": service_times,
+            "declared_time": service_times,
+            "arrived_at": some["arrived_at"].tolist(),
+        }
+        fields = Job.__struct_fields__
+        return [known.get(name) or repeat(getattr(sample, name)) for name in fields]
 
     def __len__(self) -> int:
         return len(self.held)

@@ -1,4 +1,4 @@
-"""From a scenario to its jobs: all sources, merged by arrival, made as they are asked for."""
+"""The jobs of a scenario: all sources, merged by arrival, generated lazily."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ from farm.workload.traits import Streams, source_streams
 arrival = attrgetter("arrived_at")
 
 
-def build_jobs(scenario: Scenario) -> Iterable[Job]:
+def build_jobs(scenario: Scenario, remarks: list[str] | None = None) -> Iterable[Job]:
     """Return the scenario's jobs by (arrival, source's position, serial within the source).
 
     Generated jobs are made one by one, so a million of them take no memory; traces are read
     before this returns. With phases nothing arrives after the last one (``quiesce``: none in
     the ramp-down). Ids are unique: they
     begin with the source's prefix; the jobs of a csv trace that is the only source keep their own.
+    What of the traces is not among the jobs, and why, is added to ``remarks``.
 
     Raises ScenarioError (an empty workload, a job that no pool could run) and TraceError.
     """
     horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
     prefixes = source_prefixes(scenario)
+    remarks = [] if remarks is None else remarks
     sources = [
-        _source_jobs(scenario, index, prefixes[index], horizon)
+        _source_jobs(scenario, index, prefixes[index], horizon, remarks)
         for index in range(len(scenario.workload))
     ]
     if len(sources) == 1 and isinstance(sources[0], AlikeJobs):
@@ -100,7 +102,9 @@ def _wanted_prefix(scenario: Scenario, source: Source) -> str:
     return (processors.pop() if len(processors) == 1 else None) or "job"
 
 
-def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) -> Iterable[Job]:
+def _source_jobs(
+    scenario: Scenario, index: int, prefix: str, horizon: float, remarks: list[str]
+) -> Iterable[Job]:
     source = scenario.workload[index]
     options = source.options
     streams = source_streams(scenario.seed, options.name or index)
@@ -109,7 +113,15 @@ def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) ->
         first = "" if len(scenario.workload) == 1 else f"{prefix}-"
         return generated(scenario, options, where, first, streams("generator"))
     if isinstance(options, Trace):
-        return _recorded(scenario, options, prefix, where, streams)
+        path = Path(options.path)
+        if options.origin is not None and not path.exists():
+            raise TraceError(
+                f"{path}: no such file; get it from {options.origin}, put it there, or say where "
+                "it is: --set workload.0.path=FILE"
+            )
+        records = read_records(path, options.format, options)
+        remarks += [f"{path}: {remark}" for remark in records.remarks]
+        return _recorded(scenario, options, records, prefix, where, streams)
     platform = default_platform(scenario, where) if options.platform is None else None
     if isinstance(options, Arrivals):
         return generators.arrivals(options, prefix, platform, streams, horizon)
@@ -117,15 +129,9 @@ def _source_jobs(scenario: Scenario, index: int, prefix: str, horizon: float) ->
 
 
 def _recorded(
-    scenario: Scenario, options: Trace, prefix: str, where: str, streams: Streams
+    scenario: Scenario, options: Trace, records: Records, prefix: str, where: str, streams: Streams
 ) -> Iterable[Job]:
     path = Path(options.path)
-    if options.origin is not None and not path.exists():
-        raise TraceError(
-            f"{path}: no such file; get it from {options.origin}, put it there, or say where it "
-            "is: --set workload.0.path=FILE"
-        )
-    records = read_records(path, options.format, options)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window that {where} asks for")
     platform = _check_platforms(scenario, options, records, where)

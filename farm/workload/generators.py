@@ -1,4 +1,4 @@
-"""Jobs out of nothing: arrivals one by one, and matrices released together."""
+"""Generated jobs: single arrivals, and matrices released together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that the user's own code makes: checked one by one, as they are asked for."""
+"""Jobs made by the user's own code, checked one by one as they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives each job of a source its traits, as the scenario says."""
+"""Adds the traits given by the scenario to each job of a source."""
 
 from __future__ import annotations
 

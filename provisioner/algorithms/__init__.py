@@ -1,1 +1,1 @@
-"""Provisioning algorithms: pure functions, one a file."""
+"""Provisioning algorithms: pure functions, one per file."""

@@ -61,15 +61,14 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
     def plan(self, snapshot: PoolSnapshot, memory: Curve) -> tuple[ScalingPlan, Curve]:
         """Learn from the present, and plan for it and what is ahead."""
         demand = snapshot.waiting_jobs + snapshot.running_jobs
-        since = snapshot.at - snapshot.midnight_at
-        memory = self._learned(memory, self._part(since), demand)
-        forecast = self._forecast(memory, since)
+        memory = self._learned(memory, self._part(snapshot.at), demand)
+        forecast = self._forecast(memory, snapshot.at)
         wanted = builders_for(max(float(demand), self.headroom * forecast), snapshot)
         why = f"{demand} jobs, {forecast:.1f} expected"
         return self.towards(snapshot, wanted, why, stop="idle"), memory
 
-    def _part(self, since: float) -> int:
-        return math.floor(since % self.period / self.step)
+    def _part(self, at: float) -> int:
+        return math.floor(at % self.period / self.step)
 
     def _learned(self, memory: Curve, part: int, demand: int) -> Curve:
         learned = memory.learned or (None,) * math.ceil(self.period / self.step)
@@ -81,8 +80,8 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
             learned = (*learned[: memory.part], new, *learned[memory.part + 1 :])
         return Curve(learned, part, float(demand), 1)
 
-    def _forecast(self, memory: Curve, since: float) -> float:
+    def _forecast(self, memory: Curve, at: float) -> float:
         """Return the most that is expected from now until ``ahead`` has passed."""
         parts = range(1 + math.ceil(self.ahead / self.step))
-        places = {self._part(since + min(n * self.step, self.ahead)) for n in parts}
+        places = {self._part(at + min(n * self.step, self.ahead)) for n in parts}
         return max(memory.learned[place] or 0.0 for place in places)

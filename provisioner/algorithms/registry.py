@@ -1,6 +1,6 @@
-"""Which algorithms there are, and how a scenario's options become one.
+"""The registry of algorithms, and their construction from a scenario's options.
 
-A newcomer adds an algorithm with one file and one line here.
+To add an algorithm: one file and one line here.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _value(
 
 
 def is_time(field: msgspec.structs.FieldInfo) -> bool:
-    """Whether an option is a time in seconds."""
+    """Return whether an option is a time in seconds."""
     info = msgspec.inspect.type_info(field.type)
     return isinstance(info, msgspec.inspect.Metadata) and (info.extra or {}).get("unit") == "s"
 

@@ -1,4 +1,4 @@
-"""What all algorithms share: the pool's limits, and how a wanted size becomes a plan."""
+"""The base of all algorithms: the pool's limits, and plans for a desired size."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
 
 
 class Memoryless(Sizing[Memory], frozen=True, kw_only=True):
-    """An algorithm that looks only at the present."""
+    """An algorithm without memory."""
 
     def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
         """Return what to do now."""

@@ -63,7 +63,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
         enough = builders_needed(snapshot, self.objective * self.release)
         present = snapshot.present
         if present < needed:
-            why = f"{needed} builders keep the wait under {self.objective:g} s"
+            why = f"{needed} builders keep the wait under {self.objective:g}s"
             return self.towards(snapshot, needed, why), Surplus()
         if present <= enough:
             return self.towards(snapshot, present, "as many as needed", stop="idle"), Surplus()
@@ -74,7 +74,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
         if snapshot.at - since < self.hold:
             held = self.towards(snapshot, present, f"{enough} would do; holding", stop="idle")
             return held, Surplus(since, peak)
-        why = f"{peak} have been enough for {self.hold:g} s"
+        why = f"{peak} have been enough for {self.hold:g}s"
         return self.towards(snapshot, peak, why, stop="idle"), Surplus(snapshot.at, enough)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Surplus) -> float:

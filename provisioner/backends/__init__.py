@@ -1,1 +1,1 @@
-"""What makes a plan so: processes of this machine, containers, or nothing at all (dry run)."""
+"""Backends, which carry out plans: processes of this machine, containers, or none (dry run)."""

@@ -1,4 +1,4 @@
-"""Containers on a Docker Engine, through its SDK: a container a builder.
+"""Containers on a Docker Engine, through its SDK: one container per builder.
 
 Containers carry labels, so that a provisioner that starts again finds its own: they outlive the one
 that started them. They are limited in processors, memory and processes, have no privileges, and are
@@ -78,7 +78,7 @@ class DockerBackend(Backend):
         self._project = f"{options.farm}-builders"
 
     def check(self) -> None:
-        """Make sure that the Engine answers; raises InputError. An image may come later."""
+        """Check that the Engine answers; raises InputError. The image may be missing for now."""
         try:
             self._client.ping()
         except self._errors as error:
@@ -100,7 +100,7 @@ class DockerBackend(Backend):
         return [self._instance(container) for container in found]
 
     def launch(self, play: Play) -> None:
-        """Start a container that plays this builder."""
+        """Start a container that runs this builder."""
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
@@ -134,7 +134,7 @@ class DockerBackend(Backend):
                 raise
 
     def close(self) -> None:
-        """Leave the containers at work: the next provisioner adopts them."""
+        """Leave the containers running: the next provisioner adopts them."""
         self._client.close()
 
     def _own_project(self) -> str:
@@ -167,7 +167,7 @@ class DockerBackend(Backend):
         )
 
     def _last_words(self, container: Any) -> str:
-        """Return what an ended container said last: its log goes with it."""
+        """Return the last line of an ended container's log, which is removed with it."""
         try:
             said = container.logs(tail=1).decode("utf-8", "replace").strip()
         except self._errors:

@@ -1,4 +1,4 @@
-"""What the provisioner's service needs of a backend, and what most backends have in common."""
+"""The interface of a backend, and what most backends have in common."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from provisioner.keeper import Instance, Remove
 
 
 class BackendError(FarmError):
-    """A backend that cannot do now what it is asked for; trying again later may help."""
+    """A backend that is temporarily unable to carry out a request; retrying may help."""
 
 
 class Backend:
-    """Starts and removes what plays builders.
+    """Starts and removes instances of builders.
 
     Most backends only have enough *hosts*: the scheduler tells a host with room which builders to
     play, so that launching and removing a builder is not theirs, as it is not here.
@@ -49,11 +49,11 @@ class Backend:
         return {}
 
     def close(self) -> None:
-        """The service ends on purpose."""
+        """Close the backend, when the service ends."""
 
 
 class DryRun(Backend):
-    """Does nothing: the service's log says what would be done. Nothing is sent to the scheduler."""
+    """Does nothing: the service logs what would be done. Nothing is sent to the scheduler."""
 
     acts = False
 
@@ -77,17 +77,17 @@ class Pause:
         self.failures = 0
 
     def failed(self, now: float) -> float:
-        """One more failure: return how long the pause is that begins now."""
+        """Record a failure; return the length of the pause that begins now."""
         pause = min(self._longest, self._first * 2.0 ** min(self.failures, 30))
         self.failures += 1
         self._until = now + pause
         return pause
 
     def well(self) -> None:
-        """It works: no failures any more."""
+        """Record a success."""
         self.failures = 0
         self._until = float("-inf")
 
     def over(self, now: float) -> bool:
-        """Whether it is time for another try."""
+        """Return whether the pause is over."""
         return now >= self._until

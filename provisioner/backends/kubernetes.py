@@ -1,4 +1,4 @@
-"""Pods of a Deployment a pool, each a host with room for one builder of that pool.
+"""Pods of one Deployment per pool, each a host with room for one builder of that pool.
 
 All that is done is to set how many pods there are to be. Which pod goes the cluster decides: of
 running pods it takes those that are not *ready* first (Kubernetes sorts them so before it looks
@@ -61,7 +61,7 @@ class Deployment:
         self._recent: list[tuple[float, int]] = []
 
     def tend(self, api: ScaleApi, need: int, now: float, settle_time: float) -> None:
-        """Scale it if that is needed and certain; raises BackendError."""
+        """Scale it if that is needed and safe; raises BackendError."""
         self._recent = [(at, size) for at, size in self._recent if now - at < settle_time]
         self._recent.append((now, need))
         if now - self._looked_at >= LOOK_AGAIN or self._target(now, settle_time) != self._replicas:

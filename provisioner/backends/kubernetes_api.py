@@ -1,4 +1,4 @@
-"""The one right that the kubernetes backend needs: get and patch the scale of some Deployments.
+"""The only permission of the kubernetes backend: get and patch the scale of some Deployments.
 
 Two calls of the API server, for which the standard library does: the official client would bring
 120 MB along. The token is read again for each call, since the cluster changes it every hour or so.
@@ -40,7 +40,7 @@ class _Scale(msgspec.Struct):
 
 
 class _Status(msgspec.Struct):
-    """What the API server says when it refuses."""
+    """The API server's answer when it refuses."""
 
     message: str = ""
 
@@ -111,7 +111,7 @@ class ScaleApi:
     def _refusal(self, method: str, deployment: str, error: urllib.error.HTTPError) -> str:
         what = f"Deployment {deployment} in namespace {self.namespace}"
         if error.code == 404:
-            return f"there is no {what}: create it, or say how it is called with --deployment"
+            return f"there is no {what}: create it, or give its name with --deployment"
         if error.code == 403:
             return (
                 f"we may not {method.lower()} deployments/scale of {what}: grant it "

@@ -1,4 +1,4 @@
-"""Containers made beforehand, each a host with room for one builder: started and stopped.
+"""Prepared containers, each a host with room for one builder, which are started and stopped.
 
 The provisioner needs no right but to list, start and stop (``docker compose up --no-start
 --scale`` makes them), so it can be given a proxy instead of the Engine's socket. What it does
@@ -29,7 +29,7 @@ STOPS_AT_ONCE = 16
 
 
 class Known:
-    """What is remembered of a container between two looks; instants are real seconds."""
+    """What is remembered of a container between checks; instants are real seconds."""
 
     def __init__(self) -> None:
         self.pause = Pause(first=1.0, longest=300.0)
@@ -121,12 +121,12 @@ class PreparedBackend(Backend):
         return {pool: self._why(pool, count, boxes) for pool, count in short.items()}
 
     def close(self) -> None:
-        """Leave them at work: the next provisioner goes on with them."""
+        """Leave them running: the next provisioner continues with them."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._api.close()
 
     def _look_at(self, box: Box, host: HostRecord | None, now: float) -> None:
-        """Compare a container with what was known of it."""
+        """Update what is known of a container."""
         known = self._known[box.name]
         if not box.running:
             if known.ran and known.told_at is None:
@@ -140,7 +140,7 @@ class PreparedBackend(Backend):
             if now - known.ran_since > STEADY_TIME:
                 known.pause.well()
         elif now - known.heard_at > self._come_up and not known.is_stopping(now):
-            self._failed(box, f"did not announce its host within {self._come_up:g} s", now)
+            self._failed(box, f"did not announce its host within {self._come_up:g}s", now)
             self._stop(box, now)
         is_idle = host is not None and not _plays(host)
         known.idle_since = (known.idle_since or now) if is_idle else None
@@ -183,7 +183,7 @@ class PreparedBackend(Backend):
         log.warning("prepared container %s (next try in %g s)", known.trouble, pause)
 
     def _why(self, pool: str, count: int, boxes: list[Box]) -> str:
-        """Say, for people, why builders of the pool have no container."""
+        """Return a message on why builders of the pool have no container."""
         who = f"pool {pool}: {count} builder{'s' * (count > 1)} without a prepared container"
         fitting = [box for box in boxes if box.pool in ("", pool)]
         if not fitting:

@@ -1,4 +1,4 @@
-"""The three rights that prepared containers need of a Docker Engine: list, start, stop.
+"""The only permissions for prepared containers on a Docker Engine: list, start, stop.
 
 Listing may go to another address than starting and stopping (two proxies, each with one right).
 Nothing is asked before it is needed, so an Engine or a proxy that is away is waited for.
@@ -44,7 +44,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Listed(msgspec.Struct, rename="pascal"):
-    """What an Engine's list says of a container."""
+    """A container in an Engine's list."""
 
     id: str
     names: list[str]

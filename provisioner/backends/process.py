@@ -1,4 +1,4 @@
-"""Builder hosts as processes of this machine; each plays many builders.
+"""Builder hosts as processes of this machine; each runs many builders.
 
 A host's process id stands in a file, so that a provisioner that starts again (even after SIGKILL)
 adopts the hosts that are there instead of starting others beside them.
@@ -32,14 +32,14 @@ SPARE_TIME = 60.0
 
 
 class HostFile(msgspec.Struct, frozen=True):
-    """What is written of a host: enough to find its process again, and only that one."""
+    """The file of a host, which identifies its process exactly."""
 
     pid: int
     began: str
 
 
 def read_host_file(path: Path) -> HostFile | None:
-    """Return what is written of a host; None: it cannot be read."""
+    """Return the file of a host; None if it cannot be read."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=HostFile)
     return None
@@ -74,7 +74,7 @@ class ProcessBackend(Backend):
     """Keeps enough hosts.
 
     Args:
-        settings: where the farm is; each host gets a name of its own.
+        settings: those of the farm; each host gets a different name.
         folder: where logs and files of the hosts go.
         cord: hosts inherit our standard input, and leave when it closes: the other end is held
             by the process that keeps the farm up, so hosts outlive a provisioner but not the farm.
@@ -96,7 +96,7 @@ class ProcessBackend(Backend):
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Forget ended hosts, start missing ones, end spare ones."""
+        """Drop ended hosts, start missing ones, stop spare ones."""
         self._forget_ended()
         builders = sum(builders_to_host(reports).values())
         needed = hosts_needed(builders, self._settings.room)
@@ -149,9 +149,11 @@ class ProcessBackend(Backend):
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
                 pause = self._pause.failed(time.monotonic())
-                self._trouble = f"builder hosts break down at once; one said: {last_line(host.log)}"
+                self._trouble = (
+                    f"builder hosts fail at their start; one said: {last_line(host.log)}"
+                )
                 log.error(
-                    "builder host %s broke down at once (next try in %g s); it said: %s",
+                    "builder host %s failed at its start (next try in %g s); it said: %s",
                     name, pause, last_line(host.log),
                 )  # fmt: skip
             else:

@@ -293,6 +293,6 @@ def test_a_live_run_that_is_too_fast_says_so():
     mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]
     live = farm.run(LITTLE, speed=200, jobs=mine)
     [remark] = live.summary["remarks"]
-    assert remark.startswith("at speed 200 the median job lasts 5 real ms")
+    assert remark.startswith("at speed 200 the median job lasts 5ms of real time")
     assert "(speed 20)" in remark
     assert live.kept.summary.ended_well

@@ -86,13 +86,57 @@ def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
     begun = CliRunner().invoke(
         app, ["init", str(table), *COLUMNS, "-o", str(tmp_path / "first.yaml")]
     )
-    for one in (found, begun):
+    played = CliRunner().invoke(app, ["simulate", str(tmp_path / "first.yaml")])
+    for one in (found, begun, played):
         assert one.exit_code == 0
-        assert "left out: 1 rows never ran, or had not ended" in one.stderr
-        assert "left out: 1 rows ended before they started" in one.stderr
+        assert "left out: 1 row never ran, or had not ended" in one.stderr
+        assert "left out: 1 row ended before they started" in one.stderr
         assert "columns not used: colour" in one.stderr
     assert "2 jobs; platforms: linux-x64/virtual (1), gpu/virtual (1)" in found.stdout
     assert [job.service_time for job in read_trace(out)] == [330.0, 100.5]
+
+
+#: submit, wait and run time, status: two jobs that ran, one cancelled before, one without times
+SWF = "".join(
+    f"{number} {submit} 0 {run} 1 -1 -1 1 -1 -1 {status} -1 -1 -1 -1 -1 -1 -1\n"
+    for number, (submit, run, status) in enumerate(
+        [(0, 60, 1), (5, 0, 5), (9, -1, 1), (10, 30, 1)], start=1
+    )
+)
+OPEN = """{"duration": 9000, "events": [[0, "task-created", "a"], [0, "task-created", "b"],
+[5, "task-started", "a", "w"], [2005, "task-resolved", "a"]]}"""
+CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\n2,,cancelled\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("t.swf", SWF, ["1 row cancelled before they ran", "1 row without a submit or run time"]),
+        ("datastore.json", OPEN, ["1 row of tasks that did not end"]),
+        ("t.csv", CANCELLED, ["2 rows cancelled before they ran"]),
+    ],
+)
+def test_a_run_says_what_of_its_traces_it_did_not_play(
+    tmp_path: Path, name: str, text: str, told: list[str]
+) -> None:
+    """Beside its results, with the file, whatever the format."""
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
+    scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}]}
+    found = farm.simulate(scenario).summary["remarks"]
+    assert [*found] == [f"{path}: left out: {one}" for one in told]
+
+
+@pytest.mark.live
+def test_a_live_run_says_it_too(tmp_path: Path) -> None:
+    """The same remark, before any that tells of the run itself."""
+    path = tmp_path / "t.csv"
+    path.write_text(CANCELLED, encoding="utf-8")
+    pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
+    scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}], "live": {"speed": 20}}
+    remarks = farm.run(scenario).summary["remarks"]
+    assert remarks[0] == f"{path}: left out: 2 rows cancelled before they ran"
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def test_bad_input_is_one_message(said: list[str], told: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
     """What was finished is kept, what was being written is whole or absent, the rest is played."""
     command = [
@@ -160,7 +161,7 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     scenario = farm.load_scenario("mm1", **SMALL)
     runs = [SeededRun(scenario, seed) for seed in range(4)]
     alone = play_all(runs, FinishedRuns(None), lambda _: None)
-    monkeypatch.setattr("farm.app.sweeps.playing.WORTH_SHARING", 0.0)
+    monkeypatch.setattr("farm.processes.shared_work.WORTH_SHARING", 0.0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     shared = play_all(runs, FinishedRuns(None), lambda _: None)
     assert [s.response_time for s in shared] == [s.response_time for s in alone]
@@ -198,6 +199,7 @@ def test_only_a_sweep_of_the_same_scenario_goes_on_in_a_directory(tmp_path: Path
     assert (tmp_path / "table.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated() -> None:
     """Where nothing differs, a family of ten comparisons calls anything better in ≤ 2.5 % (+ luck).
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from farm.cli.display.run_summary import exit_code
+from farm.cli.runs.run_summary import exit_code
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.results.summary.records import Recorder
@@ -128,7 +128,7 @@ def test_lost_jobs_are_exit_code_1():
     assert exit_code(summarise(recorder.records(), info, 0.0)) == 1
 
 
-LATE, EARLY = "farm.sim.simulation.Simulation.play", "farm.cli.simulate.load_scenario"
+LATE, EARLY = "farm.sim.simulation.Simulation.play", "farm.cli.runs.simulate.load_scenario"
 
 
 @pytest.mark.parametrize("where", [LATE, EARLY])

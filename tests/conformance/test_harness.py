@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each runs pytest in a process of its own
+
 HERE = Path(__file__).parent
 AVERAGE = {"threshold": 20, "weight": 0.01, "limit": 10}
 CASE = {

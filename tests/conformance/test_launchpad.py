@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from farm.cli.estimate import estimate
+from farm.cli.forecasts.estimate import estimate
 from farm.core.errors import StateError
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform

@@ -7,6 +7,7 @@ import pytest
 import farm
 from farm.core.commands import EndJob
 from farm.core.model import Cause, Platform
+from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 
@@ -32,7 +33,7 @@ def test_a_job_waits_for_the_grace_and_then_fails(graced):
     end = farm.orders[0]
     assert isinstance(end, EndJob)
     assert (end.cause, end.reason) == (
-        Cause.UNRUNNABLE, "no builder for arm64/virtual was there for 100 s",
+        Cause.UNRUNNABLE, "no builder for arm64/virtual was there for 100s",
     )  # fmt: skip
     assert farm.running == {"mine": "x.0"}
     farm.submit("again", platform=ARM)
@@ -62,6 +63,69 @@ def test_those_who_share_an_execution_fail_with_it(graced):
     farm.cancel("a")
     told = farm.ring(100.0)
     assert sorted(told) == ["end b failed", "end c failed"]
+
+
+def test_followers_fail_with_the_cause_and_reason_of_their_leader(graced):
+    """And say whose execution would have served them."""
+    farm = graced(dedup=True)
+    for name in ("a", "b"):
+        farm.submit(name, action="A", attributes={"user": name})
+    assert sorted(farm.ring(100.0)) == ["end a failed", "end b failed"]
+    ends = {end.job.id: end for end in farm.orders}
+    assert {(end.cause, end.reason) for end in ends.values()} == {
+        (Cause.UNRUNNABLE, "no builder for any/virtual was there for 100s")
+    }
+    assert (ends["a"].served_by, ends["b"].served_by) == (None, "a")
+    assert farm.submit("c", action="A", attributes={"user": "c"}) == ["alarm 201"]
+
+
+def test_each_platform_has_its_own_grace(graced):
+    """Neither a platform with builders nor one whose grace lasts delays those after it."""
+    farm = graced("x")
+    farm.submit("mine", "next")
+    farm.submit("odd", platform=ARM)
+    farm.submit("odder", platform=Platform("s390x"))
+    assert farm.waiting == ["next", "odd", "odder"]
+    assert farm.ring(102.0) == ["end odd failed", "alarm 103"]
+    assert farm.ring(103.0) == ["end odder failed"]
+    assert farm.waiting == ["next"]
+
+
+@pytest.mark.parametrize("gone", ["never takes a job", "is retiring"])
+def test_a_builder_that_takes_no_job_again_does_not_keep_its_platform(graced, gone):
+    """One whose boot failed, or that is being retired, is as good as none."""
+    farm = graced()
+    if gone == "is retiring":
+        farm.join("x", cleans=True)
+        farm.submit("first")
+        farm.drain("x", retire=True)
+    else:
+        farm.join("x", takes_jobs=False)
+    farm.submit("a")
+    asked_at = float(farm.orders[-1].rings_at)
+    assert "end a failed" in farm.ring(asked_at)
+
+
+def test_only_a_builder_of_the_platform_that_boots_stops_the_grace(graced):
+    """A requested builder of another platform does not."""
+    pools = [
+        PoolSpec(name=name, processors=(processor,), builders=0, provisioned=True)
+        for name, processor in (("p", "amd64"), ("q", "arm64"))
+    ]
+    farm = graced(pools=pools)
+    farm.plan("p", start=1)
+    assert farm.submit("odd", platform=ARM) == ["alarm 101"]
+    farm.plan("q", start=1)
+    assert farm.ring(101.0) == [], "it boots"
+
+
+def test_a_job_that_fails_so_takes_its_matrix_with_it(graced):
+    """With fail_fast the rest of the matrix is cancelled, on whatever platform it waits."""
+    farm = graced("x", fail_fast=True)
+    farm.submit("busy", "same", matrix=None)
+    farm.submit("odd", platform=ARM, matrix="m")
+    farm.submit("rest", matrix="m")
+    assert sorted(farm.ring(102.0)) == ["end odd failed", "end rest cancelled"]
 
 
 def test_a_scenario_sets_it():

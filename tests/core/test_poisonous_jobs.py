@@ -18,14 +18,14 @@ def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
     assert farm.attempt_lost("a") == ["requeue a/1", "start a/2 on x.0"]
     assert farm.lose("x", "its host left", excused=True) == ["requeue a/2"]
     farm.join("y")
-    assert farm.lose("y", "its host has gone silent") == ["requeue a/3"]
+    assert farm.lose("y", "its host is silent") == ["requeue a/3"]
     image = snapshot_of(farm.scheduler, farm.at)
     assert restored(image, farm.rules, make_estimator("oracle")).jobs["a"].builders_lost == ("y",)
     farm.join("z")
-    assert farm.lose("z", "its host has gone silent") == ["end a failed"]
+    assert farm.lose("z", "its host is silent") == ["end a failed"]
     (end,) = farm.orders
     assert (end.cause, end.attempts) == (Cause.POISONOUS, 4)
-    assert end.reason == "its host has gone silent (builders lost under it: y, z)"
+    assert end.reason == "its host is silent (builders lost under it: y, z)"
 
 
 @given(

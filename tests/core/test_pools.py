@@ -265,6 +265,31 @@ def test_a_job_that_no_builder_can_run_is_given_up_at_the_end(ledger):
     assert farm.arrivals_end() == "ignored"
 
 
+@pytest.mark.parametrize("gone", ["failed", "retiring", "takes no jobs"])
+def test_a_builder_that_is_out_of_service_gives_no_hope(ledger, gone):
+    """A job that only such a builder could run is given up when nothing runs any more."""
+    farm = ledger()
+    farm.join("x", processors=("s390x",), takes_jobs=gone != "takes no jobs")
+    if gone == "failed":
+        farm.scheduler.builders["x"].failed = True
+        farm.drain("x")
+    elif gone == "retiring":
+        farm.drain("x", retire=True)
+    farm.submit("odd", platform=ODD)
+    assert farm.arrivals_end() == ["end odd cancelled"]
+
+
+def test_a_fixed_pool_with_one_builder_on_its_way_out_may_replace_it(ledger):
+    """So a job that only the successor can run is not given up before it is requested."""
+    farm = ledger(pools=[fixed(builders=1)])
+    farm.open()
+    farm.boot("p-1")
+    farm.drain("p-1", retire=True)
+    farm.submit("a")
+    assert "end a cancelled" not in farm.arrivals_end()
+    assert farm.retired("p-1") == ["request p-2"]
+
+
 def test_a_farm_that_stays_up_gives_nothing_up(ledger):
     """Nobody says that nothing more arrives."""
     farm = ledger("x")

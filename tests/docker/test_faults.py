@@ -134,23 +134,28 @@ def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty)
 
 
 def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
-    """Its file has every job and attempt; all wait for it, and go on by themselves."""
+    """Its file has every job and attempt; all wait for it, and go on by themselves.
+
+    The scheduler dies with it, so that nothing can be written anew from memory.
+    """
     farm.submit(20)
     farm.until(lambda: len(farm.builders()) == 3, "growth")
     before = farm.status()
     farm.engine.docker("kill", farm.service("redis"))
     farm.until(lambda: "trouble with the Redis server" in farm.log("provisioner"), "noticing it")
+    farm.die("scheduler")
     farm.engine.docker("start", farm.service("redis"))
     farm.until(lambda: "the Redis server is well again" in farm.log("provisioner"), "its return")
-    farm.assert_all_succeeded()
     assert farm.status()["submitted"] == before["submitted"]
+    farm.assert_all_succeeded()
+    assert "has lost" not in farm.log("scheduler")
     assert farm.state(farm.service("scheduler"))["Running"]
 
 
 def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
     """Told by log and `farm pools`, tried ever more rarely, nothing left over; then all is well."""
     farm.compose("stop", "provisioner")
-    farm.until(lambda: farm.pool()["trouble"] == "no provisioner is at work", "telling it")
+    farm.until(lambda: farm.pool()["trouble"] == "no provisioner is running", "telling it")
     for name in farm.builders():
         farm.engine.docker("rm", "--force", name)
     farm.engine.docker("rmi", farm.builders_image)
@@ -161,7 +166,7 @@ def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
 
     sleeper = SLEEPER.format(image=farm.environment["FARM_IMAGE"])
     farm.engine.docker("build", "-q", "-t", farm.builders_image, "-", stdin=sleeper)
-    farm.until(lambda: "did not join within 10 s" in farm.pool()["trouble"], "giving it up")
+    farm.until(lambda: "did not join within 10s" in farm.pool()["trouble"], "giving it up")
     farm.until(lambda: farm.builders(everything=True) == [], "removing it")
     tries = tries_to_start(farm)
     pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]

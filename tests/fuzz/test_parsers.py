@@ -32,7 +32,7 @@ from farm.live.wire import messages as wire
 from farm.live.wire.bounds import flaw_of_command, flaw_of_envelope
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 from farm.units import parse_rate, parse_time
 from farm.workload.traces import read_trace

@@ -17,6 +17,7 @@ from farm.live.hosts.registry import Patience
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc"),
 ]
 

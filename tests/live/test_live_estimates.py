@@ -171,7 +171,7 @@ def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
                 except ServerError:
                     time.sleep(0.2)
             some = Job(id="one", service_time=30.0, kind="unit", platform=Platform("x", True))
-            operator.tell(JobsSubmitted(UNSTAMPED, (some,)))
+            operator.send(JobsSubmitted(UNSTAMPED, (some,)))
             before = learned(operator, first)
         finally:
             first.terminate()

@@ -88,7 +88,7 @@ def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_li
 
 def test_a_killed_host_loses_no_job(farm, jobs_like):
     """A host that is killed without notice: its jobs run elsewhere and each ends exactly once."""
-    jobs = jobs_like(200, service_time=60.0, every=2.0)
+    jobs = jobs_like(60, service_time=240.0, every=2.0)
     hosts = []
     farm.run(
         jobs,
@@ -96,7 +96,7 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
         speed=300.0,
         hosts=2,
         patience=Patience(silence=1.5),
-        on_event=at_start(60, lambda: hosts.pop().kill()),
+        on_event=at_start(20, lambda: hosts.pop().kill()),
         on_up=lambda _, h: hosts.extend(h.alive),
     )
     farm.assert_each_job_ended_once(jobs)

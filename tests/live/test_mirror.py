@@ -17,8 +17,11 @@ from farm.core.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
+from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
+from tests.fixtures.stepwise_farm import Clock, Leader
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
 
@@ -173,3 +176,22 @@ def test_a_successor_finds_each_builder_as_it_was(truth):
         view.builder.id: view for view in snapshot_of(history.scheduler, 3.0).builders
     }
     assert history.store.builders()["b"].overloaded
+
+
+@pytest.mark.live
+def test_an_idle_farm_whose_server_is_emptied_is_written_anew(server: Server, client, keys: Keys):
+    """With its status, in one transaction, although no report comes to be written for."""
+    leader = Leader(server.url, keys, Clock())
+    leader.commit()
+    status = FarmStatus(
+        at=1.0, submitted=0, waiting=0, running=0, ended={}, builders={}, hosts=0, stopping=False,
+        written_at=1.0, speed=1.0,
+    )  # fmt: skip
+    leader.world.notices.publish({}, {}, status)
+    written = client.get(keys.status)
+    client.delete(*client.keys(f"{keys.prefix}*"))
+    leader.world.notices.publish({}, {}, status)
+    assert not client.exists(keys.status)
+    leader.commit()
+    assert client.get(keys.status) == written
+    assert client.hexists(keys.meta, "cursor")

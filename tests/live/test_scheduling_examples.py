@@ -28,10 +28,6 @@ from farm.workload import batches, build_jobs
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIVE = (pytest.mark.live, pytest.mark.slow)
 BOTH = pytest.mark.parametrize("world", ["simulated", pytest.param("live", marks=LIVE)])
-#: two that between them have all that is live: reports of load, limits, cancelled jobs
-ALSO_QUICKLY = pytest.mark.parametrize(
-    "world", ["simulated", pytest.param("live", marks=pytest.mark.live)]
-)
 
 
 class Seen(msgspec.Struct):
@@ -171,7 +167,7 @@ def test_memory_bus(world: str) -> None:
     assert free.response_time.mean < 5.5
 
 
-@ALSO_QUICKLY
+@BOTH
 def test_fail_fast(world: str) -> None:
     """The first failure of a commit ends it, at once; the summary says what that saved."""
     seen = play("fail-fast", world)
@@ -191,7 +187,7 @@ def test_fail_fast(world: str) -> None:
     assert summary.saved_time > 600
 
 
-@ALSO_QUICKLY
+@BOTH
 def test_heavy_light(world: str) -> None:
     """Builders report; two heavy jobs are the limit; light jobs flow."""
     seen = play("heavy-light", world)

@@ -69,6 +69,7 @@ class Ledger:
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_two_users_with_three_builds_each_are_dispatched_as_in_the_simulation() -> None:
     """Stickiness and ageing on: the same arrival order gives the same dispatch order."""
     scenario, simulated, live = two_users(), Ledger(), Ledger()
@@ -77,7 +78,7 @@ def test_two_users_with_three_builds_each_are_dispatched_as_in_the_simulation() 
         make_scheduler(scenario),
         pool_specs(scenario),
         batches(build_jobs(scenario)),
-        LiveOptions(speed=25.0),
+        LiveOptions(speed=10.0),
         Watchers(observe=live),
     )
     assert live.arrivals == simulated.arrivals

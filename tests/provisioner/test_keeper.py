@@ -137,7 +137,7 @@ def test_the_pause_doubles_and_is_bounded():
         keeping = failed(keeping, "x", 0.0, PATIENCE)
         pauses.append(keeping.not_before)
     assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
-    assert describe_trouble(keeping, 10.0) == "8 boots failed in a row (x); next try in 50 s"
+    assert describe_trouble(keeping, 10.0) == "8 boots failed in a row (x); next try in 50s"
     assert describe_trouble(keeping, 60.0) == "8 boots failed in a row (x); trying again"
     assert describe_trouble(Keeping(), 0.0) == ""
 

@@ -53,7 +53,7 @@ class FakeFarm:
     def remember(self, pool: str, value: bytes) -> None:
         self.memory[pool] = value
 
-    def tell(self, *reports: Report) -> None:
+    def send(self, *reports: Report) -> None:
         self.told.extend(reports)
         for report in reports:
             if isinstance(report, Watch):
@@ -238,7 +238,7 @@ def test_an_image_that_never_joins_is_given_up_and_tried_ever_more_rarely(world)
     world.looks(600)
     given_up = [r for r in world.farm.told if isinstance(r, GiveUpBuilder)]
     assert 4 <= len(given_up) <= 20
-    assert "did not join within 30 s" in given_up[0].reason
+    assert "did not join within 30s" in given_up[0].reason
     assert len(world.backend.boxes) <= 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from farm.results.formatting import (
@@ -10,6 +12,7 @@ from farm.results.formatting import (
     readable_ratio,
     readable_span,
 )
+from farm.units import parse_time
 
 
 @pytest.mark.parametrize(
@@ -17,22 +20,26 @@ from farm.results.formatting import (
     [
         (None, "-"),
         (float("inf"), "-"),
-        (0.0, "0 s"),
-        (1e-9, "< 1 µs"),
-        (5e-6, "5 µs"),
-        (0.35, "350 ms"),
-        (12.34, "12.3 s"),
-        (59.96, "1m 00s"),
-        (245.0, "4m 05s"),
-        (3599.7, "1h 00m"),
-        (7380.0, "2h 03m"),
-        (200_000.0, "2d 08h"),
-        (-4.0, "-4.0 s"),
+        (0.0, "0s"),
+        (1e-9, "0s"),
+        (5e-6, "0.005ms"),
+        (0.35, "350ms"),
+        (0.99999, "1s"),
+        (12.34, "12.3s"),
+        (59.96, "1m"),
+        (245.0, "4m5s"),
+        (3599.7, "1h"),
+        (7380.0, "2h3m"),
+        (200_000.0, "2d8h"),
+        (-4.0, "-4s"),
+        (-7380.0, "-2h3m"),
     ],
 )
 def test_spans(seconds: float | None, text: str) -> None:
-    """Nobody reads 7380.0 as two hours."""
+    """7380.0 does not look like two hours, and what is shown can be typed as an option."""
     assert readable_span(seconds) == text
+    if seconds is not None and 0 < seconds < math.inf:
+        assert parse_time(text) == pytest.approx(seconds, rel=0.01, abs=1e-6)
 
 
 def test_other_numbers() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from farm.core.errors import FarmError, ScenarioError
 from farm.scenario import load_scenario, parse_scenario
-from farm.scenario.document import parse_document
-from farm.scenario.overrides import apply_override
+from farm.scenario.file.document import parse_document
+from farm.scenario.file.overrides import apply_override
 
 from .conftest import SMALL
 
@@ -108,7 +108,7 @@ CHANGES = [
     ("name: small", "? [a]\n: b", ":1: found a list or mapping as a key"),
     ("name: small", "name: small\nversion: 2", ":2: version: found 2; allowed: 1"),
     ("name: small", "extends: no.yaml", ":1: extends: no such file: "),
-    ("name: small", "extends: farm.yaml", ":1: extends: found a circle: farm.yaml -> farm.yaml"),
+    ("name: small", "extends: farm.yaml", ":1: extends: found a cycle: farm.yaml -> farm.yaml"),
     ("name: small", "extends: 3", ":1: extends: found 3; allowed: a file name"),
 ]  # fmt: skip
 

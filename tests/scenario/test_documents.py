@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from farm.scenario import load_scenario, parse_scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 from farm.scenario.section import Section
 from farm.workload import build_jobs
 

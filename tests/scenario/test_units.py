@@ -1,12 +1,15 @@
 """Durations and rates at the door."""
 
 import math
+import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import farm
 from farm.units import format_rate, format_time, parse_rate, parse_time
 
 
@@ -66,6 +69,16 @@ def test_what_is_written_reads_back_exactly(number: float) -> None:
     """A resolved scenario is the same scenario, to the last bit."""
     assert parse_time(format_time(number)) == number
     assert parse_rate(format_rate(number)) == number
+
+
+def test_spans_are_written_in_one_way() -> None:
+    """No message puts a number and `s` or `ms` together with a blank: that is not how one types."""
+    root = Path(farm.__file__).parents[1]
+    rooms = ("farm", "workers", "provisioner")
+    sources = [path for room in rooms for path in root.glob(f"{room}/**/*.py")]
+    assert len(sources) > 100
+    own = [path for path in sources if re.search(r"\{[^{}\n]*\} m?s\b", path.read_text("utf-8"))]
+    assert own == []
 
 
 @given(st.text())

@@ -57,15 +57,37 @@ def test_the_pages_builders(page: Path) -> None:
     assert farm.simulate(document).jobs["service_time_s"].tolist() == [8.0] * 6
 
 
+SHORT = ["phases={run: 30s}", "pools.linux.boot_time=2s", "live.speed=60"]
+FUNCTIONS = [
+    "pools.linux.provisioner={algorithm: provisioners:by_hour, max: 50}",
+    "pools.linux.behaviour=builders:small_cache",
+]
+
+
 @pytest.mark.live
 @pytest.mark.slow
-def test_the_page_on_a_live_farm(page: Path) -> None:
-    """Load, provisioner and builders are the user's own there as well."""
-    options = {"phases": {"run": "30s"}, "pools__linux__boot_time": "2s", "live__speed": 10}
-    result = farm.run(page / "mine.yaml", **options)
-    assert len(result.jobs) == 20
-    assert result.jobs["service_time_s"].min() >= 60.0  # 30 s at least, and 30 s of warming up
-    assert result.summary["builders"]["max_running"] >= 20
+@pytest.mark.parametrize(
+    ("changes", "jobs", "builders"),
+    [
+        pytest.param(FUNCTIONS, 20, {2}, id="functions"),  # two builders by night
+        # a builder for each job and two to spare: how many jobs overlap is the machine's affair
+        pytest.param(["workload.0.function=load:Steady"], 3, {3, 4, 5}, id="classes"),
+    ],
+)
+def test_the_page_on_a_live_farm(
+    page: Path, changes: list[str], jobs: int, builders: set[int]
+) -> None:
+    """`farm run` takes load, provisioner and builders of the user's own, functions and classes."""
+    words = [sys.executable, "-m", "farm", "run", "mine.yaml", "--out", "run"]
+    words += [word for change in SHORT + changes for word in ("--set", change)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    result = farm.open_run(page / "run")
+    assert result.jobs["outcome"].tolist() == ["succeeded"] * jobs
+    assert result.jobs["service_time_s"].min() >= 30.0  # uniform, or warming up
+    assert result.summary["builders"]["max_running"] in builders
+    assert not result.summary["warnings"]
 
 
 @pytest.mark.parametrize(

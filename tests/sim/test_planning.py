@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from farm.processes.shared_work import SharedWork
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
 from farm.sim.planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
@@ -42,7 +43,7 @@ OPTIONS = PlanOptions(replications=4)
 
 def evaluator_of(wanted, terms, options=OPTIONS):
     """Return what tries sizes of the scenario's pools."""
-    return Evaluator(partial(sized, wanted), wanted.seed, terms, options)
+    return Evaluator(partial(sized, wanted), wanted.seed, terms, options, SharedWork())
 
 
 @pytest.mark.parametrize("rate", ["0.05/s", "0.2/s", "0.4/s"])
@@ -51,8 +52,8 @@ def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
     """Against trying every size from 1 on."""
     wanted, terms = scenario(rate), parse_objective(slo)
     found = plan(wanted, terms, OPTIONS)
-    with evaluator_of(wanted, terms) as evaluator:
-        smallest = next(n for n in range(1, 200) if evaluator.at((n,)).met)
+    evaluator = evaluator_of(wanted, terms)
+    smallest = next(n for n in range(1, 200) if evaluator.at((n,)).met)
     assert found.best is not None
     assert found.best.sizes == (smallest,)
     assert found.best.met
@@ -65,10 +66,10 @@ def test_several_pools_are_each_as_small_as_the_others_allow() -> None:
     found = plan(wanted, terms, OPTIONS)
     assert found.best is not None
     first, second = found.best.sizes
-    with evaluator_of(wanted, terms) as evaluator:
-        assert evaluator.at((first, second)).met
-        assert not evaluator.at((first - 1, second)).met
-        assert not evaluator.at((first, second - 1)).met
+    evaluator = evaluator_of(wanted, terms)
+    assert evaluator.at((first, second)).met
+    assert not evaluator.at((first - 1, second)).met
+    assert not evaluator.at((first, second - 1)).met
 
 
 def test_no_size_can_make_a_job_shorter() -> None:
@@ -96,8 +97,8 @@ def test_replications_are_common_and_costs_are_counted() -> None:
     )
     few, many = (play(sized(wanted, (size,)), terms, 7) for size in (50, 60))
     assert few.values == many.values
-    with evaluator_of(wanted, terms, PlanOptions(replications=2)) as evaluator:
-        point = evaluator.at((10,))
+    evaluator = evaluator_of(wanted, terms, PlanOptions(replications=2))
+    point = evaluator.at((10,))
     assert point.cost == pytest.approx(2 * point.builder_hours)
     assert point.builder_hours > 0
 
@@ -116,8 +117,8 @@ def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:
     assert found.pools == ("a",)
     assert found.best is not None
     assert found.best.cost >= found.best.builder_hours  # boots are paid, too
-    with evaluator_of(mixed, parse_objective("mean(waiting_time) < 1h"), options) as evaluator:
-        assert evaluator.at((40,)).mean_wait > 0, "jobs wait until builders of the other pool boot"
+    evaluator = evaluator_of(mixed, parse_objective("mean(waiting_time) < 1h"), options)
+    assert evaluator.at((40,)).mean_wait > 0, "jobs wait until builders of the other pool boot"
 
 
 def test_where_every_pool_has_a_provisioner_all_are_sized() -> None:

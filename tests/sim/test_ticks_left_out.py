@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.model import Job
@@ -24,6 +24,7 @@ from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import AnyAlgorithm
 from provisioner.algorithms.taskcluster import Taskcluster
+from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 Story = list[tuple[Any, list[Any]]]
@@ -106,7 +107,7 @@ def loads(draw: st.DrawFn) -> list[Job]:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(15)
 def test_the_same_happens_as_with_every_tick(name: str, data: st.DataObject) -> None:
     """Protects every algorithm's word on when its plan cannot differ, beside another pool's."""
     other = data.draw(st.sampled_from(sorted(ALGORITHMS)))

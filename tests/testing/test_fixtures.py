@@ -45,12 +45,12 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
         0,
         "all 2 builders that could run it are busy, it is the next",
     )
-    farm.operator.tell(CancelRequested(UNSTAMPED, ("long",), reason="not needed"))
+    farm.operator.send(CancelRequested(UNSTAMPED, ("long",), reason="not needed"))
     farm.advance(0)
     assert farm.state("long") == "cancelled"
     assert len(farm.operator.builders()) == 2
     assert farm.operator.status().ended == {"cancelled": 1}
-    farm.operator.tell(DrainRequested(UNSTAMPED, "linux-1"))
+    farm.operator.send(DrainRequested(UNSTAMPED, "linux-1"))
     farm.advance_until_idle()
     assert farm.state("other") == "succeeded"
     assert farm.operator.builders()["linux-1"].draining

@@ -203,7 +203,7 @@ def test_a_runs_jobs_are_a_trace(write: Write) -> None:
 BAD = [
     ("a.dat", b"", "a.dat: found no records"),
     ("a.dat", dat(*DAT) + b"abc", "a.dat: record 6: found 3 of its 8 bytes; the file is truncated"),
-    ("a.dat", dat((5, 1), (9, 1), (7, 1)), "a.dat: record 3: created at 7 ms, before the record"),
+    ("a.dat", dat((5, 1), (9, 1), (7, 1)), "a.dat: record 3: created at 7ms, before the record"),
     ("a.swf", "1 2 3", "a.swf:1: found 3 fields; allowed: 18"),
     ("a.swf", SWF + "7 " * 17 + "x", "a.swf:12: think_time (field 18): found 'x'; allowed: a num"),
     ("a.swf", SWF + "nan " * 18, "a.swf:12: job (field 1): found 'nan'; allowed: a number"),

@@ -1,4 +1,4 @@
-"""A builder host's side of burning: starts jobs that take real computation, learns of their end.
+"""The builder host's interface to the burn server: starts burning jobs and receives their ends.
 
 The burning itself is done by ``workers/burn/server.py``, one child process of the host, started
 with the first job that burns. A job of ``stress``, ``memory`` or ``mixed`` mode is an *amount of
@@ -30,7 +30,7 @@ MEASURE_TIMEOUT = 120.0
 
 
 class Burnt(NamedTuple):
-    """How a job ended: what went wrong (None: nothing), and its seconds."""
+    """How a job ended: its error (None if it succeeded), and its seconds."""
 
     error: str | None
     #: processor seconds, of all its processes
@@ -40,7 +40,7 @@ class Burnt(NamedTuple):
 
 
 Ended = Callable[[Burnt], None]
-"""Called once, from a thread of the burner."""
+"""A callback, called once, from a thread of the burner."""
 
 
 class BurnSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class BurnSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_texts(cls, burner: str, rates: str) -> BurnSettings:
-        """Read what FARM_BURNER and FARM_WORK_RATES say; raises InputError."""
+        """Parse FARM_BURNER and FARM_WORK_RATES; raises InputError."""
         return cls(burner=burner or "auto", rates=parse_rates(rates))
 
     def arguments(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class BurnSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_rates(text: str) -> dict[str, float]:
-    """Read ``cpu=900,memory=12000``; raises InputError."""
+    """Parse ``cpu=900,memory=12000``; raises InputError."""
     rates: dict[str, float] = {}
     for part in filter(str.strip, text.split(",")):
         name, _, number = part.partition("=")
@@ -93,12 +93,12 @@ def parse_rates(text: str) -> dict[str, float]:
 
 
 def rates_text(rates: Mapping[str, float]) -> str:
-    """Return rates as FARM_WORK_RATES has them."""
+    """Return rates in the format of FARM_WORK_RATES."""
     return ",".join(f"{name}={rate!r}" for name, rate in rates.items())
 
 
 class _Job:
-    """A job that burns, and the program that has it."""
+    """A burning job, and the program that runs it."""
 
     def __init__(self, program: BurnerProgram, ended: Ended, processes: int) -> None:
         self.program = program
@@ -131,7 +131,7 @@ class Burners:
         *,
         cores: list[int] | None = None,
     ) -> int:
-        """Begin to burn and return the number to kill it by.
+        """Start a burning job and return its number.
 
         ``seconds`` of work of one idle core for each thread; None: until killed. ``ended`` is
         called once, unless it is killed first. ``cores``: the processors that it may use.
@@ -140,12 +140,12 @@ class Burners:
         return self._request(request, ended, threads)
 
     def await_burning(self, number: int, timeout: float) -> bool:
-        """Wait until all processes of a job are at work (or it has ended)."""
+        """Wait until all processes of a job are burning (or it has ended)."""
         job = self._jobs.get(number)
         return job is None or job.at_work.wait(timeout)
 
     def kill(self, number: int) -> None:
-        """End it at once; ``ended`` is not called."""
+        """Kill a job immediately; ``ended`` is not called."""
         with self._lock:
             job = self._jobs.pop(number, None)
             if job is not None:
@@ -157,15 +157,18 @@ class Burners:
     ) -> dict[str, float]:
         """Return units per second of an idle core for the kernels that these modes need.
 
-        What the settings do not say is measured. Raises RunError when that cannot be done, or
-        takes too long, or the burners are closed.
+        What the settings do not say is measured. Raises RunError when that cannot be done, or the
+        burners are closed; or it takes too long, and the burner program is killed.
         """
         answer: queue.SimpleQueue[Burnt] = queue.SimpleQueue()
         self._request({"measure": list(modes), "turns": turns}, answer.put)
         try:
             error = answer.get(timeout=MEASURE_TIMEOUT).error
         except queue.Empty:
-            error = f"no answer within {MEASURE_TIMEOUT:.0f} s"
+            error = f"no answer within {MEASURE_TIMEOUT:.0f}s"
+            program = self._program
+            if program is not None:
+                program.close()
         if error is not None:
             raise RunError(f"what a core does in a second cannot be measured: {error}")
         return dict(self._arguments["rates"])
@@ -176,7 +179,7 @@ class Burners:
         return None if self._program is None else self._program.pid
 
     def close(self) -> None:
-        """End everything that burns, and the program; no ``ended`` of a job is called any more."""
+        """Kill all jobs and the program; ``ended`` is not called any more."""
         with self._lock:
             program, jobs = self._program, [*self._jobs.values()]
             self._jobs.clear()

@@ -1,4 +1,4 @@
-"""How much heavy jobs slow a job down on this machine: §5.2 of the thesis, repeated here.
+"""Measures how much heavy jobs slow a job down on this machine, as in §5.2 of the thesis.
 
 A reference job is timed beside 0, 1, … N heavy jobs, each of some threads that burn until they are
 killed. In every round each number of heavy jobs has its turn, up in one round and down in the
@@ -82,7 +82,7 @@ def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> li
             report(timings[-1])
     if len({timing.heavy for timing in timings}) <= plan.jobs:
         raise RunError(
-            f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g} s: "
+            f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g}s: "
             "ask for fewer heavy jobs or threads, or allow more time"
         )
     return timings
@@ -110,7 +110,7 @@ def slowdowns(times: dict[int, list[float]]) -> list[float]:
 
 
 def never_falling(factors: list[float]) -> list[float]:
-    """Return the table that a scenario takes: from 1 on; noise that falls is levelled up."""
+    """Return the table for a scenario: from 1 up, with decreases due to noise removed."""
     table: list[float] = []
     for factor in factors:
         table.append(round(max(1.0, factor, *table[-1:]), 4))

@@ -1,4 +1,4 @@
-"""What a burning process does: kernels that take a given amount of computation, and no clock.
+"""The kernels of burning processes: given amounts of computation, without a clock.
 
 ``cpu`` hashes one block of 16 KiB again and again (MD5). It lives in registers and the first-level
 cache, allocates nothing, is compiled C that is the same on every Python, uses no instruction that
@@ -46,7 +46,7 @@ def kernel_of(name: str, buffer: int) -> Kernel:
 
 
 def cpu_kernel() -> Kernel:
-    """Return what keeps a processor busy."""
+    """Return the processor kernel."""
     digest = hashlib.md5(usedforsecurity=False)
 
     def work(units: int) -> None:
@@ -58,7 +58,7 @@ def cpu_kernel() -> Kernel:
 
 
 def pi_kernel(units: int) -> None:
-    """Compute π so often."""
+    """Compute π this many times."""
     for _ in range(units):
         pi_digits(DIGITS)
 

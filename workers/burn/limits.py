@@ -1,4 +1,4 @@
-"""How much of the machine is ours: processor affinity, cgroup quotas (version 1 and 2), memory.
+"""The share of the machine that may be used: affinity, cgroup quotas (version 1 and 2), memory.
 
 The burning jobs of one host take memory from a budget, so that none is killed for it.
 """
@@ -101,7 +101,7 @@ class MemoryBudget:
         return buffer
 
     def give_back(self, number: int) -> None:
-        """The job has ended."""
+        """Release what a job has reserved."""
         self._taken.pop(number, None)
 
     def _left(self) -> int | None:

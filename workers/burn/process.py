@@ -1,4 +1,4 @@
-"""One of the processes that a burning job keeps busy: from its fork to its end."""
+"""One process of a burning job, from its fork to its end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Work(NamedTuple):
 
 
 def burn(work: Work, leader: int, parent: int) -> NoReturn:
-    """Be a burning process; says on standard output when it gets to work.
+    """Run as a burning process; reports on standard output when it begins to burn.
 
     What it takes to begin (the buffer is filled) counts as part of the work.
     """

@@ -55,14 +55,14 @@ class Group:
         self.error: str | None = None
 
     def add(self, pid: int) -> None:
-        """Take a process in."""
+        """Add a process."""
         self.leader = self.leader or pid
         with contextlib.suppress(OSError):  # it does so itself as well: whichever is first
             os.setpgid(pid, self.leader)
         self.alive.add(pid)
 
     def kill(self) -> None:
-        """End them all at once."""
+        """Kill all processes."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.leader, signal.SIGKILL)
@@ -93,7 +93,7 @@ class BurnServer:
         self._unread = b""
 
     def serve(self) -> None:
-        """Handle requests until standard input closes; then leave nothing behind."""
+        """Handle requests until standard input closes; then kill everything."""
         wake, alarm = os.pipe()
         for pipe in (wake, alarm):
             os.set_blocking(pipe, False)
@@ -116,7 +116,7 @@ class BurnServer:
                 group.kill()
 
     def handle(self, request: dict[str, Any]) -> None:
-        """Carry out a request; whatever hinders a job ends it, and says so."""
+        """Carry out a request; an error ends the job and is reported."""
         if "kill" in request:
             if (doomed := self._groups.get(request["kill"])) is not None:
                 doomed.kill()
@@ -176,7 +176,7 @@ class BurnServer:
         return ["cpu", "memory"] if mode == "mixed" else [mode]
 
     def _uses_stress_ng(self) -> bool:
-        """Try the program when it is first needed; one that does not work is not used."""
+        """Test the program when it is first needed; one that does not work is not used."""
         if self._program is not None and self._stress_ng is None:
             try:
                 self._stress_ng = StressNg(self._program)
@@ -189,7 +189,7 @@ class BurnServer:
         return self._stress_ng is not None
 
     def _measure(self, names: list[str], turns: int) -> None:
-        """From now on the rates of these kernels are known."""
+        """Measure the rates of these kernels."""
         unknown = [name for name in names if name not in self._rates]
         self._rates |= measure({name: self._burst(name) for name in unknown}, turns)
 
@@ -226,7 +226,7 @@ class BurnServer:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Burn for the host whose child this process is."""
+    """Run the burn server for the host that started this process."""
     if (host := settings.get("host")) is not None:
         die_with(host)
     become_subreaper()

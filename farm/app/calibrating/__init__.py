@@ -1,1 +1,1 @@
-"""What jobs on this machine cost each other: measured, kept, compared with the simulation."""
+"""Contention on this machine: measured, saved, compared with simulations."""

@@ -29,7 +29,7 @@ __all__ = ["QUIET", "Plan", "Timing", "calibration", "processor_name", "rates_te
 
 
 def calibration(plan: Plan, on_timing: Callable[[Timing], None] | None = None) -> Calibration:
-    """Measure as planned; ``on_timing`` is told of every timing."""
+    """Measure as planned; ``on_timing`` is called with every timing."""
     rates = work_rates(burn_settings())
     timings = measure(msgspec.structs.replace(plan, rates=rates), on_timing or (lambda _: None))
     times = quiet_times(timings)
@@ -68,7 +68,7 @@ def _machine(timings: list[Timing]) -> Machine:
 
 
 def processor_name() -> str:
-    """Return what the processor calls itself."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,1 +1,1 @@
-"""Faults on purpose: a farm of its own that is hurt by a seeded plan, and then audited."""
+"""Fault injection: a separate farm gets faults by a seeded plan, and is then audited."""

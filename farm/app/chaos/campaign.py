@@ -44,7 +44,7 @@ class Campaign:
     Args:
         scenario: the farm's, and the workload that the jobs are taken from.
         folder: an empty one, for everything that the farm leaves.
-        show: told what is being done now.
+        show: called with the current step.
     """
 
     def __init__(self, scenario: Scenario, folder: Path, show: Callable[[str], None]) -> None:
@@ -180,7 +180,7 @@ def tried(action: Callable[[], object]) -> bool:
 
 
 class Feeder:
-    """Hands jobs in, in a thread of its own, again and again until they are acknowledged."""
+    """A thread that submits jobs, retrying until they are acknowledged."""
 
     def __init__(self, link: Link) -> None:
         self._link = Link(link._farm)
@@ -210,7 +210,7 @@ class Feeder:
     def _run(self) -> None:
         while (jobs := self._queue.get()) is not None:
             while not self._stop.is_set():
-                # what was handed in by a try that broke is known, and passed over
+                # jobs submitted by an attempt that failed are known, and skipped
                 with contextlib.suppress(*AWAY):
                     self._link.operator().submit(jobs)
                     break

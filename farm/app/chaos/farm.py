@@ -1,4 +1,4 @@
-"""The farm that chaos is done to: processes of its own in a folder of its own."""
+"""The farm for fault injection, with its own processes and folder."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class FaultKind(Enum):
 
     @property
     def target(self) -> str:
-        """To whom it is done."""
+        """The target of the fault."""
         return self.value.partition("-")[2]
 
 
@@ -77,7 +77,7 @@ class Fault(msgspec.Struct, frozen=True):
     pause: float
     #: real seconds after which it is lifted; 0: there is nothing to lift
     holds: float
-    #: picks whom it hits where there are several, and what garbage is made of
+    #: chooses among several targets, and the content of invalid messages
     dice: int
 
 

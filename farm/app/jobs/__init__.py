@@ -1,1 +1,1 @@
-"""Jobs of a live farm from outside: read, submitted, looked up, tried again."""
+"""Jobs of a live farm: listed, submitted, looked up, retried."""

@@ -1,4 +1,4 @@
-"""Which jobs of a live farm are meant."""
+"""Selection of a live farm's jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farm.terminal.console import FarmConsole
 
 
 class JobState(StrEnum):
-    """What ``--state`` takes."""
+    """The values of ``--state``."""
 
     ALL = "all"
     LIVE = "live"
@@ -32,7 +32,7 @@ class JobState(StrEnum):
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a job; None: anything."""
+    """The conditions on a job; None: any value."""
 
     state: JobState = JobState.ALL
     match: str | None = None
@@ -66,7 +66,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[KnownJob]:
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
-        ``stable``: in order of submission (``after`` this id), whatever happens meanwhile; else
+        ``stable``: in order of submission (``after`` this id), whatever happens in between; else
         waiting ones in dispatch order, then running ones, then ended ones, the newest first.
         """
         wish = _Wish(self, operator)

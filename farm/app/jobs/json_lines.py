@@ -20,7 +20,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     service_time_s: float
     job_id: str | None = None
-    #: when it is handed in, if the submission is paced
+    #: when it is submitted, if the submission is paced
     submitted_at_s: float | None = None
     declared_time_s: float | None = None
     #: ``amd64/virtual``, ``any/native``

@@ -9,7 +9,7 @@ from farm.core.dispatching.decisions import Decision
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
-from farm.units import format_time
+from farm.units import format_roughly
 
 
 def row_of(job: KnownJob) -> dict[str, Any]:
@@ -88,4 +88,4 @@ def reason_of(decision: Decision) -> str:
 
 def tried(one: Try) -> str:
     """Say what became of an attempt that came to nothing."""
-    return f"on {one.builder}, came to nothing at {format_time(round(one.at))}: {one.reason}"
+    return f"on {one.builder}, came to nothing at {format_roughly(one.at)}: {one.reason}"

@@ -1,4 +1,4 @@
-"""Hands jobs in to a live farm: all at once, as they come, or each at its own time.
+"""Submits jobs to a live farm: all together, as they come, or at their arrival times.
 
 So does a scenario's workload, as the farm's time goes by.
 """
@@ -33,12 +33,12 @@ STEP = 0.5
 
 
 class Submission:
-    """Hands jobs in and counts them.
+    """Submits jobs and counts them.
 
     Args:
-        source: what the jobs come from, for messages.
-        skip_known: leave out those whose ids are known; else they are a mistake.
-        sync: what is handed in is on the server's disk before that is said.
+        source: the source of the jobs, for messages.
+            skip_known: skip jobs with known ids, which are otherwise an error.
+            sync: wait until the jobs are on the server's disk.
     """
 
     _operator: Operator
@@ -94,15 +94,15 @@ class Submission:
             self._hand_in(self._new(list(together)), sync=self._sync)
 
     def outcome(self) -> dict[str, object]:
-        """Return what happened, for machines."""
+        """Return the outcome as plain values."""
         return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
 
     def estimate(self) -> ToldEstimate | None:
-        """Return when the last job that was handed in will be dispatched and done, if known."""
+        """Return when the last submitted job will be dispatched and finished, if known."""
         return estimate_of(self._operator, self._last) if self._last else None
 
-    def told(self) -> str:
-        """Return what happened, for people: the id of an only job, else how many there were."""
+    def in_words(self) -> str:
+        """Return the outcome as text: the id of a single job, or else the number of jobs."""
         if self.submitted == 1 and not self.skipped:
             return self._first[0]
         known = f", {self.skipped:,} known already" if self.skipped else ""
@@ -186,12 +186,12 @@ def play(
     prefix: str,
     most_waiting: int,
     stop: threading.Event,
-    told: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
 ) -> tuple[int, int]:
     """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.
 
     Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were, and how many
-    were not because the farm knows them; ``told`` is called with how many were so far, and how
+    were not because the farm knows them; ``progress`` is called with how many were so far, and how
     many wait. Raises InputError for a job that no pool could run.
     """
     status = operator.status()
@@ -207,7 +207,7 @@ def play(
             if stop.wait(min(pause, STEP)):
                 return count, known
         while (waiting := operator.status().waiting) >= most_waiting:
-            told(count, waiting)
+            progress(count, waiting)
             if stop.wait(STEP):
                 return count, known
         if stop.is_set():
@@ -216,7 +216,7 @@ def play(
         before = operator.known([job.id for job in renamed])
         count += operator.submit(job for job in renamed if job.id not in before)
         known += len(before)
-        told(count, waiting)
+        progress(count, waiting)
     return count, known
 
 

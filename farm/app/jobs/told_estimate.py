@@ -7,7 +7,7 @@ import msgspec
 from farm.core.errors import ServerError
 from farm.live.operating.operator import Operator
 from farm.terminal.console import many
-from farm.units import format_time
+from farm.units import format_roughly
 
 #: real seconds after which a busy scheduler is not waited for
 ANSWERED_WITHIN = 3.0
@@ -24,6 +24,8 @@ class ToldEstimate(msgspec.Struct, frozen=True, kw_only=True):
     completion_in_s: float | None
     #: jobs that go before it; None: it does not wait
     ahead: int | None
+    #: whether a provisioner may bring builders that the estimate does not count
+    may_grow: bool = False
     why: str = ""
 
     def said(self) -> str:
@@ -33,9 +35,10 @@ class ToldEstimate(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.job} goes at once; {runs}"
         if self.dispatch_in_s is None or self.completion_in_s is None:
             return f"{self.job} waits: {self.why}; {runs}"
+        sooner = ", sooner if more builders come" if self.may_grow else ""
         return (
             f"{self.job} will be dispatched in about {_time(self.dispatch_in_s)} "
-            f"({many(self.ahead, 'job')} before it); {runs}, "
+            f"({many(self.ahead, 'job')} before it{sooner}); {runs}, "
             f"so it is done in about {_time(self.completion_in_s)}"
         )
 
@@ -58,9 +61,10 @@ def estimate_of(operator: Operator, job_id: str) -> ToldEstimate | None:
         run_time_s=found.estimated_time,
         completion_in_s=None if start is None else start + found.estimated_time,
         ahead=found.ahead,
+        may_grow=found.may_grow,
         why=found.why,
     )
 
 
 def _time(seconds: float) -> str:
-    return format_time(round(seconds))
+    return format_roughly(seconds)

@@ -1,1 +1,1 @@
-"""Runs that were recorded: written, audited, explained, filled into a Prometheus."""
+"""Recorded runs: written, audited, explained, back-filled into Prometheus."""

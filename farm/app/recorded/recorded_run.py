@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from farm.core.commands import Command
 from farm.core.errors import InputError
-from farm.core.events import Event
 from farm.results.jobs_table import JobRow, job_rows
-from farm.results.log.reader import Entry
-from farm.results.log.writer import EventLogWriter
-from farm.results.run_directory import EVENTS, RunDirectory, RunState
+from farm.results.log.reader import Entry, entries_of
+from farm.results.run_directory import RunDirectory, RunState
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
-
-History = list[tuple[Event, Sequence[Command]]]
 
 
 class RecordedRun:
@@ -32,7 +26,7 @@ class RecordedRun:
         scenario: Scenario,
         summary: Summary,
         records: RunRecords,
-        history: History | None,
+        log: Sequence[bytes] | None,
         state: RunState,
         started: str,
     ) -> None:
@@ -40,14 +34,14 @@ class RecordedRun:
         self.summary = summary
         self.state = state
         self._records = records
-        self._history = history
+        self._log = log
         self._started = started
         self._ended = now()
 
     @property
     def has_events(self) -> bool:
         """Whether the event log can be asked for."""
-        return self._history is not None
+        return self._log is not None
 
     @property
     def label(self) -> str:
@@ -66,24 +60,20 @@ class RecordedRun:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""
-        for event, commands in self._check_history():
-            yield Entry(event, commands, 0)
+        return entries_of(self._check_log())
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log. Raises InputError if no events were kept."""
-        with tempfile.TemporaryDirectory(prefix="farm-events-") as folder:
-            path = Path(folder) / EVENTS
-            self._write_log(path)
-            with path.open("rb") as file:
-                yield from file
+        for piece in self._check_log():
+            yield from piece.splitlines(keepends=True)
 
     def save(self, path: Path) -> None:
         """Write a run directory. Raises InputError if it exists, or no events were kept."""
-        self._check_history()
+        log = self._check_log()
         directory = RunDirectory.create(
             path, scenario=self.scenario_text, world=self.summary.world, started=self._started
         )
-        self._write_log(directory.events_path)
+        directory.events_path.write_bytes(b"".join(log))
         self.write(directory)
 
     def write(self, directory: RunDirectory) -> None:
@@ -96,15 +86,10 @@ class RecordedRun:
             state=self.state,
         )
 
-    def _write_log(self, path: Path) -> None:
-        with EventLogWriter(path) as log:
-            for event, commands in self._check_history():
-                log(event, commands)
-
-    def _check_history(self) -> History:
-        if self._history is None:
+    def _check_log(self) -> Sequence[bytes]:
+        if self._log is None:
             raise InputError("events: none were kept of this run; allowed: keep_events=True")
-        return self._history
+        return self._log
 
 
 def now() -> str:

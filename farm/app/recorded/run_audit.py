@@ -1,4 +1,4 @@
-"""Audits a recorded run: its story makes sense, and a fresh scheduler decides the same."""
+"""Audits a recorded run: it is consistent, and a new scheduler decides the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from farm.scenario import load_scenario
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an audit of a run found."""
+    """The findings of an audit."""
 
     events: int
     jobs: int
@@ -47,7 +47,7 @@ def audit_run(path: Path) -> Audit:
         if scheduler is None:
             deque(entries, maxlen=0)
         elif (difference := replay(entries, scheduler)) is not None:
-            wrong = f"a fresh scheduler decides otherwise at {difference}"
+            wrong = f"a new scheduler decides otherwise at {difference}"
         if not wrong:
             auditor.close(expect_all_ended=run.meta.state == "finished")
     except InvariantError as error:

@@ -1,1 +1,1 @@
-"""A farm that stays up: started, found, kept, looked at, ended."""
+"""Long-running farms: started, found, supervised, inspected, stopped."""

@@ -47,11 +47,12 @@ def password_of(user: User, folder: Path) -> str:
 def lines_of(users: Iterable[User], folder: Path, *, aclfile: bool) -> list[str]:
     """Return a line for each user: for redis-cli, or of a whole access list file.
 
-    In a file no other user may log in: the user ``default`` is turned off.
+    In a file no other user may log in: the user ``default`` is turned off. It keeps its rights, as
+    Redis and Valkey read transactions back from the append-only file with them, or drop them.
     """
     first = "user" if aclfile else "ACL SETUSER"
     lines = [" ".join((first, u.name, *u.with_password(password_of(u, folder)))) for u in users]
-    return ["user default reset off", *lines] if aclfile else lines
+    return ["user default reset off ~* &* +@all", *lines] if aclfile else lines
 
 
 def apply(users: Iterable[User], folder: Path, url: str) -> bool:

@@ -1,4 +1,4 @@
-"""A farm kept up by a process of its own: started, found, ended (``farm up``, ``farm down``)."""
+"""A farm in a background process: started, found, ended (``farm up``, ``farm down``)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ STOP_TIMEOUT = 60.0
 
 
 def end_farm(place: FarmPlace, *, now: bool, timeout: float | None) -> None:
-    """Ask the farm to end (``now``: at once) and wait until its process is gone.
+    """Ask the farm to end (``now``: without waiting for jobs) and wait for its process.
 
-    After ``timeout`` real seconds it is asked to end at once.
+    After ``timeout`` real seconds it is asked to end without waiting.
     """
     os.kill(place.pid, signal.SIGINT if now else signal.SIGTERM)
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -105,7 +105,7 @@ def locked(folder: Path) -> Iterator[None]:
 def start_in_background(
     scenario: Path, redis: str | None, folder: Path, options: list[str]
 ) -> FarmPlace:
-    """Start ``farm up --foreground`` as a process of its own; return where the farm is, once up.
+    """Start ``farm up --foreground`` as a background process; return its place once it is up.
 
     Raises what the process said if it ended instead.
     """

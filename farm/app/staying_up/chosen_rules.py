@@ -15,7 +15,7 @@ TIMEOUT, INTERVAL = 20.0, 0.1
 
 
 def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
-    """Let the farm go on by other rules; return what it goes by.
+    """Change the rules of a farm; return its rules after the change.
 
     Raises InputError for a policy that it does not know, or weights of a farm without fair share;
     ServerError if its scheduler does not answer in time.
@@ -31,12 +31,12 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
             "--weight: found a farm without fair share; allowed: one with scheduling.fair_share"
         )
     goal = operator.status().choices.changed(wanted)
-    operator.tell(wanted)
+    operator.send(wanted)
     deadline = time.monotonic() + TIMEOUT
     while (found := operator.status().choices) != goal:
         if time.monotonic() > deadline:
             raise ServerError(
-                f"the farm still goes by {found.policy} after {TIMEOUT:g} s: its scheduler is busy "
+                f"the farm still goes by {found.policy} after {TIMEOUT:g}s: its scheduler is busy "
                 f"or down, or there is no {goal.policy} where it runs"
             )
         time.sleep(INTERVAL)

@@ -1,4 +1,4 @@
-"""The process that keeps a farm up: starts it, watches over it, and ends it (``farm up``)."""
+"""The process that supervises a farm: starts it, restarts its parts, ends it (``farm up``)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Revival:
     """Starts a server of our own again whenever it ended unasked, however often that takes.
 
     Its disk may be full, its port taken, its data in need of repair: once that is mended the
-    farm goes on by itself. Services and hosts wait until then.
+    farm continues by itself. Services and hosts wait until then.
     """
 
     def __init__(self, server: Server) -> None:
@@ -156,16 +156,16 @@ class FarmKeeper:
                 operator.forget_everything()
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
-            self._tell("starting", server.url)
+            self._update_place("starting", server.url)
             before = _written_at(operator)
             supervisor.start()
             if self._await(supervisor, server, operator, before):
-                self._tell("up", server.url)
+                self._update_place("up", server.url)
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
-            self._tell("stopping", server.url)
+            self._update_place("stopping", server.url)
             self._end(supervisor, operator)
         log.info("down")
 
@@ -201,7 +201,7 @@ class FarmKeeper:
         return ("farm", "scheduler", str(self._resolved), "--log", log)
 
     def _standby(self) -> Service:
-        """Return the second scheduler: it takes over at once when the first one dies or stalls."""
+        """Return the second scheduler, which takes over when the first one dies or stalls."""
         return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
     def _await(
@@ -249,7 +249,7 @@ class FarmKeeper:
 
     def _end(self, supervisor: Supervisor, operator: Operator) -> None:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
-        log.info("ending: %s", "running jobs first" if self._asked == 1 else "at once")
+        log.info("ending: %s", "running jobs first" if self._asked == 1 else "immediately")
         supervisor.stop_one("provisioner")
         with contextlib.suppress(FarmError, RedisError):
             while self._asked == 1 and self._drain(operator):
@@ -267,7 +267,7 @@ class FarmKeeper:
     def _drain(self, operator: Operator) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
         if not all(record.draining for record in operator.builders().values()):
-            operator.tell(DrainRequested(UNSTAMPED, "*"))
+            operator.send(DrainRequested(UNSTAMPED, "*"))
             return True
         return operator.count_running() > 0
 
@@ -299,7 +299,7 @@ class FarmKeeper:
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
 
-    def _tell(self, state: str, url: str) -> None:
+    def _update_place(self, state: str, url: str) -> None:
         self._place = msgspec.structs.replace(
             self._place,
             state=state,

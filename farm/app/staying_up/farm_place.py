@@ -1,4 +1,4 @@
-"""Where a farm that stays up is: the state file of ``farm up``, and the way to its server."""
+"""The state file of ``farm up``, and connections to its farm."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def reach(redis: str | None, folder: Path) -> Operator:
     if not is_alive(place.pid, place.began):
         raise ServerError(
             f"the farm in {folder} is not running (it ended without saying so; log: "
-            f"{folder / 'farm.log'}): farm up SCENARIO goes on with what it left"
+            f"{folder / 'farm.log'}): farm up SCENARIO continues it"
         )
     return Operator(place.redis_url, place.prefix)
 
@@ -69,6 +69,6 @@ def warn_if_unattended(operator: Operator) -> None:
     status = operator.status()
     if not operator.is_attended(status):
         FarmConsole(stderr=True).print(
-            "warning: the farm's scheduler has not been heard of lately; what is sent now is kept "
+            "warning: the farm's scheduler has not reported lately; what is sent now is stored "
             "until it is back"
         )

@@ -1,4 +1,4 @@
-"""The invocations of a farm at one moment: who waits, who executes, where builders idle."""
+"""The invocations of a farm at one instant: waiting jobs, executing slots, idle builders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import islice
 
 import msgspec
 
-from farm.app.what_if import scenario_of
 from farm.assembly import estimator_of, make_rules
 from farm.core.errors import InputError, did_you_mean
 from farm.core.queues.fair_share.listing import Filter, InvocationView
@@ -15,6 +14,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.restore import restored
 from farm.core.state import JobState
 from farm.live.operating.farm_image import FarmImage
+from farm.scenario import load_scenario
 
 Path = tuple[str, ...]
 
@@ -66,10 +66,10 @@ def invocations_of(
 ) -> list[Invocations]:
     """Return what is at a path of the fair-share trees, platform by platform.
 
-    ``limit``: of each list at most so many. Raises InputError for a farm without fair share, and
+    ``limit``: the maximum length of each list. Raises InputError without fair share, and
     for a path that no platform has.
     """
-    scenario = scenario_of(image, [])
+    scenario = load_scenario(image.scenario)
     keys = scenario.scheduling.fair_share
     if not keys:
         raise InputError(

@@ -1,12 +1,12 @@
-"""Why a pool of a live farm has no builders, or none that work."""
+"""Why a pool of a live farm has no working builders."""
 
 from __future__ import annotations
 
 import msgspec
 
-from farm.core.errors import UNREADABLE
 from farm.core.model import Platform
 from farm.live.operating.operator import Operator
+from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.pool_report import PoolReport
 from provisioner.embedded import EMBEDDED
 
@@ -18,7 +18,7 @@ def troubles_of(operator: Operator, reports: dict[str, PoolReport]) -> dict[str,
     for name, report in reports.items():
         found[name] = trouble_of(memories.get(name))
         if report.provisioned and report.watcher != EMBEDDED and not provisioned:
-            found[name] = "no provisioner is at work"
+            found[name] = "no provisioner is running"
     return found
 
 
@@ -47,7 +47,7 @@ def remarks_on(report: PoolReport) -> list[str]:
     states, snapshot = report.states, report.snapshot
     remarks: list[str] = []
     if report.unplaced:
-        remarks.append(f"{report.unplaced} asked for, and no builder host has room for them")
+        remarks.append(f"{report.unplaced} requested, but no builder host has room for them")
     if failed := states.get("failed", 0):
         remarks.append(f"{failed} failed (farm undrain mends them)")
     if report.most is not None and snapshot.total >= report.most and snapshot.waiting_jobs:

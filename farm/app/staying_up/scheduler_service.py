@@ -1,4 +1,4 @@
-"""The scheduler of a farm that stays up: continues with what is in Redis, and leaves it there."""
+"""The scheduler of a long-running farm, which continues from the state in Redis."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def serve(
         log_folder: where the farm's event log goes, a run directory; None: none is kept.
         metrics: where metrics are served.
 
-    Raises InputError, ServerError without a usable server, RunError if it cannot go on.
+    Raises InputError, ServerError without a usable server, RunError if it fails.
     """
     farm = LiveFarm(scenario, metrics, long_lived=True, keep_ended=keep_ended)
     settings = from_environment()

@@ -1,1 +1,1 @@
-"""Published experiments, played again on this farm's scheduler."""
+"""Published experiments, repeated with this farm's scheduler."""

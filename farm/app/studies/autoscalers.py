@@ -14,8 +14,8 @@ import msgspec
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
+from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.report.page import Section, page, table
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
@@ -45,7 +45,7 @@ TROUBLES: Mapping[str, Any] = {
     "failure_rate": 0.03,
     "boot_delay": {"lognormal": {"median": "1m", "sigma": 1.0}},
     "losses": {"rate": "0.02/h"},
-    "idle_timeout": "15m",  # else builders that never take a job stay for ever
+    "idle_timeout": "15m",  # otherwise builders that never take a job would stay forever
     "signals": {"delay": "1m", "wrong": 0.001, "kills": True},
 }
 TROUBLED = (
@@ -76,7 +76,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play(
-    trace: Path | None = None, told: Callable[[int, int], None] = lambda *_: None
+    trace: Path | None = None, progress: Callable[[int, int], None] = lambda *_: None
 ) -> list[Outcome]:
     """Play the week, or a trace, under every algorithm, on all processors.
 
@@ -84,7 +84,7 @@ def play(
     """
     names = [(name, troubles) for name in OPTIONS for troubles in (False, True)]
     runs = [SeededRun(one, one.seed) for one in (_scenario(*name, trace) for name in names)]
-    found = play_all(runs, FinishedRuns(None), lambda done: told(done, len(runs)))
+    found = play_all(runs, FinishedRuns(None), lambda done: progress(done, len(runs)))
     return [_outcome(*name, one) for name, one in zip(names, found, strict=True)]
 
 
@@ -151,7 +151,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "jobs that succeeded."
     )
     rows = [row_of(one) for one in outcomes]
-    section = Section("", [played, TROUBLED], [chart(outcomes)], [table(HEAD, rows)])
+    section = Section("", [played, TROUBLED], [chart(outcomes)], [Table("", HEAD, rows)])
     return page(TITLE, [section], {"outcomes": outcomes})
 
 

@@ -1,4 +1,4 @@
-"""What a sweep varies: ``KEY=V1,V2``, pools by pattern, sections from files."""
+"""The axes of a sweep: ``KEY=V1,V2``, pools by pattern, sections from files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from farm.core.errors import InputError, ScenarioError, did_you_mean
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
-from farm.scenario.document import MarkedDict, parse_document, parse_value, read_document
+from farm.scenario.file.document import MarkedDict, parse_document, parse_value, read_document
 from farm.scenario.load import load_scenario
 
 ALGORITHM = ".provisioner.algorithm"

@@ -1,17 +1,10 @@
-"""Plays the runs of a sweep, here or by Celery workers; what is finished can be kept."""
+"""Runs of a sweep, done locally or by Celery workers; finished ones can be kept."""
 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +15,10 @@ from farm.app.simulated_run import simulated_run
 from farm.core.errors import InputError, RunError
 from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment
+from farm.processes.shared_work import SharedWork
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
-from farm.scenario.document import parse_document
-
-#: real seconds of runs in this process from which several processes share the rest
-WORTH_SHARING = 1.5
+from farm.scenario.file.document import parse_document
 
 
 class SeededRun(NamedTuple):
@@ -125,10 +116,10 @@ class FinishedRuns:
 def play_all(
     runs: Sequence[SeededRun],
     finished: FinishedRuns,
-    told: Callable[[int], None],
+    progress: Callable[[int], None],
     redis: str | None = None,
 ) -> list[Summary]:
-    """Return each run's summary, in order; ``told`` is called with how many are done.
+    """Return each run's summary, in order; ``progress`` is called with how many are done.
 
     ``redis``: the server whose Celery workers play (``farm.app.sweeps.worker``); None: this
     machine. Raises what a run raises, and RunError if a process was killed: the finished runs are
@@ -137,41 +128,21 @@ def play_all(
     summaries = [finished.find(run) for run in runs]
     missing = [place for place, summary in enumerate(summaries) if summary is None]
     done = len(runs) - len(missing)
-    told(done)
+    progress(done)
     played = _played(runs, missing) if redis is None else _played_by_workers(runs, missing, redis)
     for place, summary in played:
         summaries[place] = summary
         finished.keep(runs[place], summary)
         done += 1
-        told(done)
+        progress(done)
     return [summary for summary in summaries if summary is not None]
 
 
 def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Summary]]:
     """Yield the summaries as they are made: here, unless it takes long; then by processes."""
-    began = time.perf_counter()
-    left = list(reversed(places))
-    while left and time.perf_counter() - began < WORTH_SHARING:
-        place = left.pop()
-        yield place, runs[place].play(len(places))
-    left.reverse()
-    processes = min(os.cpu_count() or 1, len(left))
-    if processes < 2:
-        yield from ((place, runs[place].play(len(places))) for place in left)
-        return
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, spawn, _begin) as pool:
-        try:
-            futures = {pool.submit(runs[place].play, len(places)): place for place in left}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool:
-            raise RunError(
-                "a process of the sweep was killed; run it again to go on (a script that calls "
-                "farm.sweep needs `if __name__ == '__main__':` around it)"
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with SharedWork() as work:
+        for number, summary in work.done([partial(runs[p].play, len(places)) for p in places]):
+            yield places[number], summary
 
 
 def _played_by_workers(
@@ -189,16 +160,3 @@ def _played_by_workers(
     for key, answer in call_all(redis, from_environment().prefix, calls):
         summary = msgspec.json.decode(answer, type=Summary)
         yield from ((place, summary) for place in place_of[key])
-
-
-def _begin() -> None:
-    """Let the first process handle Ctrl-C, and end with it even if it is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

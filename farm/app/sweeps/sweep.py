@@ -1,4 +1,4 @@
-"""``farm.sweep``: any keys of a scenario and many seeds, played and compared."""
+"""``farm.sweep``: runs and compares many settings and seeds of a scenario."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCENARIO = "scenario.yaml"
 
 
 class SweepResult:
-    """A sweep that was played: ``rows`` by setting and metric, ``table`` and ``runs`` tidy.
+    """The results of a sweep: ``rows`` by setting and metric, ``table`` and ``runs`` tidy.
 
     >>> found = farm.sweep("mm1", replications=2, workload__0__count=50)
     >>> [run["seed"] for run in found.runs]
@@ -41,7 +41,7 @@ class SweepResult:
 
     @property
     def rows(self) -> Sequence[SweepRow]:
-        """A row for each setting and metric."""
+        """One row for each setting and metric."""
         return self.sweep.rows
 
     @cached_property
@@ -51,11 +51,11 @@ class SweepResult:
 
     @cached_property
     def runs(self) -> list[dict[str, Any]]:
-        """A plain dict for each run: its settings, its seed, its metrics; as in runs.csv."""
+        """A dict for each run, with its settings, seed and metrics, as in runs.csv."""
         return tidy_runs(self.played)
 
     def plot(self, *metrics: str) -> list[Chart]:
-        """Return for each metric a chart of every setting's mean and interval.
+        """Return a chart for each metric, with every setting's mean and interval.
 
         Without a metric: mean waiting time, mean response time, cost.
         """
@@ -63,7 +63,7 @@ class SweepResult:
         return sweep_charts(self.sweep, metrics_named(names, "metric"))
 
     def save(self, folder: str | Path) -> Path:
-        """Write sweep.json, table.csv and runs.csv; Parquet beside them where pyarrow is there."""
+        """Write sweep.json, table.csv and runs.csv, and Parquet files if pyarrow is installed."""
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -100,24 +100,24 @@ def sweep(
     redis: str | None = None,
     **overrides: Any,
 ) -> SweepResult:
-    """Play a scenario with many settings, each with the same seeds, and compare them.
+    """Run a scenario with many settings, each with the same seeds, and compare them.
 
     A script that calls it for long runs needs ``if __name__ == "__main__"``: they are shared among
     processes.
 
     Args:
         scenario: as for ``load_scenario``.
-        vary: by key of the scenario its values; ``pools.*.idle_timeout`` stands for several keys,
+        vary: the values by scenario key; ``pools.*.idle_timeout`` stands for several keys,
             ``"@a.yaml"`` for a section from a file.
-        replications: how many seeds, from the scenario's own on.
-        out: a directory for the tables; finished runs are kept there, and not played again.
-        baseline: keys and the value that the others are compared with, all else being equal;
-            absent: the first value of every key.
-        relevant: the least share of the baseline's mean that counts as a difference.
-        redis: the server whose Celery workers play the runs; absent: this machine does.
+        replications: the number of seeds, starting at the scenario's own.
+        out: a directory for the tables; finished runs are kept there, and not repeated.
+        baseline: for each key the value that others are compared with, all else being equal;
+            default: the first value of every key.
+        relevant: the smallest share of the baseline's mean that counts as a difference.
+        redis: the server whose Celery workers do the runs; default: this machine.
         overrides: as for ``load_scenario``.
 
-    Raises InputError for what cannot be varied.
+    Raises InputError for invalid axes.
 
     >>> found = farm.sweep("mm1", {"scheduling.policy": ["fifo", "sjf"]}, replications=3,
     ...                    workload__0__count=200)
@@ -140,10 +140,10 @@ def play_sweep(
     out: str | Path | None,
     baseline: Mapping[str, str],
     relevant: float = RELEVANT,
-    told: Callable[[int, int], None] = lambda *_: None,
+    progress: Callable[[int, int], None] = lambda *_: None,
     redis: str | None = None,
 ) -> SweepResult:
-    """Play a grid; ``told`` is called with how many runs are done, and of how many."""
+    """Play a grid; ``progress`` is called with how many runs are done, and of how many."""
     if replications < 1:
         raise InputError(f"replications: found {replications}; allowed: 1 or more")
     if not 0 <= relevant < 1:
@@ -156,7 +156,7 @@ def play_sweep(
     kept = FinishedRuns(None if folder is None else folder / FINISHED)
     if folder is not None:
         _claim(folder, grid.base.to_yaml())
-    found = play_all(runs, kept, lambda done: told(done, len(runs)), redis)
+    found = play_all(runs, kept, lambda done: progress(done, len(runs)), redis)
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)

@@ -1,7 +1,7 @@
 """How much the load on a builder slows its jobs down.
 
-A law counts load per resource. ``cpu`` looks at the heavy jobs (or at all threads against the
-cores), ``memory`` at the memory-heavy jobs, each with a table of its own.
+A law measures the load per resource. ``cpu`` counts the heavy jobs (or all threads against the
+cores), ``memory`` the memory-heavy jobs; each resource has its own table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Combine = Literal["product", "max"]
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What runs on one builder: counts of jobs, and the threads of all of them together."""
+    """What runs on one builder: counts of jobs, and their total number of threads."""
 
     jobs: int = 0
     heavy: int = 0
@@ -28,7 +28,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class SlowdownTable(msgspec.Struct, frozen=True, tag="table"):
-    """A factor for each number of heavy jobs; beyond the table's end its last step goes on.
+    """A factor for each number of heavy jobs; beyond its end the table continues by its last step.
 
     ``factors[k]`` is the slowdown with ``k`` heavy jobs: at least 1, never falling.
     """
@@ -45,7 +45,7 @@ class SlowdownTable(msgspec.Struct, frozen=True, tag="table"):
 
 
 class LinearSlowdown(msgspec.Struct, frozen=True, tag="linear"):
-    """No slowdown up to ``threshold`` heavy jobs, then ``slope`` more for each further one.
+    """No slowdown up to ``threshold`` heavy jobs, then ``slope`` more for each additional one.
 
     The thesis's measurements are threshold 1, slope 0.4.
     """
@@ -61,8 +61,8 @@ class LinearSlowdown(msgspec.Struct, frozen=True, tag="linear"):
 class ThreadSlowdown(msgspec.Struct, frozen=True, tag="threads"):
     """Cores shared fairly by all threads of all jobs: max(1, threads ÷ cores).
 
-    Light jobs count too. A heavy job counts for at least ``heavy_threads`` threads (0: for its own
-    number only), so that a workload that only marks jobs as heavy needs no thread counts.
+    Light jobs count too. A heavy job counts as at least ``heavy_threads`` threads (0: as its own
+    number only), so a workload that only marks jobs as heavy needs no thread counts.
     """
 
     cores: float
@@ -79,14 +79,14 @@ ResourceLaw = SlowdownTable | LinearSlowdown | ThreadSlowdown
 class ContentionLaw(msgspec.Struct, frozen=True, omit_defaults=True):
     """The slowdown of every job on a builder as a function of the builder's load.
 
-    ``cpu`` looks at the heavy jobs (or at all threads), ``memory`` at the memory-heavy jobs; a
-    job may count for both. None: the resource slows no job. The resources slow every running job,
-    heavy or not: all need the processor, and all go over the one bus.
+    ``cpu`` depends on the heavy jobs (or all threads), ``memory`` on the memory-heavy jobs; a
+    job may count for both. None: the resource slows no job. Each resource slows every running
+    job, heavy or not: all need the processor, and all share one bus.
 
-    They are independent, so by default their factors multiply: a job that gets half the processor
-    and finds the bus twice as slow while it has it advances at a quarter. (The thesis, §6.4.3,
-    names the memory bus as a second resource and leaves the law open.) ``max`` is the other
-    usual reading, the worst bottleneck alone.
+    The resources are independent, so by default their factors multiply: a job that gets half the
+    processor and a bus twice as slow advances at a quarter of its speed. (The thesis, §6.4.3,
+    names the memory bus as a second resource but leaves the law open.) ``max`` is the other
+    usual model: only the worst bottleneck counts.
     """
 
     cpu: ResourceLaw | None = None
@@ -107,7 +107,7 @@ class ContentionLaw(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.cpu.slowdown(load.threads if threads else load.heavy)
 
     def threads_of(self, threads: int, *, heavy: bool) -> int:
-        """Return how many threads a job counts for under this law."""
+        """Return how many threads a job counts as under this law."""
         if heavy and isinstance(self.cpu, ThreadSlowdown):
             return max(threads, self.cpu.heavy_threads)
         return threads
@@ -120,7 +120,7 @@ NO_CONTENTION = ContentionLaw()
 
 
 def slowdown_table(factors: Sequence[float], where: str) -> SlowdownTable:
-    """Build a table from its factors; raises InputError that names the entry after ``where``."""
+    """Build a table from its factors; raises InputError naming ``where`` and the bad entry."""
     for k, (before, factor) in enumerate(pairwise((1.0, *factors))):
         if not before <= factor < math.inf:
             raise InputError(

@@ -1,9 +1,9 @@
 """Contention: how jobs on one builder slow each other down, exactly and without a time step.
 
 While ``k`` heavy jobs run on a builder, *every* job on it advances at 1/slowdown[k] (the page-16
-model of the thesis on CI scheduling policies); the memory bus is a second resource with a load and
-a table of its own. All jobs of a builder share one rate, so one clock of work done per builder is
-enough: a job ends when that clock reaches the reading it started at plus its work.
+model of the thesis on CI scheduling policies); the memory bus is a second resource with its own
+load and table. All jobs of a builder share one rate, so one clock of work done per builder is
+enough: a job ends when that clock reaches its reading at the start plus the job's work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Token = TypeVar("Token", bound=Hashable)
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A running job: the reading of the work clock at which it ends, and what it weighs."""
+    """A running job: the reading of the work clock at which it ends, and its load."""
 
     ends_at_work: float
     order: tuple[int, int]
@@ -36,14 +36,14 @@ class _Running(msgspec.Struct, frozen=True):
 class Progress(Generic[Token]):
     """The jobs running on one builder, and when the next of them will finish.
 
-    Times are farm seconds, work is seconds alone on a builder of speed 1. Each call carries the
-    instant at which it happens; instants must not decrease, and an earlier one counts as the
-    latest seen. A job that is due must be stopped before later things are told (``pop_due`` does
-    that), because it weighs on the others until it is.
+    Times are farm seconds; work is seconds alone on a builder of speed 1. Each call carries the
+    instant at which it happens; instants must not decrease, and an earlier one is taken as the
+    latest seen. A job that is due must be stopped before later calls are made (``pop_due`` does
+    that), because it slows the others until then.
 
-    ``start`` and ``stop`` cost O(log slots). The clock is kept as an anchor (an instant and a
+    ``start`` and ``stop`` cost O(log slots). The clock is stored as an anchor (an instant and a
     reading) that moves only when the rate changes and starts from zero on an empty builder, so
-    that rounding does not add up.
+    that rounding errors do not accumulate.
     """
 
     __slots__ = (
@@ -75,17 +75,17 @@ class Progress(Generic[Token]):
 
     @property
     def load(self) -> Load:
-        """What runs now."""
+        """The load of the jobs that run now."""
         return self._load
 
     @property
     def slowdown(self) -> float:
-        """The factor by which every job here is slowed now."""
+        """The factor by which every job on the builder is slowed now."""
         return self._law.slowdown(self._load)
 
     @property
     def rate(self) -> float:
-        """Work done per second by every job here now: speed ÷ slowdown."""
+        """Work done per second by every job on the builder now: speed ÷ slowdown."""
         return self._clock.rate
 
     def start(
@@ -99,9 +99,9 @@ class Progress(Generic[Token]):
         threads: int = 1,
         slot: int = 0,
     ) -> None:
-        """Begin a job of ``work`` seconds; jobs that end together end in slot, then start order.
+        """Start a job of ``work`` seconds; simultaneous ends are ordered by slot, then by start.
 
-        Raises InvariantError if the token runs already or the work is negative or not finite.
+        Raises InvariantError if the token is running already or the work is negative or not finite.
         """
         if token in self._running:
             raise InvariantError(f"{token!r} is running on this builder already")
@@ -122,9 +122,9 @@ class Progress(Generic[Token]):
         self._weigh(at, job, 1)
 
     def stop(self, at: float, token: Token) -> float:
-        """Take a job off (finished, cancelled) and return the seconds of work that it still had.
+        """Remove a job (finished or cancelled) and return its remaining work in seconds.
 
-        Raises InvariantError if the token does not run here.
+        Raises InvariantError if the token is not running.
         """
         at = self._seen(at)
         left = self.remaining(at, token)
@@ -134,23 +134,23 @@ class Progress(Generic[Token]):
         return left
 
     def remaining(self, at: float, token: Token) -> float:
-        """Return the seconds of work that a running job still has; never negative."""
+        """Return the remaining work of a running job in seconds; never negative."""
         job = self._running.get(token)
         if job is None:
             raise InvariantError(f"{token!r} is not running on this builder")
         return max(0.0, job.ends_at_work - self._clock.read(max(at, self._last_at)))
 
     def next_finish(self) -> tuple[float, Token] | None:
-        """Return who ends next, and when if nothing changes before; None when nothing runs."""
+        """Return which job ends next, and when if nothing changes before; None if nothing runs."""
         if not self._heap:
             return None
         ends_at_work, _, token = self._heap[0]
         return max(self._last_at, self._clock.when(ends_at_work)), token
 
     def pop_due(self, at: float) -> tuple[float, Token] | None:
-        """Stop the next job that is due by ``at``, at its own instant; None when none is due.
+        """Stop the next job that is due by ``at``, at the instant it is due; None if none is.
 
-        Called until it gives None it yields the finishes in order, however late one asks.
+        Called until it returns None, it gives all finishes in order, however late it is called.
         """
         finish = self.next_finish()
         if finish is None or finish[0] > at:
@@ -163,7 +163,7 @@ class Progress(Generic[Token]):
         return self._last_at
 
     def _weigh(self, at: float, job: _Running, sign: int) -> None:
-        """Add the job's weight to the load, or take it away, and let the clock follow."""
+        """Add the job to the load, or remove it, and adjust the clock's rate."""
         load = self._load
         self._load = Load(
             load.jobs + sign,
@@ -182,7 +182,7 @@ class Progress(Generic[Token]):
         return rate
 
     def _drop_void_entries(self) -> None:
-        """Keep a running job at the heap's top, and the heap no larger than twice what runs."""
+        """Keep a running job at the top of the heap, and the heap at most twice its live size."""
         heap, running = self._heap, self._running
         while heap and not self._is_running(heap[0]):
             heapq.heappop(heap)
@@ -196,7 +196,7 @@ class Progress(Generic[Token]):
 
 
 class _WorkClock:
-    """Work that each job on the builder has done since some instant, at the present rate."""
+    """The work that each job on the builder has done since some instant, at the current rate."""
 
     __slots__ = ("at", "rate", "work")
 

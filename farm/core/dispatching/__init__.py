@@ -1,1 +1,1 @@
-"""Which job goes to which slot: platforms, balancers, and waiting on purpose."""
+"""Which job goes to which slot: platforms, balancers, and jobs held back deliberately."""

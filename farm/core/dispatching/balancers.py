@@ -1,8 +1,8 @@
-"""Balancers: which free builder takes the job.
+"""Balancers: which free builder gets the job.
 
 A balancer ranks a builder that has a free slot; the smallest rank wins, and the lowest builder
-index on a tie. A rank depends on the builder alone, so the free builders of a kind stand in one
-heap and the best is found in O(log n).
+index on a tie. A rank depends on the builder alone, so the free builders of a kind are kept in one
+heap, and the best is found in O(log n).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Ranking = Callable[[BuilderState], float]
 
 
 def jenkins(state: BuilderState) -> float:
-    """Jenkins: total slots ÷ (0.5 + busy slots), the highest wins (the thesis, p. 16)."""
+    """Rank as Jenkins does: total slots ÷ (0.5 + busy slots), highest first (the thesis, p. 16)."""
     return -(len(state.slots) / (0.5 + state.busy))
 
 
 def longest_idle(state: BuilderState) -> float:
-    """The builder that took or finished a job, or came, longest ago wins, as in Taskcluster."""
+    """Rank as Taskcluster does: the builder whose last activity was longest ago goes first."""
     return state.active_at
 
 
@@ -31,9 +31,9 @@ RANKINGS: dict[str, Ranking] = {"jenkins": jenkins, "longest-idle": longest_idle
 class FreeBuilders:
     """The builders of one kind that have a free slot, best first.
 
-    A heap of ranks, and for each rank a heap of builder indexes (plain numbers compare fast, and
+    A heap of ranks, and for each rank a heap of builder indexes (plain numbers compare quickly, and
     most builders share a few ranks). Deletion is lazy: an entry counts only while its rank is the
-    builder's present one (``BuilderState.rank``, None for a builder that takes nothing now).
+    builder's current one (``BuilderState.rank``, None for a builder that takes nothing now).
     """
 
     __slots__ = ("_buckets", "_entries", "_members", "_ranking", "_ranks")
@@ -42,19 +42,19 @@ class FreeBuilders:
         self._ranking = ranking
         self._ranks: list[float] = []
         self._buckets: dict[float, list[int]] = {}
-        #: entries put in since the last clean-up; void ones are dropped when there are too many
+        #: entries added since the last clean-up; void ones are dropped when there are too many
         self._entries = 0
         self._members: dict[int, BuilderState] = {}
 
     def register(self, state: BuilderState) -> None:
-        """Get to know a builder; it has no room until it is offered."""
+        """Add a builder; it is not free until it is offered."""
         self._members[state.builder.index] = state
 
     def offer(self, state: BuilderState) -> None:
-        """The builder has room: rank it again."""
+        """Rank a builder that has a free slot again."""
         rank = self._ranking(state)
         if rank == state.rank:
-            return  # it stands here with this rank already
+            return  # it is listed with this rank already
         state.rank = rank
         bucket = self._buckets.get(rank)
         if bucket is None:
@@ -74,13 +74,13 @@ class FreeBuilders:
             heapq.heappush(bucket, index)
 
     def withdraw(self, state: BuilderState, *, gone: bool = False) -> None:
-        """The builder is full or drains; ``gone``: for good."""
+        """Remove a builder that is full or draining; ``gone``: for good."""
         state.rank = None
         if gone:
             self._members.pop(state.builder.index, None)
 
     def best(self) -> BuilderState | None:
-        """Return the best builder with room, or None."""
+        """Return the best free builder, or None."""
         ranks, members = self._ranks, self._members
         while ranks:
             rank = ranks[0]
@@ -100,13 +100,13 @@ class FreeBuilders:
                 self._put(state.rank, state.builder.index)
 
     def members(self) -> list[BuilderState]:
-        """Return every builder of the kind, with room or not, in order of joining."""
+        """Return every builder of the kind, free or not, in order of joining."""
         return list(self._members.values())
 
     def all(self) -> list[BuilderState]:
-        """Return every builder with room, in the order in which they joined."""
+        """Return every free builder, in order of joining."""
         return [state for state in self._members.values() if state.rank is not None]
 
     def first(self, count: int) -> list[BuilderState]:
-        """Return the best ``count`` builders with room, best first: O(n), for explanations."""
+        """Return the best ``count`` free builders, best first: O(n), for explanations."""
         return heapq.nsmallest(count, self.all(), key=lambda b: (b.rank, b.builder.index))

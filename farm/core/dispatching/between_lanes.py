@@ -1,8 +1,8 @@
 """Fair share between lanes: which of two lanes' heads goes first.
 
-A builder of several platforms serves several lanes, each with a tree of its own. Their heads
+A builder of several platforms serves several lanes, each with its own tree. Their heads
 compete as they would in one tree: at the first level where their paths differ, the invocation
-with the smaller (executing slots + 1) · 2^(priority/100) goes first, its slots counted over all
+with the smaller (executing slots + 1) · 2^(priority/100) goes first, with slots counted over all
 lanes; on a tie the policy decides.
 """
 
@@ -17,7 +17,7 @@ from farm.core.state import JobState
 
 
 def goes_before(state: JobState, other: JobState, lanes: Sequence[Lane]) -> bool:
-    """Whether the job goes before the other one, the head of another lane; O(depth · lanes)."""
+    """Return whether the job precedes ``other``, the head of another lane; O(depth · lanes)."""
     if state.job.level != other.job.level:
         return state.job.level > other.job.level
     mine, theirs = state.path, other.path
@@ -27,7 +27,7 @@ def goes_before(state: JobState, other: JobState, lanes: Sequence[Lane]) -> bool
             others = _score(theirs[:level], other.job.priority, lanes)
             return ours < others or (ours == others and bool(state.key < other.key))
     if len(mine) != len(theirs):
-        return len(mine) < len(theirs)  # what is queued in a node precedes its children
+        return len(mine) < len(theirs)  # jobs queued in a node precede its children
     return bool(state.key < other.key)
 
 

@@ -1,4 +1,4 @@
-"""Which dispatcher a farm's balancer needs."""
+"""The dispatcher that a farm's balancer needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farm.core.rules import SchedulingRules
 
 
 def make_dispatcher(rules: SchedulingRules, estimator: Estimator) -> Dispatcher:
-    """Return the dispatcher of these rules; most balancers are mere rankings."""
+    """Return the dispatcher for these rules; most balancers only need a ranking."""
     if rules.heavy_light is not None:
         return HeavyLightDispatcher(rules, rules.heavy_light)
     if rules.by_speed:

@@ -1,4 +1,4 @@
-"""Why a job went where it went: what competed, on which key, and which builders had room."""
+"""Why a job was dispatched to its slot: its competitors, their keys, and the free builders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 6
 
 
 class Competitor(msgspec.Struct, frozen=True):
-    """A waiting job that could have gone instead, with the key that it was ordered by."""
+    """A waiting job that could have been dispatched instead, with its sort key."""
 
     job: str
     key: tuple[Any, ...]
@@ -35,20 +35,20 @@ class Decision(msgspec.Struct, frozen=True):
     slot: int
     platform: str
     key: tuple[Any, ...]
-    #: jobs of the same lane that waited at that instant, this one not counted
+    #: other jobs of the same lane that were waiting at that instant
     waiting: int
     #: the first of them, in dispatch order
     next: tuple[Competitor, ...]
-    #: free builders that could have run it, the balancer's best first (at most six), with ranks
+    #: free builders that could have run it, best first (at most six), with their ranks
     free_builders: tuple[tuple[str, float], ...]
     #: the fair-share path that the job is charged to
     path: tuple[str, ...] = ()
-    #: why it was that invocation's turn, level by level; none for a job that had no rival
+    #: why it was that invocation's turn, level by level; empty for a job without rivals
     turns: tuple[Turn, ...] = ()
 
     @classmethod
     def of(cls, state: JobState, slot: Slot, lane: Lane, at: float) -> Decision:
-        """Describe the choice that is about to be carried out; O(k log n), k = 6."""
+        """Describe the dispatch that is about to be made; O(k log n), k = 6."""
         queue = lane.queue
         if isinstance(queue, PlainQueue):
             competing = queue.first(_SHOWN + 1)
@@ -74,7 +74,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class DecisionLog:
-    """The last decisions, by job; holds at most ``size`` of them."""
+    """The latest decisions, by job; keeps at most ``size`` of them."""
 
     __slots__ = ("_by_job", "_order", "size")
 
@@ -84,7 +84,7 @@ class DecisionLog:
         self._by_job: dict[str, Decision] = {}
 
     def add(self, decision: Decision) -> None:
-        """Keep a decision, forgetting the oldest if need be."""
+        """Keep a decision, dropping the oldest if the log is full."""
         if decision.job not in self._by_job:
             self._order.append(decision.job)
         self._by_job[decision.job] = decision
@@ -92,5 +92,5 @@ class DecisionLog:
             del self._by_job[self._order.popleft()]
 
     def get(self, job: str) -> Decision | None:
-        """Return why this job was dispatched last, if it is remembered."""
+        """Return the latest decision about this job, if it is still kept."""
         return self._by_job.get(job)

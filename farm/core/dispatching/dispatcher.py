@@ -1,13 +1,13 @@
-"""Dispatching: which job goes to which slot.
+"""Dispatching: giving waiting jobs to free slots.
 
 Two situations, each O(log n) in the waiting jobs and in the builders:
 
-* jobs arrived: the best waiting job that has a builder with room goes to the builder that the
-  balancer ranks first, until no job or no room is left;
-* a slot became free: it takes the best job of the lanes that its builder serves.
+* jobs arrived: the best waiting job that has a free builder goes to the builder that the
+  balancer ranks first, until no job or no free slot is left;
+* a slot became free: it gets the best job of the lanes that its builder serves.
 
-Between two events no job waits while a builder that may run it has room. Two balancers keep a job
-waiting on purpose, and are dispatchers of their own: ``heavy_light.py`` and ``fastest.py``.
+Between two events no job waits while a builder that may run it is free. Two balancers hold a job
+back deliberately and have their own dispatchers: ``heavy_light.py`` and ``fastest.py``.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 
 
 class Dispatcher:
-    """Binds waiting jobs to free slots and keeps the counts of busy ones."""
+    """Assigns waiting jobs to free slots and counts the busy ones."""
 
     def __init__(self, rules: SchedulingRules) -> None:
         self.rules = rules
         self.matching = self._make_matching()
         self.decisions = DecisionLog(rules.explain_last)
-        #: fair-share queues want to hear about slots; plain ones do not
+        #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
-        #: called with a builder that has nothing to do and no idle timer
+        #: called with an idle builder that has no timer
         self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
-        #: asked for an alarm at an instant
+        #: sets an alarm
         self.ask_alarm: Callable[[float, list[Command]], None] = _no_alarm
 
     def _make_matching(self) -> Matching:
         return Matching(self.rules.ranking, self.rules.make_queue)
 
     def lane(self, job: Job, at: float) -> Lane:
-        """Return the lane of a job; a new one learns which slots are free."""
+        """Return the lane of a job; a new lane is given the free slots."""
         before = len(self.matching.lanes)
         lane = self.matching.lane(job.platform, heavy=job.heavy)
         if self.watched and len(self.matching.lanes) > before:
@@ -53,7 +53,7 @@ class Dispatcher:
         return lane
 
     def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
-        """Take in one job: straight to a free builder if no job waits before it, else queue it."""
+        """Dispatch an arriving job if a builder is free and no job is ahead; else queue it."""
         lane = state.lane
         if not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
@@ -62,7 +62,7 @@ class Dispatcher:
             self.wait(state, lane, at)
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
-        """Let a job stand in its lane (a requeued one: at its old place)."""
+        """Queue a job in its lane (a requeued one at its old place)."""
         state.status = _WAITING
         if state.slot is not None:
             state.slot = None
@@ -94,7 +94,7 @@ class Dispatcher:
             self._dispatch(state, slot, lane, at, commands)
 
     def _fill_slot(self, slot: Slot, at: float, commands: list[Command]) -> bool:
-        """Give a free slot the best job that its builder may run; say whether there was one."""
+        """Give a free slot the best job that its builder may run; return whether there was one."""
         best: JobState | None = None
         best_lane: Lane | None = None
         for lane in slot.builder.lanes:
@@ -108,7 +108,7 @@ class Dispatcher:
         return True
 
     def _before(self, state: JobState, other: JobState) -> bool:
-        """Whether the head of one lane goes before the head of another."""
+        """Return whether the head of one lane precedes the head of another."""
         if self.watched:
             return goes_before(state, other, self.matching.lanes)
         return bool(state.key < other.key)
@@ -116,7 +116,7 @@ class Dispatcher:
     def _dispatch(
         self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
     ) -> None:
-        """Bind the job to the slot: a new attempt begins."""
+        """Assign the job to the slot: a new attempt begins."""
         if self.decisions.size:
             self.decisions.add(Decision.of(state, slot, lane, at))
         if state.status is _WAITING:
@@ -149,7 +149,7 @@ class Dispatcher:
         commands.append(StartJob(state.job, attempts, builder.builder.id, slot.number))
 
     def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
-        """The slot's attempt ended: clean the slot if its builder does, else use it again."""
+        """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""
         slot.running = None
         builder = slot.builder
         if builder.builder.cleans:
@@ -160,7 +160,7 @@ class Dispatcher:
     def slot_ready(
         self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
-        """A busy slot is free again."""
+        """Mark a busy slot as free and offer it."""
         builder.busy = busy = builder.busy - 1
         builder.active_at = at
         pool = builder.pool
@@ -177,7 +177,7 @@ class Dispatcher:
     def open_slot(
         self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
-        """Offer a free slot: it takes a waiting job at once, or stands ready for the next one."""
+        """Offer a free slot: it takes a waiting job now, or is kept for the next arrival."""
         lanes = builder.lanes
         if self.watched:
             for lane in lanes:
@@ -185,14 +185,14 @@ class Dispatcher:
         for lane in lanes:
             if lane.waiting:
                 if self.rules.ends_together:
-                    self.ask_alarm(at, commands)  # first let others of this instant be free, too
+                    self.ask_alarm(at, commands)  # once all slots of this instant are free
                 elif self._fill_slot(slot, at, commands):
                     return
                 break
         builder.group.free.offer(builder)
 
     def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
-        """Offer the free slots of a builder that takes jobs from now on."""
+        """Offer the free slots of a builder that now takes jobs."""
         for slot in builder.slots:
             if slot.running is None and not slot.cleaning:
                 self.open_slot(slot, builder, at, commands)
@@ -205,7 +205,7 @@ class Dispatcher:
                 builder.group.free.offer(builder)
 
     def take_no_more(self, builder: BuilderState, at: float) -> None:
-        """The builder goes on with what it runs, and its slots are not offered any more."""
+        """Stop offering the slots of a builder; its running jobs continue."""
         if builder.accepts:
             self.close(builder, at)
             builder.pool.closes(builder)
@@ -221,10 +221,10 @@ class Dispatcher:
                     if gone or (slot.running is None and not slot.cleaning):
                         lane.queue.slot_unavailable(slot, at, gone=gone)
 
-    # --- what only some balancers care for ----------------------------------------------------
+    # --- used by some balancers only ----------------------------------------------------------
 
     def look_again(self, at: float, commands: list[Command]) -> None:
-        """Something changed that may let a job go that was kept waiting on purpose."""
+        """Dispatch jobs that were held back, if a change now allows it."""
 
     def load_reported(
         self,
@@ -233,17 +233,17 @@ class Dispatcher:
         at: float,  # noqa: ARG002 - for subclasses
         commands: list[Command],  # noqa: ARG002 - for subclasses
     ) -> None:
-        """A builder said whether it has room for heavy jobs."""
+        """Take in a builder's report on whether it has room for heavy jobs."""
         builder.overloaded = overloaded
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
-        """An alarm that this dispatcher set has rung."""
+        """Act on an alarm that this dispatcher set."""
         if self.rules.ends_together:
             self.fill_lanes(self.matching.lanes, at, commands)
 
     @staticmethod
     def retire_if_empty(builder: BuilderState, commands: list[Command]) -> None:
-        """Retire a builder that is to go and has nothing left to do."""
+        """Retire a builder that is being retired and runs nothing any more."""
         if builder.retiring and not builder.busy and not builder.retired:
             builder.retired = True
             builder.accepts = False
@@ -260,7 +260,7 @@ def _no_alarm(_: float, __: list[Command]) -> None:
 
 
 def free_slot(builder: BuilderState) -> Slot:
-    """Return the lowest free slot of a builder that has room."""
+    """Return the lowest-numbered free slot of a builder."""
     if not builder.busy:
         return builder.slots[0]
     for slot in builder.slots:

@@ -1,16 +1,16 @@
-"""Fastest: a job goes to the builder that is expected to end it first, free now or later.
+"""Fastest: a job goes to the builder that is expected to finish it first, free now or later.
 
 For builders of different speeds (the thesis, 6.4.2: "if that machine is busy, a decision has to
 be made about waiting for that machine or choosing another, slower machine"). The waiting jobs are
-looked at in their order. Each is expected to end, on a free builder, after its estimated run time
-there; on a busy one, that much after the builder's next slot is expected to be free. If waiting
-ends sooner the job waits, and *reserves* that slot: the next job counts on it only after this one.
-So a slow builder is used as soon as the queue for the fast ones is longer than they are faster.
+examined in order. Each is expected to end, on a free builder, after its estimated run time
+there; on a busy one, that long after the builder's next slot is expected to be free. If waiting
+finishes it sooner, the job waits and *reserves* that slot: the next job can have it only after it.
+So a slow builder is used once queueing for a fast one would cost more than its speed gains.
 
-No job waits for ever. A job's patience ends when the time that it hoped to save by waiting has
-passed since it first waited; from then on it takes the first free builder, though the fast ones
-were late or hang. So by its own choice no job waits longer than its run on the slow builder would
-have taken. And at most ``LOOK_AHEAD`` jobs wait by choice at once.
+No job waits forever. A job stops waiting when the time that it expected to save by waiting has
+passed since it first waited; from then on it takes the first free builder, even if the fast ones
+are late or hang. So no job is held back longer than its run on the slow builder would
+have taken. At most ``LOOK_AHEAD`` jobs are held back at the same time.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
 LOOK_AHEAD = 32
-"""How many jobs may keep waiting by choice; those behind them take what is free."""
+"""How many jobs may be held back at a time; those behind them take any free builder."""
 
 End = tuple[float, int]
-"""When a busy slot is expected to be free (farm time, s), and the number of that dispatch."""
+"""When a busy slot is expected to be free (farm time, s), and the number of its dispatch."""
 
 
 class SpeedGroup(BuilderGroup):
@@ -48,12 +48,12 @@ class SpeedGroup(BuilderGroup):
     def __init__(self, sample: Builder, ranking: Ranking) -> None:
         super().__init__(sample, ranking)
         self.ends: list[End] = []
-        #: the slots that these dispatches keep busy
+        #: the slots occupied by these dispatches
         self.slots: dict[int, Slot] = {}
 
 
 class _SpeedMatching(Matching):
-    """Groups of one speed each."""
+    """Groups builders by speed as well as by kind."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class _SpeedMatching(Matching):
 
 
 class Outlook:
-    """When slots will be free, less those that jobs further ahead have reserved."""
+    """When slots will be free, without those reserved by jobs further ahead."""
 
     def __init__(self, at: float) -> None:
         self.at = at
@@ -80,14 +80,14 @@ class Outlook:
         return max(free_at, self.at), group.slots[number].builder.builder
 
     def reserve(self, group: SpeedGroup, until: float) -> None:
-        """Give that slot away until then."""
+        """Reserve that slot until the given instant."""
         rest, _ = self._groups[group]
         heap = self._heap(group)
         heapq.heapreplace(heap, (until, heap[0][1]))
         self._take_one(rest, heap, group)
 
     def _heap(self, group: SpeedGroup) -> list[End]:
-        """Return the slots looked at so far, of which the first is the next to be free."""
+        """Return the heap of slots examined so far; the first is the next to be free."""
         found = self._groups.get(group)
         if found is None:
             found = self._groups[group] = (iter(group.ends), [])
@@ -103,14 +103,14 @@ class Outlook:
 
 
 class FastestDispatcher(Dispatcher):
-    """Looks at the waiting jobs in order and binds each to the builder that will end it first."""
+    """Assigns each waiting job, in order, to the builder that will finish it first."""
 
     def __init__(self, rules: SchedulingRules, estimator: Estimator) -> None:
         super().__init__(rules)
         self._estimate = estimator.estimate
         self._ends: dict[Slot, End] = {}
         self._dispatches = 0
-        #: until when a job waits by choice, by serial
+        #: until when a job is held back, by serial
         self._patience: dict[int, float] = {}
         self._alarms = Alarms()
 
@@ -120,7 +120,7 @@ class FastestDispatcher(Dispatcher):
             make_queue = LookAheadQueue
         return _SpeedMatching(self.rules.ranking, make_queue)
 
-    # --- who is expected to end when --------------------------------------------------------
+    # --- when running jobs are expected to end ----------------------------------------------
 
     def _dispatch(
         self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
@@ -150,12 +150,12 @@ class FastestDispatcher(Dispatcher):
     def slot_ready(
         self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
     ) -> None:
-        """A busy slot is free again (until now it counted as free at any moment)."""
+        """Release a busy slot (until now it counted as about to be free)."""
         self._forget(slot)
         super().slot_ready(slot, builder, at, commands)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
-        """The builder takes no more jobs: no job waits for it any more."""
+        """Withdraw a builder's slots; no job is held back for them any more."""
         super().close(builder, at, gone=gone)
         if gone:
             for slot in builder.slots:
@@ -181,7 +181,7 @@ class FastestDispatcher(Dispatcher):
         super().unwait(state, lane, at)
 
     def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
-        """Dispatch what had better go now."""
+        """Dispatch the jobs of these lanes that should not be held back."""
         self._decide(lanes, at, commands)
 
     def open_slot(
@@ -191,7 +191,7 @@ class FastestDispatcher(Dispatcher):
         self._open([slot], builder, at, commands)
 
     def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
-        """Offer all free slots together: what is decided then may take any of them."""
+        """Offer all free slots of a builder together, so that a decision can use any of them."""
         free = [slot for slot in builder.slots if slot.running is None and not slot.cleaning]
         if free:
             self._open(free, builder, at, commands)
@@ -207,11 +207,11 @@ class FastestDispatcher(Dispatcher):
         self._decide(builder.lanes, at, commands)
 
     def look_again(self, at: float, commands: list[Command]) -> None:
-        """A builder is gone, or a job has another place in the queue."""
+        """Decide again: a builder left, or a job's place in the queue changed."""
         self._decide(self.matching.lanes, at, commands)
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
-        """Some job may have waited as long as it would."""
+        """Decide again: a job may have been held back for as long as it may be."""
         self._alarms.rang(at)
         self._decide(self.matching.lanes, at, commands)
         later = [until for until in self._patience.values() if until > at]
@@ -221,7 +221,7 @@ class FastestDispatcher(Dispatcher):
     # --- deciding ---------------------------------------------------------------------------
 
     def _decide(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
-        """Look at the waiting jobs of all lanes that share builders with these, in order."""
+        """Go through the waiting jobs of all lanes that share builders with these, in order."""
         near = {id(other): other for lane in lanes for g in lane.groups for other in g.lanes}
         count = 1
         while True:
@@ -236,7 +236,7 @@ class FastestDispatcher(Dispatcher):
             count = LOOK_AHEAD + 1 if count == 1 else 4 * LOOK_AHEAD
 
     def _first(self, lanes: list[Lane], count: int) -> list[JobState]:
-        """Return the first jobs of these lanes together, in their order."""
+        """Return the first jobs of these lanes together, in dispatch order."""
         heads = [_first_of(lane, count) for lane in lanes]
         if len(heads) == 1:
             return heads[0]
@@ -268,7 +268,7 @@ class FastestDispatcher(Dispatcher):
     def _first_to_end(
         self, state: JobState, free: list[BuilderState]
     ) -> tuple[float, BuilderState] | None:
-        """Return how long the job takes on the best free builder, and that builder."""
+        """Return how long the job takes on the best free builder, and which one that is."""
         best: tuple[float, BuilderState] | None = None
         for builder in free:
             run_time = self._estimate(state.job, builder.builder)
@@ -288,7 +288,7 @@ class FastestDispatcher(Dispatcher):
         outlook: Outlook,
         commands: list[Command],
     ) -> bool:
-        """Whether the job waits, by choice or because nothing is free; it reserves a slot then."""
+        """Return whether the job waits, held back or for lack of a slot; it then reserves one."""
         at = outlook.at
         ends_at = at + now[0] if now is not None else float("inf")
         run_time, chosen = 0.0, None

@@ -1,12 +1,12 @@
-"""Heavy-light: near overload a builder gets light jobs only, until it has room again.
+"""Heavy-light: a builder near overload gets light jobs only, until it has room again.
 
-The dynamic load index of the thesis (7.1): heavy and light jobs wait in lanes of their own, and a
+The dynamic load index of the thesis (7.1): heavy and light jobs wait in separate lanes, and a
 builder that is near overload serves the light ones only. Heavy jobs go to the builder with the
-lowest load, light jobs where the ranking says. How load is known is the rule's ``measure``.
+lowest load, light jobs to the one ranked first. The rules' ``measure`` says how load is measured.
 
-Three things keep heavy jobs from waiting for ever: a builder that runs nothing always has room;
-between two thresholds a builder does not change its mind; and after ``hold_at_most`` without a
-dispatch from a lane of heavy jobs, one of them competes for the next free slot wherever it is.
+Three rules keep heavy jobs from waiting forever: a builder that runs nothing always has room;
+between two thresholds a builder keeps its state; and after ``hold_at_most`` without a
+dispatch from a lane of heavy jobs, one of them competes for the next free slot anywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def heavy_share(builder: BuilderState) -> float:
 
 
 def slowdown_by(laws: Mapping[str, ContentionLaw]) -> Callable[[BuilderState], float]:
-    """Return a measure of load: the contention factor, by the law of the builder's pool."""
+    """Return a measure of load: the contention factor under the law of the builder's pool."""
 
     def slowdown(builder: BuilderState) -> float:
         law = laws.get(builder.builder.pool)
@@ -54,7 +54,7 @@ def load_of(builder: BuilderState, law: ContentionLaw | None = None) -> Load:
 
 
 def _is_on_its_way(slot: Slot) -> bool:
-    """Whether a heavy job was sent to the slot and its builder has not confirmed it yet."""
+    """Return whether a heavy job was sent to the slot and is not confirmed yet."""
     state = slot.running
     return state is not None and state.job.heavy and state.status is JobStatus.DISPATCHED
 
@@ -67,7 +67,7 @@ class HeavyLane(Lane):
     def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
         super().__init__(platform, queue)
         self.heavy = True
-        #: when a job last left for a builder, or the first one came
+        #: when a job was last dispatched, or the first one arrived
         self.since = 0.0
 
     def best_builder(self) -> BuilderState | None:
@@ -83,7 +83,7 @@ class HeavyLane(Lane):
 
 
 class WeighedGroup(BuilderGroup):
-    """Builders of one kind, and those of them that may take a heavy job now."""
+    """Builders of one kind, and which of them may take a heavy job now."""
 
     __slots__ = ("calm", "light_lanes")
 
@@ -95,12 +95,12 @@ class WeighedGroup(BuilderGroup):
 
     @property
     def heavy_lanes(self) -> list[HeavyLane]:
-        """The lanes of heavy jobs that these builders serve."""
+        """The heavy jobs' lanes that these builders serve."""
         return [lane for lane in self.lanes if isinstance(lane, HeavyLane)]
 
 
 class _WeighedMatching(Matching):
-    """Two lanes for each platform."""
+    """Keeps two lanes for each platform."""
 
     __slots__ = ()
 
@@ -121,12 +121,12 @@ class _WeighedMatching(Matching):
 
 
 class HeavyLightDispatcher(Dispatcher):
-    """Weighs a builder whenever what runs there changes, and lets it serve lanes accordingly."""
+    """Measures a builder's load whenever it changes, and chooses its lanes accordingly."""
 
     def __init__(self, rules: SchedulingRules, rule: HeavyLight) -> None:
         super().__init__(rules)
         self._limits: LoadLimits = rule.limits
-        #: None: builders report
+        #: None: builders report their load
         self._measure = rule.measure
         self._hold_at_most = rule.hold_at_most
         self._rings_at: float | None = None
@@ -137,7 +137,7 @@ class HeavyLightDispatcher(Dispatcher):
     # --- load -------------------------------------------------------------------------------
 
     def _weigh(self, builder: BuilderState, at: float) -> None:
-        """Look at a builder's load again, and let heavy jobs in or keep them out."""
+        """Measure a builder's load again, and admit or refuse heavy jobs."""
         was = builder.overloaded
         builder.overloaded = self._is_overloaded(builder)
         if builder.overloaded != was:
@@ -152,7 +152,7 @@ class HeavyLightDispatcher(Dispatcher):
         return self._limits.overloaded(self._measure(builder), was=builder.overloaded)
 
     def _switch(self, builder: BuilderState, at: float) -> None:
-        """Let the builder serve light lanes only, or all; trees hear of its free slots."""
+        """Let the builder serve light lanes only, or all; notify trees of its free slots."""
         group = _group(builder)
         builder.lanes = group.light_lanes if builder.overloaded else group.lanes
         if not self.watched or not builder.accepts:
@@ -173,7 +173,7 @@ class HeavyLightDispatcher(Dispatcher):
             load = heavy_share(builder) if self._measure is None else self._measure(builder)
             group.calm.put(builder, (load, builder.rank, builder.builder.index))
 
-    # --- what the plain dispatcher does, and a look at the load after it --------------------
+    # --- as the plain dispatcher, then measuring the load again -----------------------------
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Let a job stand in its lane."""
@@ -187,7 +187,7 @@ class HeavyLightDispatcher(Dispatcher):
         self._remember(state.lane, at, commands)
 
     def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
-        """Dispatch, best job first, until these lanes are empty or closed to them."""
+        """Dispatch, best job first, until these lanes are empty or have no builder."""
         lanes = list(lanes)
         super().fill_lanes(lanes, at, commands)
         for lane in lanes:
@@ -201,12 +201,12 @@ class HeavyLightDispatcher(Dispatcher):
         if isinstance(lane, HeavyLane):
             lane.since = at
             if self._measure is None and not builder.overloaded:
-                builder.overloaded = True  # until the builder says how it feels with this job
+                builder.overloaded = True  # until the builder reports its load with this job
                 self._switch(builder, at)
         self._weigh(builder, at)
 
     def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
-        """The slot's attempt ended: its builder may have room for heavy jobs again."""
+        """Reuse the slot of an ended attempt; its builder may have room for heavy jobs again."""
         builder = slot.builder
         slot.running = None
         slot.cleaning = builder.builder.cleans
@@ -224,7 +224,7 @@ class HeavyLightDispatcher(Dispatcher):
         self._weigh(builder, at)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
-        """The builder takes no more jobs."""
+        """Withdraw a builder's slots."""
         super().close(builder, at, gone=gone)
         _group(builder).calm.discard(builder)
 
@@ -237,23 +237,23 @@ class HeavyLightDispatcher(Dispatcher):
             builder.lanes = _group(builder).light_lanes
         self._place(builder)
 
-    # --- letting heavy jobs in --------------------------------------------------------------
+    # --- admitting heavy jobs ---------------------------------------------------------------
 
     def load_reported(
         self, builder: BuilderState, overloaded: bool, at: float, commands: list[Command]
     ) -> None:
-        """A builder said whether it has room for heavy jobs: heard if reports are the measure."""
+        """Take in a builder's report on its load; ignored unless reports are the measure."""
         if self._measure is not None or overloaded == builder.overloaded:
             return
         if not overloaded and any(_is_on_its_way(slot) for slot in builder.slots):
-            return  # it did not know yet what we sent it
+            return  # it did not know yet of the job on its way to it
         builder.overloaded = overloaded
         self._switch(builder, at)
         self._weigh(builder, at)
         self._fill_heavy(_group(builder), at, commands)
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
-        """Heavy jobs may have been held long enough."""
+        """Admit heavy jobs that have been held back long enough."""
         self._rings_at = None
         for lane in self.matching.lanes:
             if isinstance(lane, HeavyLane) and self._overdue(lane, at):
@@ -274,7 +274,7 @@ class HeavyLightDispatcher(Dispatcher):
             self.fill_lanes(lanes, at, commands)
 
     def _relent(self, builder: BuilderState, at: float) -> None:
-        """Treat an overloaded builder as if it had room, until it is weighed again."""
+        """Treat an overloaded builder as if it had room, until its load is measured again."""
         builder.overloaded = False
         self._switch(builder, at)
         self._place(builder)
@@ -287,7 +287,7 @@ class HeavyLightDispatcher(Dispatcher):
         return lane.waiting > 0 and at >= lane.since + self._hold_at_most
 
     def _remember(self, lane: Lane, at: float, commands: list[Command]) -> None:
-        """Have an alarm set for when the jobs of this lane will have been held long enough."""
+        """Set an alarm for when the jobs of this lane will have been held back long enough."""
         if isinstance(lane, HeavyLane) and lane.waiting and self._rings_at is None:
             rings_at = lane.since + self._hold_at_most
             if at < rings_at < float("inf"):

@@ -1,4 +1,4 @@
-"""When a builder is near overload, and when it has room again."""
+"""The limits at which a builder is near overload, and has room again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class LoadLimits(msgspec.Struct, frozen=True):
-    """Two thresholds with room between them, so that a builder does not change its mind at once.
+    """Two thresholds with a gap between them, so that a builder does not flip between states.
 
-    From ``overloaded_at`` on a builder takes light jobs only, until its load is back at
+    From ``overloaded_at`` up a builder takes light jobs only, until its load is back at
     ``room_at`` or below (the thesis, 7.1).
     """
 
@@ -16,5 +16,5 @@ class LoadLimits(msgspec.Struct, frozen=True):
     room_at: float
 
     def overloaded(self, load: float, *, was: bool) -> bool:
-        """Whether a builder with this load is overloaded now, given whether it was before."""
+        """Return whether a builder with this load is overloaded, given whether it was before."""
         return load > self.room_at if was else load >= self.overloaded_at

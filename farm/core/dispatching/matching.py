@@ -1,8 +1,8 @@
 """Which queues a builder serves, and which builders serve a queue.
 
-Builders with the same processors and virtualization form a *group*; each platform that a job may
-ask for has a *lane*: its queue. A farm has few groups and few lanes, so finding the best builder
-for a job, or the best job for a builder, is a look at the tops of a few heaps.
+Builders with the same processors and virtualization form a *group*; each platform that jobs
+require has a *lane*: its queue. A farm has few groups and few lanes, so finding the best builder
+for a job, or the best job for a builder, means comparing the tops of a few heaps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Lane:
         return min(found, key=by_rank) if found else None
 
     def free_builders(self, count: int) -> list[BuilderState]:
-        """Return free builders that may take a job from here, the best ``count`` of each group."""
+        """Return free builders that may take its jobs, the best ``count`` of each group."""
         return [state for group in self.groups for state in group.free.first(count)]
 
     def open_slots(self) -> list[Slot]:
@@ -81,14 +81,14 @@ class Matching:
         self._ranking = ranking
         self._make_queue = make_queue
         lanes: dict[Platform, Lane] = {}
-        #: where light jobs and heavy jobs wait, by platform: here all in the same lanes
+        #: the lanes of light and of heavy jobs, by platform: the same ones here
         self.by_weight: tuple[dict[Platform, Lane], dict[Platform, Lane]] = (lanes, lanes)
         self._made: list[Lane] = []
         self._groups: dict[Hashable, BuilderGroup] = {}
 
     @property
     def lanes(self) -> list[Lane]:
-        """All lanes, in the order in which their platforms appeared."""
+        """All lanes, in the order in which their platforms were first seen."""
         return self._made
 
     @property

@@ -1,1 +1,1 @@
-"""Live jobs: taken in, cancelled, put back, ended."""
+"""Live jobs: accepted, cancelled, requeued, ended."""

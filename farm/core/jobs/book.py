@@ -1,6 +1,6 @@
-"""The book of live jobs: what is in flight, for which matrix, and which jobs share an execution.
+"""The live jobs: which are in flight, for which matrix, and which share an execution.
 
-A job enters with its sort key and leaves with one ``EndJob``, which holds its whole history.
+A job enters with its sort key and leaves with one ``EndJob``, which holds its whole record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from farm.core.state import JobState, JobStatus
 
 
 class JobBook:
-    """The live jobs; an ended one is forgotten."""
+    """The live jobs; ended ones are removed."""
 
     def __init__(
         self, rules: SchedulingRules, estimator: Estimator, dispatcher: Dispatcher
@@ -25,7 +25,7 @@ class JobBook:
         self.dispatcher = dispatcher
         self.lanes = dispatcher.matching.by_weight
         self.by_id: dict[str, JobState] = {}
-        #: jobs ever taken in
+        #: jobs accepted so far
         self.serial = 0
         self._matrices: dict[str, dict[str, JobState]] = {}
         #: the job that executes each action in flight, on its platform (dedup)
@@ -36,7 +36,7 @@ class JobBook:
         return list(self._matrices.get(matrix, {}).values())
 
     def take_in(self, job: Job, at: float) -> JobState | None:
-        """Make a submitted job known; None if it is known already (handed in twice)."""
+        """Add a submitted job; None if it is known already (submitted twice)."""
         if job.id in self.by_id:
             return None
         rules = self.rules
@@ -46,7 +46,7 @@ class JobBook:
         leader = self._leader_for(job, lane) if rules.dedup else None
         if leader is None:
             own_key = rules.policy(job, estimate, at, serial)
-        else:  # what will run is the leader's, and so is its age; how urgent it is, the job's own
+        else:  # the execution and its age are the leader's; the urgency is the job's own
             own_key = rules.policy(job, *leader.execution, serial)
         key = sort_key(job, own_key, serial)
         state = JobState(job, serial, key, at, estimate, lane=lane)
@@ -61,7 +61,7 @@ class JobBook:
         return state
 
     def enter(self, state: JobState) -> None:
-        """Write a job into the book."""
+        """Add a job to the book."""
         job = state.job
         self.by_id[job.id] = state
         if job.matrix is not None and not state.abandoned:
@@ -75,7 +75,7 @@ class JobBook:
         return None if leader is None or leader.status is JobStatus.CANCELLING else leader
 
     def _share(self, state: JobState, leader: JobState, at: float) -> None:
-        """Let a job whose action is in flight be served by that execution."""
+        """Serve a job by the execution of its action that is already in flight."""
         state.leader = leader
         leader.followers = (*leader.followers, state)
         leader.lane.queue.joined(state, at)
@@ -97,7 +97,7 @@ class JobBook:
         if state.followers:
             ends = (self.end(f, at, outcome, cause, reason, state) for f in state.followers)
             commands.extend(ends)
-            state.followers = ()  # they know each other: no work for the cycle collector
+            state.followers = ()  # break the reference cycle: no work for the garbage collector
 
     def end(
         self,
@@ -108,7 +108,7 @@ class JobBook:
         reason: str,
         served_by: JobState | None = None,
     ) -> EndJob:
-        """End a job with the record of its life, once, and forget it."""
+        """End a job, once, with the record of its life, and remove it."""
         job = state.job
         if job.matrix is None and job.action is None:
             del self.by_id[job.id]
@@ -133,7 +133,7 @@ class JobBook:
         )
 
     def forget(self, state: JobState) -> None:
-        """Take a job out of the book without ending it."""
+        """Remove a job from the book without ending it."""
         job = state.job
         self.by_id.pop(job.id, None)
         if job.matrix is not None and (members := self._matrices.get(job.matrix)) is not None:
@@ -144,7 +144,7 @@ class JobBook:
             del self._leaders[job.action, state.lane]
 
     def leave(self, follower: JobState, leader: JobState, at: float) -> None:
-        """A follower no longer wants the execution that serves it."""
+        """Detach a follower from the execution that serves it."""
         leader.lane.queue.left(follower, at)
         leader.followers = tuple(f for f in leader.followers if f is not follower)
 
@@ -156,7 +156,7 @@ class JobBook:
             commands.append(self.end(leader, at, "cancelled", cause, reason))
             leader.lane.queue.left(leader, at)
             leader.abandoned = True
-            self.enter(leader)  # its attempt still reports under this name, and others may join
+            self.enter(leader)  # its attempt still reports under this id, and others may join
             return
         lane = leader.lane
         self.dispatcher.unwait(leader, lane, at)
@@ -164,7 +164,7 @@ class JobBook:
         leader.followers = ()
         commands.append(self.end(leader, at, "cancelled", cause, reason))
         heir.leader, heir.followers = None, tuple(rest)
-        heir.inherited = leader.execution  # it is as long and as old as it was
+        heir.inherited = leader.execution  # the execution keeps its length and age
         for follower in rest:
             follower.leader = heir
         if heir.job.action is not None:

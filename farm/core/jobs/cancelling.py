@@ -1,4 +1,4 @@
-"""Cancelling: ends waiting jobs at once and has running ones stopped by their builders."""
+"""Cancelling: waiting jobs end immediately, running ones are stopped by their builders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CANCELLING = JobStatus.CANCELLING
 
 
 class Canceller:
-    """Works on the book of live jobs and on the queues."""
+    """Cancels live jobs."""
 
     def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
         self.book = book
@@ -29,12 +29,12 @@ class Canceller:
         reason: str,
         commands: list[Command],
     ) -> None:
-        """End waiting jobs at once; have running ones stopped by their builders."""
+        """End waiting jobs immediately; ask builders to stop running ones."""
         for state in states:
             if state.job.id not in self.jobs or state.status is _CANCELLING:
                 continue
             if state.abandoned:
-                continue  # cancelled before; its execution goes on for others
+                continue  # cancelled before; its execution continues for others
             if (leader := state.leader) is not None:
                 self.book.leave(state, leader, at)
                 commands.append(self.book.end(state, at, "cancelled", cause, reason))
@@ -49,7 +49,7 @@ class Canceller:
                 self._stop(state, cause, reason, commands)
 
     def fail_fast(self, at: float, commands: list[Command]) -> None:
-        """Cancel the rest of each matrix of which a job failed just now, if that is the rule."""
+        """Cancel the rest of each matrix with a job that failed just now, if the rules say so."""
         if not self.book.rules.fail_fast:
             return
         for command in tuple(commands):
@@ -59,7 +59,7 @@ class Canceller:
                 self.cancel(rest, at, Cause.FAIL_FAST, why, commands)
 
     def _drop(self, leader: JobState, at: float, commands: list[Command]) -> None:
-        """Give up an execution that serves no job any more, running or waiting."""
+        """Abandon an execution that serves no job any more, running or waiting."""
         if leader.slot is None:
             self.dispatcher.unwait(leader, leader.lane, at)
             self.book.forget(leader)
@@ -68,7 +68,7 @@ class Canceller:
 
     @staticmethod
     def _stop(state: JobState, cause: Cause, reason: str, commands: list[Command]) -> None:
-        """Have a running job stopped by its builder."""
+        """Ask the builder to stop a running job."""
         if state.slot is not None:
             state.status = _CANCELLING
             state.cause, state.reason = cause, reason

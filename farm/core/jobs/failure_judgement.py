@@ -1,8 +1,9 @@
-"""Who is to blame for a failure, the builder or the job: Launchpad's judgement.
+"""Whether the builder or the job is to blame for a failure: Launchpad's judgement.
 
 Both carry a count of failures. A failure raises both, so the one that also failed with others
-is ahead: it is the culprit. While the counts are equal it is unclear; the job is tried again
-where it is, and at the third equal failure it is reset, so that it may land elsewhere.
+has the higher count: it is the culprit. While the counts are equal the culprit is unknown; the
+job is retried on its builder, and at the third equal failure it is reset, so that it may land
+elsewhere.
 
 Source: ``judge_failure`` and ``recover_failure`` of buildmaster/manager.py (2025).
 """
@@ -21,13 +22,13 @@ JobAction = Literal["reset", "fail", "cancelled", "dequeue"]
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What is done to the two. None: nothing, the next scan tries again."""
+    """What is done to both. None: nothing, the next scan retries."""
 
     #: dirty: clean it before its next job; fail: take it out of service
     builder_action: BuilderAction | None = None
-    #: reset: requeue; fail: ends as failed; dequeue: it had succeeded, only its queue row goes
+    #: reset: requeue; fail: end as failed; dequeue: it succeeded, only its queue row is removed
     job_action: JobAction | None = None
-    #: the builder's count from now on; the job's stays with it through resets
+    #: the builder's new count; the job keeps its own through resets
     builder_failures_after: int = 0
 
 
@@ -42,16 +43,16 @@ def judge_failure(
     resets: int = 0,
     max_resets: int | None = None,
 ) -> Judgement:
-    """Judge a failure whose two counts have been raised already.
+    """Judge a failure after both counts were raised.
 
-    ``retry`` is False for failures at dispatch, which leave nothing to try again; a job that is
-    being cancelled is judged so too, and ends cancelled whatever the verdict. An isolation error
-    (a worker that is not what it should be) condemns both. ``succeeded``: the build had ended
-    well before.
+    ``retry`` is False for failures at dispatch, which leave nothing to retry; a job that is being
+    cancelled is judged the same way, and ends as cancelled whatever the verdict. After an
+    isolation error (a worker that is not what it should be) both are to blame. ``succeeded``: the
+    build had ended successfully before.
 
-    Upstream has no bound on equal counts: a job that keeps breaking the same builder (a pool of
-    one) is reset for ever. With ``max_resets`` a job that has been reset that often (``resets``)
-    fails instead; the builder keeps its count, for it may still be the one.
+    Upstream does not limit equal counts: a job that keeps breaking the same builder (a pool of
+    one) is reset forever. With ``max_resets`` a job that has been reset that often (``resets``)
+    fails instead; the builder keeps its count, because it may still be to blame.
     """
     builder, job = _verdict(
         builder_failures, job_failures, retry=retry and not cancelling, isolated=isolation_error

@@ -1,11 +1,11 @@
-"""What becomes of a failed attempt: its job fails, or Launchpad's judgement finds the culprit.
+"""What follows a failed attempt: its job fails, or Launchpad's judgement finds the culprit.
 
-Under the judgement an attempt that failed (its job did, or its builder did not know it) raises
-the count of its job and of its builder. While they are equal the job is tried again; who is
-ahead is to blame: the job fails, or the builder is cleaned, and at its fifth failure taken out of
-service. A success sets the builder's count to nothing. A job that was being cancelled ends
-cancelled, whatever the judgement; its builder is judged all the same. Failed attempts leave
-nothing to go on with, so they are judged as Launchpad judges failures at dispatch.
+Under the judgement an attempt that failed (its job did, or its builder did not know of it) raises
+the counts of its job and of its builder. While they are equal the job is retried; the one with
+the higher count is to blame: the job fails, or the builder is cleaned, and at its fifth failure
+taken out of service. A success resets the builder's count to zero. A job that was being cancelled
+ends as cancelled, whatever the judgement; its builder is judged nevertheless. Failed attempts
+leave nothing to resume, so they are judged as Launchpad judges failures at dispatch.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from farm.core.state import BuilderState, JobState, JobStatus
 class FailureRules(msgspec.Struct, frozen=True, kw_only=True):
     """How failed attempts are judged."""
 
-    #: most resets of a job while it is unclear which of the two is to blame; then it fails.
-    #: Launchpad has no such bound: with one builder a broken job would be tried for ever.
+    #: how often a job may be reset while the culprit is unknown; then it fails. Launchpad has
+    #: no such limit: with one builder a broken job would be retried forever.
     max_resets: int = 3
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows from a failed attempt."""
+    """The consequences of a failed attempt."""
 
-    #: the job waits again, at its old place; else it fails
+    #: the job waits again at its old place; otherwise it fails
     job_is_reset: bool
     #: the builder is taken out of service
     builder_fails: bool
@@ -35,7 +35,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(state: JobState, builder: BuilderState, rules: FailureRules, reason: str) -> Verdict:
-    """Raise both counts and say what follows."""
+    """Raise both counts and return the verdict."""
     state.failures += 1
     builder.failures += 1
     judgement = judge_failure(

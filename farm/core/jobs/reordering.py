@@ -1,4 +1,4 @@
-"""Waiting jobs put in another order: one with another priority, or all under other rules."""
+"""Reordering of waiting jobs: one with another priority, or all under other rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.core.state import JobState, JobStatus
 
 
 class Reorderer:
-    """Gives live jobs other sort keys."""
+    """Changes the sort keys of live jobs."""
 
     def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
         self._book = book
@@ -25,7 +25,7 @@ class Reorderer:
         self.rekeyed: set[str] = set()
 
     def change_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
-        """Give a waiting job another level, score or priority."""
+        """Change a waiting job's level, score or priority."""
         state = self._book.by_id.get(event.job)
         waiting = JobStatus.WAITING
         if state is None or state.abandoned or (state.leader or state).status is not waiting:
@@ -38,7 +38,7 @@ class Reorderer:
         return self._look_again(event.at)
 
     def change_rules(self, event: events.SchedulingChanged) -> Sequence[Command]:
-        """Go on by another policy, ageing factor or weights; IGNORED if nothing changes."""
+        """Change the policy, ageing factor or weights; IGNORED if nothing changes."""
         choices = self._book.rules.choices.changed(event)
         if choices == self._book.rules.choices or not self.adopt(choices):
             return IGNORED
@@ -46,7 +46,7 @@ class Reorderer:
         return self._look_again(event.at)
 
     def adopt(self, choices: Choices) -> bool:
-        """Decide by these from now on, whatever waits; False: the policy is not known here."""
+        """Use these choices from now on; False if the policy is not known."""
         rules = self._book.rules
         policy = rules.policy_of(choices)
         if policy is None:
@@ -61,13 +61,13 @@ class Reorderer:
         return True
 
     def rekey_all(self, at: float) -> None:
-        """Give all jobs their keys again, and what waits its place by them."""
-        # in the order of submission: a policy may remember which matrices it has seen
+        """Compute all jobs' keys again, and move the waiting ones to their new places."""
+        # in order of submission: a policy may remember which matrices it has seen
         live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
         before = {state.serial: state.key for state in live}
         for state in live:
             key = self._key(state)
-            if key != state.key:  # queues tell an entry by the identity of its key
+            if key != state.key:  # queues recognise an entry by the identity of its key
                 state.key = key
         changed = {state.job.id for state in live if state.key is not before[state.serial]}
         self.rekeyed = {name for name in self.rekeyed if name in self._book.by_id} | changed
@@ -75,8 +75,8 @@ class Reorderer:
             if state.leader is not None or state.status is not JobStatus.WAITING:
                 continue
             members = [state]
-            if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node of its own
-                # those of one node share an entry, which has the key of the first
+            if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node
+                # the jobs of one node share an entry, which has the key of the first
                 members = [m for m in (*reversed(state.followers), state) if not m.abandoned]
             if all(member.key is before[member.serial] for member in members):
                 continue

@@ -1,4 +1,4 @@
-"""Attempts that came to nothing: the job goes back to its place or ends, and the slot goes on."""
+"""Void and failed attempts: the job is requeued or ends, and the slot is used again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from farm.core.state import JobState, JobStatus, Slot
 
 
 class Requeuer:
-    """Works on the book of live jobs and on the queues."""
+    """Requeues the jobs of void attempts, or ends them."""
 
     def __init__(self, book: JobBook, dispatcher: Dispatcher, canceller: Canceller) -> None:
         self.book = book
@@ -21,7 +21,7 @@ class Requeuer:
         self.canceller = canceller
 
     def void(self, slot: Slot, at: float, reason: str, commands: list[Command]) -> None:
-        """An attempt came to nothing though its builder is there: the slot goes on."""
+        """Requeue the job of a void attempt and reuse its slot: the builder is still present."""
         state = slot.running
         failures = self.book.rules.failures
         if failures and state:
@@ -42,7 +42,7 @@ class Requeuer:
         reason: str,
         commands: list[Command],
     ) -> None:
-        """Find out who is to blame for a failed attempt; the other one goes on."""
+        """Judge whether the builder or the job is to blame for a failed attempt."""
         verdict = judge(state, slot.builder, rules, reason)
         if verdict.builder_fails:
             self.dispatcher.take_no_more(slot.builder, at)
@@ -50,7 +50,7 @@ class Requeuer:
         lane = self.give_back(slot, at, verdict.reason, commands, verdict.job_is_reset)
         self.canceller.fail_fast(at, commands)
         if lane is not None:
-            # before its old slot is free again: another builder is the better test
+            # before its old slot is free again: another builder is a better test
             self.dispatcher.fill_lanes([lane], at, commands)
         self.dispatcher.attempt_over(slot, at, commands)
         if verdict.builder_fails:
@@ -58,7 +58,7 @@ class Requeuer:
 
     @staticmethod
     def note_loss(slot: Slot) -> None:
-        """The builder was lost without having been asked to leave: what it ran may be to blame."""
+        """Record that a builder was lost while running the slot's job, which may be to blame."""
         if (state := slot.running) is not None:
             state.builders_lost += (slot.builder.builder.id,)
 
@@ -70,9 +70,9 @@ class Requeuer:
         commands: list[Command],
         again: bool | None = None,
     ) -> Lane | None:
-        """Requeue the job of a void attempt at its old place, or end it; return a lane to fill.
+        """Requeue the job of a void attempt at its old place, or end it; return the lane to fill.
 
-        ``again``: whether it is tried again; None: as long as the rules' retries last.
+        ``again``: whether it is retried; None: while the rules' ``retries`` allow it.
         """
         state = slot.running
         if state is None:

@@ -1,9 +1,9 @@
-"""Queues sorted at intervals, as Jenkins does: by what is estimated by then."""
+"""Queues sorted at intervals, as Jenkins does, by the latest estimates."""
 
 from __future__ import annotations
 
 from farm.core import events
-from farm.core.alarms import Alarms, Handler, looking_after
+from farm.core.alarms import Alarms, Handler, followed_by
 from farm.core.commands import Command
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.reordering import Reorderer
@@ -13,13 +13,13 @@ WATCHED = (
     events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
     events.AlarmRang,
 )  # fmt: skip
-"""Events after which jobs may wait that did not before, or a sorting may be due."""
+"""Events after which more jobs may wait, or a sorting may be due."""
 
 
 class QueueSorter:
-    """Gives all waiting jobs new sort keys at every multiple of ``every`` seconds.
+    """Computes all waiting jobs' sort keys again at every multiple of ``every`` seconds.
 
-    A job keeps the key of its submission otherwise. While nothing waits there is nothing to sort.
+    Between sortings a job keeps its key. While no job waits no alarm is set.
     """
 
     def __init__(self, every: float, book: JobBook, reorderer: Reorderer, alarms: Alarms) -> None:
@@ -30,12 +30,12 @@ class QueueSorter:
         self._due_at: float | None = None
 
     def follow(self, handlers: dict[type, Handler]) -> None:
-        """Look after each event that may call for a sorting."""
+        """Check after each event that may require a sorting."""
         for kind in WATCHED:
-            handlers[kind] = looking_after(handlers[kind], self.look)
+            handlers[kind] = followed_by(handlers[kind], self.look)
 
     def look(self, at: float) -> list[Command]:
-        """Sort if it is time; have an alarm set for the next time if jobs wait."""
+        """Sort if it is due; set an alarm for the next sorting if jobs wait."""
         commands: list[Command] = []
         if self._due_at is not None and self._due_at <= at:
             self._due_at = None

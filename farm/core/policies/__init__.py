@@ -1,4 +1,4 @@
-"""Queueing policies: which waiting job goes next. One policy a file, the registry here.
+"""Queueing policies: which waiting job goes next. One file per policy; the registry is here.
 
 A policy is a small pure function from a job to its sort key, smallest first::
 
@@ -6,11 +6,10 @@ A policy is a small pure function from a job to its sort key, smallest first::
 
 ``estimate`` is the job's estimated run time (s), ``at`` the instant of its submission (farm time,
 s), ``serial`` its place in the order of submission. The key is computed once, when the job is
-queued: ageing at one linear rate for all jobs never changes their order, so it is a constant key
-too. Static priority levels stand above every policy, and the serial breaks every tie, so neither
-belongs into a key. To add a policy: one file here and one line in ``POLICIES``, or a function
-``module:function`` of your own named in the scenario, or an entry point of the group
-``farm.policies``.
+queued: ageing at one linear rate for all jobs never changes their order, so its key is constant
+too. Static priority levels precede every policy, and the serial breaks every tie, so neither
+belongs in a key. To add a policy: one file here and one line in ``POLICIES``, or your own function
+named in the scenario as ``module:function``, or an entry point of the group ``farm.policies``.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ KeyFunction = Callable[[Job, float, float, int], Any]
 
 
 class PolicyOptions(msgspec.Struct, frozen=True):
-    """What a scenario may say about its policy."""
+    """The options of a policy in a scenario."""
 
     #: seconds of run time that a second in the queue weighs (the ageing policies)
     aging_factor: float = 10.0

@@ -2,7 +2,7 @@
 
 Jenkins' Priority Sorter weighs ``weight - time in queue x factor``, smallest first (thesis 4.2.1).
 With weight = -estimate and one rate for all jobs the difference of two weights never changes, so
-``-estimate + factor x submitted_at`` orders them for good, and nothing need be sorted again.
+``-estimate + factor x submitted_at`` is a constant key, and nothing need be sorted again.
 """
 
 from __future__ import annotations

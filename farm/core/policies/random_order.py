@@ -1,7 +1,7 @@
 """Random order: a seeded shuffle of all jobs.
 
-The core has no dice: the key is a hash of the seed and the job's serial, so the same seed gives
-the same order, and a job keeps its place whatever else arrives.
+The core uses no random generator: the key is a hash of the seed and the job's serial, so the same
+seed gives the same order, and a job keeps its place whatever else arrives.
 """
 
 from __future__ import annotations

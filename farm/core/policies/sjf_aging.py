@@ -1,6 +1,6 @@
 """Shortest job first with ageing: waiting makes a job look shorter.
 
-See ``ljf_aging`` for why the key is constant: ``estimate - (now - submitted_at) x factor`` commands
+See ``ljf_aging`` for why the key is constant: ``estimate - (now - submitted_at) x factor`` sorts
 jobs as ``estimate + factor x submitted_at`` does.
 """
 

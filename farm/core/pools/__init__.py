@@ -1,1 +1,1 @@
-"""Pools: what their builders are like, and how many there should be."""
+"""Pools: the properties of their builders, and how many there should be."""

@@ -1,9 +1,9 @@
-"""How many builders should a pool have? The values between a farm, its algorithms and the worlds.
+"""The interface of provisioning algorithms, which decide how many builders a pool should have.
 
-A world takes a ``PoolSnapshot``, an algorithm answers with a ``ScalingPlan``, and the world makes
-it so. What an algorithm remembers between plans (windows, cooldowns) is a value too: it goes in
-with the snapshot and comes out with the plan. So one and the same algorithm sizes simulated and
-real pools, and a provisioner that restarts goes on where it was.
+A world takes a ``PoolSnapshot``, an algorithm returns a ``ScalingPlan``, and the world carries it
+out. What an algorithm remembers between plans (windows, cooldowns) is a value too: it is passed in
+with the snapshot and returned with the plan. So the same algorithm sizes simulated and real
+pools, and a provisioner that restarts continues where it stopped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HOUR = 3600.0
 class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One pool at one instant, in builders, slots and jobs; times are farm seconds.
 
-    Every builder is in exactly one of the five states counted here. A builder that booted and never
-    takes a job looks idle.
+    Every builder is in exactly one of the five states counted here. A builder that booted but never
+    takes a job counts as idle.
 
     >>> pool = farm.PoolSnapshot(pool="linux", at=0.0, idle=1, busy=3, waiting_jobs=5)
     >>> pool.joined
@@ -34,30 +34,28 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     #: joined, take jobs, run none
     idle: int = 0
-    #: joined, take jobs, run at least one (they may still have free slots)
+    #: joined, take jobs, run at least one (and may still have free slots)
     busy: int = 0
     #: requested, not joined yet
     booting: int = 0
-    #: finishing their jobs, take no more
+    #: finishing their jobs, taking no more
     draining: int = 0
-    #: empty and shutting down, not gone yet
+    #: empty and shutting down
     stopping: int = 0
 
     #: waiting jobs that this pool could run (a job that fits several pools counts in each)
     waiting_jobs: int = 0
     #: jobs on idle and busy builders
     running_jobs: int = 0
-    #: jobs on draining builders: their slots will not come free
+    #: jobs on draining builders: their slots will not become free
     draining_jobs: int = 0
     #: how long the oldest waiting job has waited
     oldest_wait_time: float = 0.0
 
     #: estimated service time of all waiting jobs together, seconds on a builder of this pool
     waiting_work: float = 0.0
-    #: until a slot of the pool comes free; 0 when one is; None when unknown
+    #: seconds until a slot of the pool is free; 0 if one is; None if unknown
     next_slot_time: float | None = None
-    #: farm time at which some day began: hours of the day count from there
-    midnight_at: float = 0.0
 
     @property
     def joined(self) -> int:
@@ -71,7 +69,7 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def total(self) -> int:
-        """Builders that exist in any state: what a quota counts."""
+        """Builders in any state, as a quota counts them."""
         return self.present + self.draining + self.stopping
 
     @property
@@ -81,12 +79,12 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def hour(self) -> float:
-        """Hour of the day, from 0 up to but not including 24."""
-        return (self.at - self.midnight_at) / HOUR % 24
+        """Hour of the day, from 0 up to but not including 24: the farm begins at midnight."""
+        return self.at / HOUR % 24
 
 
 class ScalingPlan(msgspec.Struct, frozen=True):
-    """What to do about a pool now.
+    """What to do with a pool now.
 
     ``desired`` is always within the pool's limits. ``start`` builders are to be requested. ``stop``
     builders are to be drained and retired: idle ones first, then those with the fewest jobs; a
@@ -100,7 +98,7 @@ class ScalingPlan(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What an algorithm remembers between two plans: nothing, unless it says otherwise."""
+    """What an algorithm remembers between two plans; by default, nothing."""
 
 
 M = TypeVar("M", bound=Memory)
@@ -123,41 +121,41 @@ class Algorithm(Protocol[M]):
 
     @property
     def looks_closely(self) -> bool:
-        """Whether it needs the snapshot's estimates of work and time, which cost more to take."""
+        """Whether it needs the snapshot's estimates of work and time, which are costly."""
 
     @property
     def before_time_outs(self) -> bool:
-        """Whether a plan of the instant of an idle time-out still counts that builder."""
+        """Whether a plan made at the instant of an idle time-out still counts that builder."""
 
     def start(self) -> M:
-        """Return the memory to begin with."""
+        """Return the initial memory."""
 
     def plan(self, snapshot: PoolSnapshot, memory: M) -> tuple[ScalingPlan, M]:
         """Return what to do now, and the memory for the next plan."""
 
     def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:
-        """Return the instant from which the plan may differ though nothing happens before it.
+        """Return the instant from which the plan may change without any event.
 
-        It is asked after a plan that changed nothing, with the memory of that plan. Plans before
-        that instant may be left out: they would change nothing either, and those after them
-        would come out the same with ``memory`` as with theirs. ``snapshot.at``: any plan may
-        differ; infinity: only an event changes it. The snapshot's counts change only by events;
-        its times (``oldest_wait_time``, ``next_slot_time``, ``hour``) by themselves.
+        It is called after a plan that changed nothing, with the memory of that plan. Plans before
+        that instant may be skipped: they would change nothing either, and later ones would be the
+        same with ``memory`` as with theirs. ``snapshot.at``: any plan may differ; infinity: only
+        an event changes it. The snapshot's counts change only by events; its times
+        (``oldest_wait_time``, ``next_slot_time``, ``hour``) by themselves.
         """
 
 
 def limited(value: float, least: int, most: int) -> int:
-    """Round up to whole builders within the limits."""
+    """Return ``number`` rounded up to whole builders, within the limits."""
     return int(min(max(least, math.ceil(value)), most))
 
 
 def save_memory(memory: Memory) -> bytes:
-    """Return the memory as JSON, to outlive a restart."""
+    """Return the memory as JSON, to survive a restart."""
     return msgspec.json.encode(memory)
 
 
 def restore_memory(algorithm: Algorithm[Any], saved: bytes | None) -> Memory:
-    """Return the saved memory, or a fresh one when there is none or another algorithm wrote it."""
+    """Return the saved memory, or a new one if there is none or another algorithm wrote it."""
     fresh: Memory = algorithm.start()
     if saved is None:
         return fresh

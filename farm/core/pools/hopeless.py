@@ -1,4 +1,4 @@
-"""Jobs that no builder will ever run: given up once nothing more arrives."""
+"""Jobs that no builder will ever run: given up after the last arrival."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from farm.core.pools.keeper import PoolKeeper
 from farm.core.state import BuilderState, JobState
 
 PATIENCE = 7 * 86_400.0
-"""Farm seconds without a running job after which those that still wait are given up."""
+"""Farm seconds without a running job after which the waiting jobs are given up."""
 
 
 class Hopeless:
-    """Says which waiting jobs are given up, and ends them.
+    """Ends waiting jobs that no builder will ever run.
 
-    When nothing runs or boots, at once those that no builder there can run, nor one that a pool
-    may still make; after ``PATIENCE`` without a running job all of them: builders that come and go,
-    or that are kept from these jobs, do not make a run endless.
+    When nothing runs or boots, jobs that neither a present builder nor one that a pool may still
+    add could run are given up immediately; after ``PATIENCE`` without a running job, all of them
+    are: builders that come and go, or that may not take these jobs, do not make a run endless.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class Hopeless:
         self._builders = builders
         self._keeper = keeper
         self._alarms = alarms
-        #: since when nothing runs; None: something does
+        #: since when no job runs; None: one does
         self._still_since: float | None = None
-        #: whether no more arrivals come
+        #: whether arrivals have ended
         self.watches = False
 
     def give_up(self, at: float) -> list[Command]:
-        """End the jobs that no builder will ever run; have an alarm set for the others."""
+        """End the jobs that no builder will ever run; set an alarm for the others."""
         commands: list[Command] = []
         if not self._jobs or self._something_runs():
             self._still_since = None
@@ -63,7 +63,7 @@ class Hopeless:
 
     def _without_builders(self) -> list[JobState]:
         if self._canceller.book.rules.platform_grace is not None:
-            return []  # they fail when their platform's time is over
+            return []  # they fail when their platform's grace period is over
         if any(pool.requested for pool in self._keeper.pools.values()):
             return []
         lanes = self._canceller.dispatcher.matching.lanes

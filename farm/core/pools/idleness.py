@@ -1,4 +1,4 @@
-"""Idle time-outs: which builders have had nothing to do for longer than their pool allows."""
+"""Idle time-outs: which builders have been idle for longer than their pool allows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from farm.core.state import BuilderState
 
 
 class IdleTimers:
-    """At most one timer a builder: work in between does not touch it, it is set on when it is due.
+    """At most one timer per builder; work in between does not touch it: when due it is extended.
 
-    The same cost whether a builder does one job or a thousand before it is idle for good. A
-    builder that is found busy or drained loses its timer until it is watched again.
+    So the cost is the same whether a builder runs one job or a thousand before it stays idle. A
+    builder that is found busy or drained has no timer until it is watched again.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class IdleTimers:
         self._serials = count()
 
     def joined(self, state: BuilderState) -> None:
-        """Say of a builder whether it needs a timer."""
+        """Note whether a builder needs a timer."""
         state.timed = state.builder.pool not in self._timeouts
 
     def watch(self, state: BuilderState, commands: list[Command]) -> None:
-        """Set the timer of an idle builder that has none."""
+        """Set a timer for an idle builder that has none."""
         state.timed = True
         expires_at = self._expires_at(state)
         timer = (expires_at, state.builder.index, next(self._serials), state)
@@ -41,14 +41,14 @@ class IdleTimers:
         self._alarms.ask(expires_at, commands)
 
     def due(self, at: float) -> list[BuilderState]:
-        """Return the builders whose time-out has run out by now, in the order in which it did."""
+        """Return the builders whose time-out has expired, in order of expiry."""
         found: list[BuilderState] = []
         while (first := self._first()) is not None and first <= at:
             found.append(heapq.heappop(self._timers)[-1])
         return found
 
     def ask(self, commands: list[Command]) -> None:
-        """Have an alarm set for the time-out that ``due`` found to be the next."""
+        """Set an alarm for the next time-out, as found by ``due``."""
         if self._timers:
             self._alarms.ask(self._timers[0][0], commands)
 
@@ -56,7 +56,7 @@ class IdleTimers:
         return state.active_at + self._timeouts[state.builder.pool]
 
     def _first(self) -> float | None:
-        """Return when the first time-out runs out, as things stand now."""
+        """Return when the first time-out expires if nothing changes."""
         timers = self._timers
         while timers:
             expires_at, index, serial, state = timers[0]

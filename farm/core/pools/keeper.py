@@ -1,4 +1,4 @@
-"""Keeps pools at their size: which builders are requested, and under which name and number."""
+"""Keeps pools at their size: which builders are requested, with which name and number."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from farm.core.state import BuilderRequest, BuilderState, PoolCounts
 
 
 class PoolKeeper:
-    """Knows the pools and their counts, and numbers builders.
+    """Keeps the pools and their counts, and numbers builders.
 
-    A fixed pool is kept at its size: a builder that leaves it has a successor. A provisioned pool
-    begins with its minimum; from then on it has what its provisioner plans.
+    A fixed pool is kept at its size: a builder that leaves it is replaced. A provisioned pool
+    starts with its minimum; from then on its provisioner plans its size.
     """
 
     def __init__(self, specs: Iterable[PoolSpec], builders: Mapping[str, BuilderState]) -> None:
         self.specs = {spec.name: spec for spec in specs}
-        #: the pools that were ever named
+        #: all pools seen so far
         self.pools: dict[str, PoolCounts] = {}
         #: builders numbered so far: the next one's index follows
         self.made = 0
         self._builders = builders
 
     def counts(self, name: str) -> PoolCounts:
-        """Return the counts of a pool, made when it is first named."""
+        """Return the counts of a pool, created on first use."""
         found = self.pools.get(name)
         if found is None:
             found = self.pools[name] = PoolCounts(name)
         return found
 
     def kills(self, name: str) -> bool:
-        """Whether builders of the pool that are stopped are lost, not drained."""
+        """Return whether stopped builders of the pool are lost rather than drained."""
         return name in self.specs and self.specs[name].kills
 
     def numbered(self, builder: Builder) -> Builder:
-        """Return a builder that joins; one without an index came unasked and is given the next."""
+        """Return a joining builder with an index; one that was not requested gets the next."""
         if builder.index < 0:
             builder = msgspec.structs.replace(builder, index=self.made + 1)
         self.made = max(self.made, builder.index)
         return builder
 
     def open(self, at: float, commands: list[Command], *, provisioned: bool) -> None:
-        """Request what fixed pools lack, and provisioned ones of their minimum."""
+        """Request the missing builders of fixed pools, and of provisioned pools' minimum."""
         for spec in self.specs.values():
             if provisioned or not spec.provisioned:
                 self.request(spec.name, self._missing(spec), at, commands)
 
     def replace(self, pool: PoolCounts, at: float, commands: list[Command]) -> None:
-        """Request the successor of a builder that is gone, if its pool is a fixed one."""
+        """Request the replacement of a builder that left, if its pool is fixed."""
         spec = self.specs.get(pool.name)
         if spec is not None and not spec.provisioned and self._missing(spec) > 0:
             self.request(pool.name, 1, at, commands)
@@ -60,7 +60,7 @@ class PoolKeeper:
     def request(
         self, name: str, count: int, at: float, commands: list[Command], *, outside: bool = False
     ) -> None:
-        """Request builders of a pool; none of a pool that was not described."""
+        """Request builders of a pool; does nothing for a pool without a specification."""
         spec = self.specs.get(name)
         if spec is None:
             return
@@ -70,7 +70,7 @@ class PoolKeeper:
             commands.append(RequestBuilder(builder, outside))
 
     def may_make(self, spec: PoolSpec) -> bool:
-        """Whether builders may still be added to a pool, by its provisioner or as successors."""
+        """Return whether a pool may still get builders, provisioned or as replacements."""
         return spec.provisioned or spec.loses or self.counts(spec.name).stopping > 0
 
     def _missing(self, spec: PoolSpec) -> int:
@@ -78,7 +78,7 @@ class PoolKeeper:
         return spec.builders - pool.builders - len(pool.requested)
 
     def _next(self, spec: PoolSpec) -> Builder:
-        """Return the pool's next builder; names that are taken (a builder's own) are skipped."""
+        """Return the pool's next builder, skipping ids that are in use."""
         pool = self.counts(spec.name)
         self.made += 1
         while True:

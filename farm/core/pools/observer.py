@@ -1,4 +1,4 @@
-"""What a provisioning algorithm knows of a pool, taken from the scheduler."""
+"""Snapshots of a pool for provisioning algorithms, taken from the scheduler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from farm.core.scheduler import Scheduler
 
 
 class PoolObserver:
-    """Takes a pool's snapshots again and again.
+    """Takes snapshots of one pool.
 
     Counts cost O(lanes). The estimates of work and time (``waiting_work``, ``next_slot_time``,
-    ``oldest_wait_time``) look at every waiting and running job, so they are only taken when
-    ``closely`` is asked for.
+    ``oldest_wait_time``) require a pass over all waiting and running jobs, so they are only made
+    with ``closely``.
     """
 
     def __init__(self, scheduler: Scheduler, spec: PoolSpec, *, closely: bool = False) -> None:
@@ -26,7 +26,7 @@ class PoolObserver:
         self._sample: Builder = spec.builder(1, 0)
 
     def look(self, at: float) -> PoolSnapshot:
-        """Return the pool as it is at this instant (farm time, s)."""
+        """Return a snapshot of the pool at this instant (farm time, s)."""
         scheduler, spec = self._scheduler, self._spec
         pool = scheduler.pool(spec.name)
         lanes = [
@@ -37,7 +37,7 @@ class PoolObserver:
         broken = pool.builders - pool.accepting
         draining = 0
         draining_jobs = 0
-        if broken:  # rare: look which of them drain (or failed: they take nothing more either)
+        if broken:  # rare: count those that drain (or failed: they take no more jobs either)
             for state in scheduler.builders.values():
                 leaving = (state.draining or state.failed) and not state.retired
                 if state.builder.pool == spec.name and leaving:

@@ -1,4 +1,4 @@
-"""Builders that a scenario loses at stated instants: the one that has been there longest."""
+"""Builder losses planned by a scenario: at each instant the oldest builder is lost."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PlannedLosses:
         self._alarms = alarms
 
     def open(self, at: float) -> None:
-        """The farm opens, again perhaps: what lies up to this instant has happened."""
+        """Drop the losses up to this instant: the farm opens, possibly after a restart."""
         self._instants = [instant for instant in self._instants if instant[0] > at]
 
     def lose(self, at: float, commands: list[Command]) -> None:
-        """Lose the builders whose instant has come, and have an alarm set for the next one."""
+        """Lose the builders that are due, and set an alarm for the next loss."""
         while self._instants and self._instants[0][0] <= at:
             self._lose_one(self._instants.pop(0)[1], commands)
         if self._instants:

@@ -1,9 +1,9 @@
-"""Platform queues that vanish some time after their last builder; what waits there fails."""
+"""Jobs fail when their platform has had no builder for longer than a grace period."""
 
 from __future__ import annotations
 
 from farm.core import events
-from farm.core.alarms import Alarms, Handler, looking_after
+from farm.core.alarms import Alarms, Handler, followed_by
 from farm.core.commands import Command
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
@@ -16,14 +16,14 @@ WATCHED = (
     events.BuilderLost,
     events.DrainRequested, events.PoolPlanned, events.AlarmRang,
 )  # fmt: skip
-"""Events that may bring jobs to a platform without builders, or take its last builder away."""
+"""Events that may add a job to a platform without builders, or remove its last builder."""
 
 
 class PlatformGrace:
     """Fails the jobs of a platform that has had no builder for longer than ``grace`` seconds.
 
-    The time begins when the last builder goes, or with the first job that waits for a platform
-    without any; a builder that boots stops it. A restored scheduler starts the count again.
+    The period begins when the last builder leaves, or with the first job that waits for a platform
+    without any; a booting builder ends it. A restored scheduler starts it again.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class PlatformGrace:
         self._since: dict[Lane, float] = {}
 
     def follow(self, handlers: dict[type, Handler]) -> None:
-        """Look after each event that may leave jobs without builders."""
+        """Check after each event that may leave jobs without builders."""
         for kind in WATCHED:
-            handlers[kind] = looking_after(handlers[kind], self.look)
+            handlers[kind] = followed_by(handlers[kind], self.look)
 
     def look(self, at: float) -> list[Command]:
-        """Fail what has waited for too long; have an alarm set for the rest."""
+        """Fail the jobs that have waited too long; set an alarm for the rest."""
         commands: list[Command] = []
         for lane in self._dispatcher.matching.lanes:
             if not lane.waiting or self._has_builders(lane):
@@ -71,7 +71,7 @@ class PlatformGrace:
         return any(one.builder.can_run(lane.platform) for one in requested)
 
     def _fail(self, state: JobState, lane: Lane, at: float, commands: list[Command]) -> None:
-        reason = f"no builder for {lane.platform} was there for {self._grace:g} s"
+        reason = f"no builder for {lane.platform} was there for {self._grace:g}s"
         for follower in state.followers:
             self._book.leave(follower, state, at)
             commands.append(self._book.end(follower, at, "failed", Cause.UNRUNNABLE, reason, state))

@@ -1,4 +1,4 @@
-"""Which builders go when a pool is to shrink: idle ones first, then those with the fewest jobs."""
+"""Which builders to stop when a pool shrinks: idle ones first, then those with fewest jobs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from farm.core.state import BuilderState
 
 
 def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[BuilderState]:
-    """Return ``count`` builders of the pool that take jobs now, in the order to go.
+    """Return ``count`` builders of the pool that take jobs, in the order to stop them.
 
-    Fewest busy slots first; of those the one that was active longest ago, then the youngest.
+    Fewest busy slots first; then the one active longest ago; then the youngest.
     """
     candidates = [b for b in builders if b.builder.pool == pool and b.accepts]
     candidates.sort(key=lambda b: (b.busy, b.active_at, -b.builder.index))
@@ -18,5 +18,5 @@ def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) ->
 
 
 def pattern_of(builder: str) -> str:
-    """Return the pattern (of ``DrainRequested``) that matches just this builder."""
+    """Return the pattern (of ``DrainRequested``) that matches only this builder."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in builder)

@@ -1,4 +1,4 @@
-"""A pool as a world has to set it up: what its builders are like, and how many there are to be."""
+"""The specification of a pool: the properties of its builders, and their number."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from farm.core.model import Builder
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What builders of one kind do, beside what they offer; every span in farm seconds."""
+    """How builders of one kind behave; spans are in farm seconds."""
 
     #: requested -> joined
     boot_time: float = 0.0
-    #: a slot is cleaned for so long after each job
+    #: how long a slot is cleaned after each job
     inter_job_time: float = 0.0
     #: asked to leave -> gone
     shutdown_time: float = 0.0
     #: how co-running jobs slow each other down; None: they do not
     law: ContentionLaw | None = None
-    #: builders report when they are near overload (slowdown), by these limits; None: they do not
+    #: limits by which builders report that they are near overload (slowdown); None: they do not
     load_limits: LoadLimits | None = None
-    #: ``module:name`` of a behaviour of the user's own; empty: they do what is said here
+    #: ``module:name`` of a user's behaviour; empty: the behaviour described here
     behaviour: str = ""
 
 
@@ -37,31 +37,31 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     slots: int = 1
     #: processors that a live builder's burning jobs may use; None: all of its host's
     cores: int | None = None
-    #: how many builders a fixed pool is kept at; a provisioned pool starts with this many
+    #: the size of a fixed pool; the initial size of a provisioned one
     builders: int = 0
     #: None: an idle builder stays
     idle_timeout: float | None = None
     #: service time = the job's ÷ speed
     speed: float = 1.0
-    #: whether the n-th builder of the pool boots and then never takes a job; None: none does
+    #: whether the n-th builder of the pool never takes a job after booting; None: no builder does
     fails_to_boot: Callable[[int], bool] | None = None
-    #: farm seconds by which the n-th builder boots longer; None: none does
+    #: how much longer the n-th builder boots, farm seconds; None: no builder does
     boot_delay: Callable[[int], float] | None = None
-    #: what its provisioner gets may be late or wrong
+    #: distortion of what its provisioner sees: late or wrong
     has_signals: bool = False
-    #: a builder that is stopped is lost with what it runs, not drained
+    #: a stopped builder is lost with its running jobs, not drained
     kills: bool = False
-    #: farm seconds after which the n-th builder is lost, counted from its joining; None: none is
+    #: how long after joining the n-th builder is lost, farm seconds; None: no builder is
     lifetime: Callable[[int], float] | None = None
-    #: instants at which the pool loses the builder that has been there longest
+    #: instants at which the pool loses its oldest builder
     lost_at: tuple[float, ...] = ()
-    #: True: a provisioning algorithm decides on the number of builders
+    #: True: a provisioning algorithm decides the number of builders
     provisioned: bool = False
     labels: dict[str, str] = {}
 
     @property
     def loses(self) -> bool:
-        """Whether its builders go by themselves: idle ones, or lost ones."""
+        """Whether its builders may leave by themselves: idle or lost ones."""
         return self.idle_timeout is not None or self.lifetime is not None or bool(self.lost_at)
 
     def builder(self, number: int, index: int) -> Builder:

@@ -1,4 +1,4 @@
-"""A heap whose items may change their key or leave at any time."""
+"""A heap whose items may change their keys or be removed at any time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOLERATED = 32
 
 
 def walk(heap: list[Entry]) -> Iterator[Entry]:
-    """Yield a heap's entries in order, the first k in O(k log k); it must not change until then."""
+    """Yield a heap's entries in order, the first k in O(k log k); it must not change."""
     frontier = [(heap[0], 0)] if heap else []
     while frontier:
         entry, position = heapq.heappop(frontier)
@@ -25,11 +25,11 @@ def walk(heap: list[Entry]) -> Iterator[Entry]:
 
 
 class UpdatableHeap(Generic[Item]):
-    """Items in key order, smallest first; putting an item again moves it.
+    """Items in order of their keys, smallest first; putting an item again moves it.
 
     A move leaves a void entry behind that is dropped when it surfaces. The void entries never
     outnumber the live ones by more than a constant, so ``put`` and ``discard`` cost O(log n)
-    amortised and ``first`` O(1) amortised. Items are told apart by identity or hash, never
+    amortised and ``first`` O(1) amortised. Items are distinguished by identity or hash, never
     compared; equal keys keep the order in which they were put.
     """
 
@@ -67,7 +67,7 @@ class UpdatableHeap(Generic[Item]):
             self._limit_void_entries()
 
     def discard(self, item: Item) -> None:
-        """Take the item out if it is there."""
+        """Remove the item if it is present."""
         if self._live.pop(item, None) is not None:
             if not self._live:
                 self._entries.clear()
@@ -117,7 +117,7 @@ class HeapPreview(Generic[Item]):
     __slots__ = ("_moved", "_next", "_rest", "_settled")
 
     def __init__(self, heap: UpdatableHeap[Item]) -> None:
-        #: what has not been touched, the first of it looked at already
+        #: the untouched entries; the first of them has been read
         self._rest = heap.walk()
         self._next = next(self._rest, None)
         #: items that moved or left, and those of them that are still here
@@ -130,7 +130,7 @@ class HeapPreview(Generic[Item]):
         self._moved.put(item, key)
 
     def discard(self, item: Item) -> None:
-        """Take the item out if it is there."""
+        """Remove the item if it is present."""
         self._settled.add(item)
         self._moved.discard(item)
 

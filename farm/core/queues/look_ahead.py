@@ -1,4 +1,4 @@
-"""A plain queue whose first jobs can be looked at again and again, and taken out of order."""
+"""A plain queue whose first jobs can be read repeatedly and removed out of order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from farm.core.state import JobState, JobStatus, Slot
 
 
 class LookAheadQueue(PlainQueue):
-    """A short sorted front before the heap: looking at ``k`` jobs costs O(k), not O(k log n).
+    """A heap with a short sorted front: reading ``k`` jobs costs O(k), not O(k log n).
 
-    Jobs that are kept waiting stand in the front; one that leaves from the middle of it is dropped
-    at the next look, so that void entries never pile up there.
+    Jobs that are held back stay in the front; one that leaves from the middle of it is dropped at
+    the next reading, so that void entries do not accumulate.
     """
 
     __slots__ = ("_front",)
 
     def __init__(self) -> None:
         super().__init__()
-        #: the first entries in order; none in the heap is smaller, once ``first`` has looked
+        #: the first entries in order; after ``first``, none in the heap is smaller
         self._front: list[Entry] = []
 
     def first(self, count: int) -> list[JobState]:
@@ -41,11 +41,11 @@ class LookAheadQueue(PlainQueue):
         return found[0] if found else None
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:  # noqa: ARG002
-        """Take the job off the queue if it waits here, wherever it stands."""
+        """Remove the job if it waits here, at whatever place."""
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
-            self._tell(state, state.key)
-            state.key = (*state.key,)  # its entry counts no more, not even if it waits again
+            self._on_change(state, state.key)
+            state.key = (*state.key,)  # its entry is void, even if it waits again
 
     def _entries(self) -> Iterable[Entry]:
         """Return all entries, void ones too, in no particular order."""

@@ -12,104 +12,103 @@ from farm.core.queues.heap import walk
 from farm.core.state import JobState, JobStatus, Slot
 
 Key = tuple[Any, ...]
-#: a sort key, as it was when the job was put here, and the job
+#: a job and its sort key when it was added
 Entry = tuple[Key, JobState]
-#: entries that a kept order sorts in one step: about a millisecond …
+#: entries that a kept order sorts in one step: about a millisecond
 SORTED_AT_ONCE = 1000
-#: … but no more portions than these, for putting them together costs their square
+#: the maximum number of portions, because merging them costs their square
 PORTIONS = 100
-#: of this many entries one is looked at, to find where a portion begins
+#: one in this many entries is sampled, to find where portions begin
 SAMPLED = 50
 
 
 class PlatformQueue(Protocol):
-    """What the scheduler asks of a queue; ``PlainQueue`` and ``FairShareQueue`` answer.
+    """The interface of a platform queue, implemented by ``PlainQueue`` and ``FairShareQueue``.
 
-    A fair-share queue also watches the slots that may serve it, because it remembers what each of
-    them ran last. ``at`` is the time of the event being handled.
+    A fair-share queue is also notified of the slots that may serve it, because it remembers what
+    each of them ran last. ``at`` is the time of the event being handled.
     """
 
     def __len__(self) -> int:
         """Count the waiting jobs."""
 
     def add(self, state: JobState, at: float) -> None:
-        """Let the job wait (again: at its old place)."""
+        """Queue the job (at its old place, if requeued)."""
 
     def remove(self, state: JobState, at: float) -> None:
-        """Take a waiting job out without running it (cancelled, or about to be re-keyed)."""
+        """Remove a waiting job (cancelled, or about to get another key)."""
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
-        """Say which job this free slot would get next, changing nothing."""
+        """Return the job that this free slot would get next; nothing changes."""
 
     def place(self, state: JobState, at: float) -> Slot | None:
-        """Say which free slot a job prefers; None leaves it to the balancer."""
+        """Return the free slot that a job prefers; None: the balancer decides."""
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
-        """The job (waiting here, or arriving now) goes to the slot."""
+        """Assign a job (waiting or arriving) to the slot."""
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
-        """The attempt is over; ``completed`` is False when it was lost or cancelled."""
+        """End the attempt; ``completed`` is False if it was lost or cancelled."""
 
     def slot_free(self, slot: Slot, at: float) -> None:
-        """The slot can take a job and waits for one."""
+        """Add a slot that waits for a job."""
 
     def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
-        """The slot no longer waits for a job (draining, cleaning); ``gone``: for good."""
+        """Withdraw a slot that waited for a job (draining, cleaning); ``gone``: for good."""
 
     def joined(self, follower: JobState, at: float) -> None:
-        """A job with the same action as ``follower.leader`` shares its execution from now on."""
+        """Add a follower to the execution of its leader."""
 
     def left(self, follower: JobState, at: float) -> None:
-        """A follower no longer wants the execution that it shares."""
+        """Detach a follower from the execution that it shares."""
 
     def rekeyed(self, state: JobState, before: Key, at: float) -> None:
-        """A waiting job, or one that shares its execution, was given another key (``before``)."""
+        """Move a job that waits or follows: its key has changed from ``before``."""
 
     def in_order(self) -> Iterator[JobState]:
-        """Yield the waiting jobs in dispatch order, without disturbing the queue."""
+        """Yield the waiting jobs in dispatch order, without changing the queue."""
 
     def order_kept(self) -> Iterator[list[Entry]]:
-        """Yield the jobs, with their keys, as ``in_order`` would now, however the queue changes.
+        """Yield the jobs and keys as ``in_order`` would now, even if the queue changes afterwards.
 
-        They come in portions, for a long look in small steps: none of the iterator's
-        takes more than about a millisecond (an empty portion: nothing to show yet).
+        They come in portions, so that no step of the iterator takes more than about a
+        millisecond (a portion may be empty).
         """
 
 
 class PlainQueue:
-    """One queue in policy order: a heap whose void entries are skipped when they surface.
+    """A queue in policy order: a heap whose void entries are skipped when they surface.
 
-    An entry counts only while its job waits and still has the very key that it was pushed with,
-    so taking a job out costs nothing; the heap is rebuilt when more than half of it is void.
+    An entry is valid only while its job waits and has the very key with which it was pushed, so
+    removing a job costs nothing; the heap is rebuilt when more than half of it is void.
     """
 
     __slots__ = ("_heap", "_kept", "_waiting")
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
-        #: of each order that is being kept: which key a job had that has changed since, None: it
-        #: did not wait
+        #: for each kept order: the old keys of jobs that have changed since; None: it did not wait
         self._kept: list[dict[JobState, Key | None]] = []
-        #: how many jobs wait (the heap may hold more entries than that)
+        #: the number of waiting jobs (the heap may hold more entries)
         self._waiting = 0
 
     def __len__(self) -> int:
         return self._waiting
 
     def add(self, state: JobState, at: float) -> None:
-        """Let the job wait, at the best place of those that its execution serves."""
+        """Queue the job at the best place of those that its execution serves."""
         self._waiting += 1
         if self._kept:
-            self._tell(state, None)
+            self._on_change(state, None)
         if state.followers:
             state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
 
     def remove(self, state: JobState, at: float) -> None:
-        """Take a waiting job out; call it while its status still says that it waits."""
+        """Remove a waiting job; to be called before its status changes."""
         self._waiting -= 1
-        self._tell(state, state.key)
-        state.key = (*state.key,)  # the entry in the heap no longer carries this very key
+        self._on_change(state, state.key)
+        state.key = (*state.key,)  # the entry in the heap no longer has this very key
         self._limit_void_entries()
 
     def _limit_void_entries(self) -> None:
@@ -133,59 +132,59 @@ class PlainQueue:
         return None
 
     def place(self, state: JobState, at: float) -> Slot | None:
-        """Leave the choice to the balancer."""
+        """Return None: the balancer decides."""
         return None
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
-        """Take the job off the queue if it waits here."""
+        """Remove the job if it waits here."""
         if state.status is JobStatus.WAITING:
             self._waiting -= 1
             if self._kept:
-                self._tell(state, state.key)
+                self._on_change(state, state.key)
             if self._heap[0][1] is state:
                 heapq.heappop(self._heap)
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
     def slot_free(self, slot: Slot, at: float) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
     def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
     def joined(self, follower: JobState, at: float) -> None:
-        """Let a waiting leader move up to the best place of those that it serves."""
+        """Move a waiting leader up to the best place of those that it serves."""
         leader = follower.leader
         if leader is not None and leader.status is JobStatus.WAITING and follower.key < leader.key:
-            self._tell(leader, leader.key)
-            leader.key = (*follower.key,)  # of its own, see _best_key
+            self._on_change(leader, leader.key)
+            leader.key = (*follower.key,)  # a new tuple, see _best_key
             heapq.heappush(self._heap, (leader.key, leader))
 
     def left(self, follower: JobState, at: float) -> None:
-        """Leave the leader where it is: it was promised that place."""
+        """Do nothing: the leader keeps its place."""
 
     def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a waiting job to its new place; a follower can only move its leader up."""
         if state.leader is not None:
             self.joined(state, at)
             return
-        self._tell(state, before)
+        self._on_change(state, before)
         if state.followers:
             state.key = _best_key(state)
         heapq.heappush(self._heap, (state.key, state))
         self._limit_void_entries()
 
     def in_order(self) -> Iterator[JobState]:
-        """Yield the waiting jobs in policy order: O(n log n), the queue is not touched."""
+        """Yield the waiting jobs in policy order: O(n log n), without changing the queue."""
         entries = filter(self._counts, self._entries())
         for _, state in sorted(entries, key=lambda entry: entry[0]):
             yield state
 
     def order_kept(self) -> Iterator[list[Entry]]:
-        """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
+        """Yield the jobs as ``in_order`` would now, even if the queue changes afterwards."""
         order = self._order_kept(list(self._entries()))
-        next(order)  # from here on we are notified of changes
+        next(order)  # from here on changes are recorded
         return order
 
     def _order_kept(self, entries: list[Entry]) -> Iterator[list[Entry]]:
@@ -204,7 +203,7 @@ class PlainQueue:
             self._kept = [one for one in self._kept if one is not changed]
         yield from merged_in_portions(portions, size)
 
-    def _tell(self, state: JobState, before: Key | None) -> None:
+    def _on_change(self, state: JobState, before: Key | None) -> None:
         for changed in self._kept:
             changed.setdefault(state, before)
 
@@ -219,7 +218,7 @@ class PlainQueue:
 
 
 def _counted(entries: list[Entry], changed: Mapping[JobState, Key | None]) -> list[Entry]:
-    """Return those of the entries that counted before these changes."""
+    """Return the entries that were valid before these changes."""
     waiting = JobStatus.WAITING
     return [
         entry
@@ -233,17 +232,17 @@ def _counted(entries: list[Entry], changed: Mapping[JobState, Key | None]) -> li
 
 
 def _best_key(state: JobState) -> tuple[Any, ...]:
-    """Return the best key of a job and its followers: a new tuple, so that no older entry counts.
+    """Return the best key of a job and its followers, as a new tuple that voids older entries.
 
-    Entries are told from void ones by the identity of their key.
+    Void entries are recognised by the identity of their key.
     """
     return (*min(state.key, *(follower.key for follower in state.followers)),)
 
 
 def merged_in_portions(portions: list[list[Entry]], size: int) -> Iterator[list[Entry]]:
-    """Yield the entries of sorted portions in order, in new portions of about ``size``.
+    """Merge sorted portions: yield their entries in order, in new portions of about ``size``.
 
-    Each is sorted by itself: the entries between two marks, which a sample of all entries gives.
+    Each new portion has the entries between two marks, taken from a sample of all entries.
     """
     if len(portions) < 2:
         yield from portions

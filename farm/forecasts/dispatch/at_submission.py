@@ -1,12 +1,12 @@
-"""Gives every submitted job its dispatch estimate, as an event of the run.
+"""Adds a dispatch estimate for every submitted job, as an event of the run.
 
-``EstimatingWorld`` stands before any world, simulated or live: after a submission was handled it
-puts in one ``EstimateMade`` event for each job and each giver. The scheduler only records them, so
-they change nothing in the run.
+``EstimatingWorld`` wraps a simulated or live world: after each submission it inserts one
+``EstimateMade`` event for each job and each forecaster. The scheduler only records them, so they
+change nothing in the run.
 
-A simulated farm stands still for them: its estimates follow their submission at once. A live one
-does not wait: what takes long is done in small steps between its events, of the farm as it was at
-the first step, and the estimates come when they are ready, saying when they were asked for.
+A simulated farm waits for them: its estimates follow the submission immediately. A live one does
+not wait: long computations are done in small steps between its events, for the farm's state at the
+first step, and the estimates are inserted when they are ready, with the time of the request.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.runtime import Learner
 
-Tell = Callable[[Callable[[float], Event]], None]
-"""Puts an event into a world, made at the farm time at which it is put in."""
+AddEvent = Callable[[Callable[[float], Event]], None]
+"""Inserts an event into a world; the event is made from the farm time of its insertion."""
 
 
-#: estimates given in one step: less than a millisecond
-ANSWERED_AT_ONCE = 50
+#: estimates made in one step: less than a millisecond
+FORECASTS_PER_STEP = 50
 
 
-class Given(msgspec.Struct, frozen=True):
+class Forecast(msgspec.Struct, frozen=True):
     """An estimate as instants of farm time; see ``EstimateMade``."""
 
     dispatch_at: float | None
@@ -39,7 +39,7 @@ class Given(msgspec.Struct, frozen=True):
     quantiles_at: tuple[float, ...] = ()
 
 
-class Giver(Protocol):
+class Forecaster(Protocol):
     """Estimates dispatch times."""
 
     rules: str
@@ -48,14 +48,14 @@ class Giver(Protocol):
     in_steps: bool
 
     def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
-        """Return the steps after which ``give`` is cheap; they are about the farm of now."""
+        """Return the steps that prepare ``forecast`` for the farm's present state."""
 
-    def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
-        """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
+    def forecast(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:
+        """Return an estimate for each of these waiting jobs, in order, after ``prepare``."""
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """Jobs whose submission was handled at this farm time, and how many waited then."""
+class _Request(msgspec.Struct, frozen=True):
+    """Jobs submitted at this farm time, and how many were waiting then."""
 
     at: float
     jobs: list[JobState]
@@ -63,51 +63,51 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 class EstimatingWorld:
-    """A world whose submissions are followed by the estimates that the givers make of them.
+    """A world that adds estimates after each submission.
 
-    Every ``every``-th submitted job is given estimates (1: all). ``learners`` take all events in:
-    they teach the runtime estimators of the givers that do not use the scheduler's own.
+    Every ``every``-th submitted job gets estimates (1: all). ``learners`` receive all events, for
+    the runtime estimators of those forecasters that do not use the scheduler's.
 
-    ``tell``: how events are put in later (a live world). Then givers that can work in steps do, and
-    ``step`` is to be called whenever there is time. What is submitted before the end has its turn
-    afterwards, all together; a job that waits no more by then is estimated like a new one.
+    ``add_event`` inserts events later (in a live world). Then forecasters that can work in steps do
+    so, and ``step`` is to be called whenever there is time. Jobs submitted in the meantime are
+    estimated together afterwards; one that no longer waits by then is estimated like a new job.
     """
 
     def __init__(
         self,
         world: World,
         scheduler: Scheduler,
-        givers: Sequence[Giver],
+        forecasters: Sequence[Forecaster],
         *,
         every: int = 1,
         learners: Sequence[Learner] = (),
-        tell: Tell | None = None,
+        add_event: AddEvent | None = None,
     ) -> None:
         self.execute = world.execute
         self._next = world.next_event
         self._scheduler = scheduler
-        self._prompt = [giver for giver in givers if tell is None or not giver.in_steps]
-        self._patient = [giver for giver in givers if giver not in self._prompt]
+        self._immediate = [one for one in forecasters if add_event is None or not one.in_steps]
+        self._in_steps = [one for one in forecasters if one not in self._immediate]
         self._every = every
         self._learners = learners
-        self._tell = tell
+        self._add_event = add_event
         self._submitted: JobsSubmitted | None = None
         self._count = 0
         self._events: deque[EstimateMade] = deque()
-        #: what the patient givers are asked for, and what they are at
-        self._asked: list[_Asked] = []
+        #: the requests for forecasts in steps, and the current one
+        self._asked: list[_Request] = []
         self._work: Iterator[None] | None = None
         #: farm time of the last event
         self._at = 0.0
 
     def next_event(self) -> Event | None:
-        """Return the next event: an estimate that is due, else what the world says."""
+        """Return the next event: an estimate that is due, or else the world's next event."""
         if self._submitted is not None:
             self._estimate(self._submitted)
             self._submitted = None
         event = None if self._events else self._next()
         if event is None:
-            return self._answered()
+            return self._remaining()
         self._at = event.at
         for learner in self._learners:
             learner.take(event)
@@ -115,9 +115,9 @@ class EstimatingWorld:
             self._submitted = event
         return event
 
-    def _answered(self) -> Event | None:
-        """Return the next estimate; None: the world is over, and everything is answered."""
-        while not self._events and self._go_on():
+    def _remaining(self) -> Event | None:
+        """Return the next estimate after the world's end; None after the last."""
+        while not self._events and self._advance():
             pass
         return _stamped(self._events.popleft(), self._at) if self._events else None
 
@@ -126,14 +126,16 @@ class EstimatingWorld:
         if not chosen:
             return
         waiting = [state for state in chosen if executing(state).slot is None]
-        asked = _Asked(event.at, waiting, self._depth())
-        for giver in self._prompt:
-            given = self._given_at_once(giver, asked)
-            self._events.extend(_made(giver, state, asked, given.get(state)) for state in chosen)
+        asked = _Request(event.at, waiting, self._depth())
+        for forecaster in self._immediate:
+            forecasts = self._immediately(forecaster, asked)
+            self._events.extend(
+                _made(forecaster, state, asked, forecasts.get(state)) for state in chosen
+            )
         started = [state for state in chosen if executing(state).slot is not None]
-        for giver in self._patient:
-            self._events.extend(_made(giver, state, asked, None) for state in started)
-        if waiting and self._patient:
+        for forecaster in self._in_steps:
+            self._events.extend(_made(forecaster, state, asked, None) for state in started)
+        if waiting and self._in_steps:
             self._asked.append(asked)
             if self._work is None:
                 self._begin()
@@ -142,7 +144,7 @@ class EstimatingWorld:
         return sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
 
     def _chosen(self, event: JobsSubmitted) -> list[JobState]:
-        """Return those of the submitted jobs that are given estimates."""
+        """Return the submitted jobs that get estimates."""
         chosen = []
         for job in event.jobs:
             self._count += 1
@@ -152,25 +154,27 @@ class EstimatingWorld:
                     chosen.append(state)
         return chosen
 
-    def _given_at_once(self, giver: Giver, asked: _Asked) -> dict[JobState, Given]:
-        """Return a giver's estimates of what was asked for just now."""
+    def _immediately(self, forecaster: Forecaster, asked: _Request) -> dict[JobState, Forecast]:
+        """Return a forecaster's estimates for the current request."""
         if not asked.jobs:
             return {}
-        for _ in giver.prepare(self._scheduler, asked.at):
+        for _ in forecaster.prepare(self._scheduler, asked.at):
             pass
-        return dict(zip(asked.jobs, giver.give(self._scheduler, asked.jobs, asked.at), strict=True))
+        return dict(
+            zip(asked.jobs, forecaster.forecast(self._scheduler, asked.jobs, asked.at), strict=True)
+        )
 
     # --- in steps ---------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Work a little on what was asked for; return whether there is more to do."""
-        more = self._go_on()
-        while self._events and self._tell is not None:
+        """Do one step of the requested work; return whether more remains."""
+        more = self._advance()
+        while self._events and self._add_event is not None:
             made = self._events.popleft()
-            self._tell(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
+            self._add_event(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
         return more
 
-    def _go_on(self) -> bool:
+    def _advance(self) -> bool:
         if self._work is None and self._asked:
             self._begin()
         if self._work is not None and next(self._work, self) is self:
@@ -178,24 +182,26 @@ class EstimatingWorld:
         return self._work is not None or bool(self._asked)
 
     def _begin(self) -> None:
-        """Begin to answer all that was asked for so far; note at once what the farm is like."""
+        """Start on all requests so far, from the farm's present state."""
         batch, self._asked = self._asked, []
-        steps = [giver.prepare(self._scheduler, self._at) for giver in self._patient]
-        self._work = self._working(steps, batch, self._at)
+        steps = [forecaster.prepare(self._scheduler, self._at) for forecaster in self._in_steps]
+        self._work = self._steps(steps, batch, self._at)
 
-    def _working(
-        self, steps: list[Iterator[None]], batch: list[_Asked], at: float
+    def _steps(
+        self, steps: list[Iterator[None]], batch: list[_Request], at: float
     ) -> Iterator[None]:
-        for giver, work in zip(self._patient, steps, strict=True):
+        for forecaster, work in zip(self._in_steps, steps, strict=True):
             yield from work
             for asked in batch:
-                yield from self._answering(giver, asked, at)
+                yield from self._forecasting(forecaster, asked, at)
 
-    def _answering(self, giver: Giver, asked: _Asked, at: float) -> Iterator[None]:
-        for begin in range(0, len(asked.jobs), ANSWERED_AT_ONCE):
-            some = asked.jobs[begin : begin + ANSWERED_AT_ONCE]
-            given = zip(some, giver.give(self._scheduler, some, at), strict=True)
-            self._events.extend(_made(giver, state, asked, found) for state, found in given)
+    def _forecasting(self, forecaster: Forecaster, asked: _Request, at: float) -> Iterator[None]:
+        for begin in range(0, len(asked.jobs), FORECASTS_PER_STEP):
+            some = asked.jobs[begin : begin + FORECASTS_PER_STEP]
+            forecasts = zip(some, forecaster.forecast(self._scheduler, some, at), strict=True)
+            self._events.extend(
+                _made(forecaster, state, asked, found) for state, found in forecasts
+            )
             yield
 
 
@@ -204,23 +210,25 @@ def executing(state: JobState) -> JobState:
     return state.leader or state
 
 
-def _made(giver: Giver, state: JobState, asked: _Asked, given: Given | None) -> EstimateMade:
-    """Return an estimate as an event; without one the job was dispatched at once."""
-    found = Given(asked.at) if given is None else given
+def _made(
+    forecaster: Forecaster, state: JobState, asked: _Request, forecast: Forecast | None
+) -> EstimateMade:
+    """Return an estimate as an event; without one the job was dispatched immediately."""
+    found = forecast or Forecast(asked.at)
     return EstimateMade(
         asked.at,
         state.job.id,
-        giver.rules,
+        forecaster.rules,
         found.dispatch_at,
-        giver.run_times,
-        0 if given is None else asked.depth,
+        forecaster.run_times,
+        0 if forecast is None else asked.depth,
         found.mean_at,
         found.quantiles_at,
     )
 
 
 def _stamped(made: EstimateMade, at: float) -> EstimateMade:
-    """Return an estimate that is put in now, at this farm time."""
+    """Return an estimate that is inserted at this farm time."""
     if made.at == at:
         return made
     return msgspec.structs.replace(made, at=at, asked_at=made.at)

@@ -1,4 +1,4 @@
-"""Who could run it: pools, free slots and the next builder to come free, platform by platform."""
+"""The builders of an estimate: pools, free slots and the next free builder of each platform."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from farm.forecasts.dispatch.rules import Rules
 from farm.forecasts.dispatch.view import BuilderView, JobView
 
 OVERDUE_GUESS_S = 120.0
-"""A job that overruns its estimate is taken to end in two minutes, however late it is."""
+"""A job that has outrun its estimate is assumed to end in two minutes, however late it is."""
 
 
-#: what decides which jobs a builder can run: its processors, and whether it is virtual
+#: the processors of a builder and whether it is virtual, which decide what jobs it can run
 Kind = tuple[tuple[str, ...], bool]
 
 
 class NextBuilder(msgspec.Struct, frozen=True):
-    """When the next slot of a platform comes free, and why (the time to next builder)."""
+    """When the next slot of a platform becomes free, and why (the time to next builder)."""
 
-    #: slots that are free at this moment
+    #: slots that are free now
     free: int
-    #: seconds until there is one
+    #: seconds until one is free
     tnb_s: float
     why: Literal["free", "finishes", "overdue", "unknown", "nothing to wait for"]
-    #: the builder that is free, or comes free first
+    #: the builder that is free, or becomes free first
     builder: str | None = None
     #: the job that it runs until then
     job: str | None = None
-    #: that job's estimated duration less what it has run, seconds (negative: overdue)
+    #: that job's estimated run time minus its elapsed time, seconds (negative: overdue)
     left_s: float | None = None
 
 
 class BuilderPools:
-    """The builders' side of an estimate; answers are computed once per platform.
+    """The builders' side of an estimate; results are computed once per platform.
 
-    ``jobs`` may be all jobs of the farm: only those that hold a builder matter. A slot counts as
-    a builder of its own, so with one slot per builder these are Launchpad's numbers.
+    ``jobs`` may be all jobs of the farm: only those that hold a builder matter. A slot counts as a
+    builder, so with one slot per builder these are Launchpad's numbers.
     """
 
     def __init__(
         self, builders: Iterable[BuilderView], jobs: Iterable[JobView], rules: Rules
     ) -> None:
         self._rules = rules
-        #: usable builders by kind, with the places at which they were given
+        #: usable builders by kind, with their positions in the input
         self._kinds: dict[Kind, list[tuple[int, BuilderView]]] = {}
         for place, builder in enumerate(builders):
             if builder.usable:
@@ -68,7 +68,7 @@ class BuilderPools:
         return self._pools[platform]
 
     def pool_for_job(self, platform: Platform) -> int:
-        """Count the slots that the rules grant to a job of interest of this platform."""
+        """Count the slots that the rules allow to a job of interest of this platform."""
         lost = self._rules.loses_unspecified and platform.virtualized is None
         return 0 if lost and platform.processor is not None else self.group_pool(platform)
 
@@ -77,7 +77,7 @@ class BuilderPools:
         return self.next_builder(platform).free
 
     def next_builder(self, platform: Platform) -> NextBuilder:
-        """Say when a slot of this platform comes free."""
+        """Return when a slot of this platform becomes free."""
         platform = platform.normalised()
         if platform not in self._next:
             able = self._able(platform)
@@ -85,7 +85,7 @@ class BuilderPools:
         return self._next[platform]
 
     def competes(self, ours: Platform, theirs: Platform) -> bool:
-        """Whether jobs of these two platforms want the same builders."""
+        """Return whether jobs of these two platforms compete for the same builders."""
         ours, theirs = ours.normalised(), theirs.normalised()
         if ours == theirs:
             return True
@@ -101,7 +101,7 @@ class BuilderPools:
         return self._runners[platform]
 
     def _able(self, platform: Platform) -> list[BuilderView]:
-        """Return the usable builders that can run it, in the order in which they were given."""
+        """Return the usable builders that can run it, in the order of the input."""
         able = [self._kinds[kind] for kind in self._able_kinds(platform)]
         if len(able) == 1:
             return [builder for _, builder in able[0]]
@@ -123,7 +123,7 @@ class BuilderPools:
             for job in self._holders.get(builder.name, ())
             if job.status in statuses
         ]
-        # nothing that we wait for: zero, as in Launchpad (the builders are being cancelled,
+        # no builder to wait for: zero, as in Launchpad (the builders are being cancelled,
         # or there are none and the job has no estimate anyway)
         return min(
             ends, key=lambda end: end.tnb_s, default=NextBuilder(0, 0.0, "nothing to wait for")

@@ -1,4 +1,4 @@
-"""Gives submitted jobs the dispatch estimate of Launchpad's formula."""
+"""Dispatch estimates for submitted jobs by Launchpad's formula."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
-from farm.forecasts.dispatch.at_submission import Given, executing
+from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.forecasts.dispatch.rules import Rules
 from farm.forecasts.runtime import RuntimeEstimator
 
 
-class FormulaGiver:
+class FormulaForecaster:
     """Launchpad's formula under one rule set.
 
-    The queue is swept again for each submission while it is short (``swept_at_most`` jobs) and at
-    most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is
-    that of a new job behind all that waited at the last sweep, which costs a few microseconds (and
-    is too late for a job that the policy puts further ahead).
-    ``estimator``: whose run times; None: what the scheduler ordered by, and for jobs on a builder
-    what the scheduler's estimator says of them there.
+    The queue is swept again at each submission while it is short (``swept_at_most`` jobs) and at
+    most every ``refresh`` seconds of farm time when it is long; in between a job's estimate is that
+    of a new job behind all jobs that were waiting at the last sweep, which costs a few microseconds
+    (and is too late for a job that the policy puts further ahead).
+    ``estimator``: the source of run times; None: those that the scheduler sorted by, and for jobs
+    on a builder the scheduler's estimates there.
     """
 
     in_steps = True
@@ -44,17 +44,17 @@ class FormulaGiver:
 
     @property
     def swept_at(self) -> float:
-        """When the queue was swept last, farm time."""
+        """When the queue was last swept, farm time."""
         return -float("inf") if self._sweep is None else self._sweep.at
 
     def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
-        """Sweep the queue if it is time to: as it stands now, in the steps of the iterator."""
+        """Sweep the queue in its present state, if it is due, in the steps of the iterator."""
         lanes = scheduler.dispatcher.matching.lanes
         depth = sum(lane.waiting for lane in lanes)
         if depth > self._swept_at_most and at < self.swept_at + self._refresh:
             return iter(())
         builders, run_times = scheduler.builders.values(), self._run_times_of(scheduler)
-        # each job is asked for once, soon after its submission
+        # each job is estimated once, soon after its submission
         since = 0 if self._sweep is None else self._sweep.newest
         return self._sweeping(QueueSweep(lanes, builders, at, self._rules, run_times, since=since))
 
@@ -70,9 +70,9 @@ class FormulaGiver:
         estimate = other.estimate
         return RunTimes(waiting=lambda state: estimate(state.job), held=estimate)
 
-    def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:  # noqa: ARG002 - as all givers
+    def forecast(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:  # noqa: ARG002 - as all forecasters
         """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
         if self._sweep is None:
-            raise RuntimeError("estimates are asked for before a sweep")
+            raise RuntimeError("estimates are requested before a sweep")
         estimates = (self._sweep.estimate_of(executing(state)) for state in jobs)
-        return [Given(None if found is None else at + found) for found in estimates]
+        return [Forecast(None if found is None else at + found) for found in estimates]

@@ -2,9 +2,9 @@
 
 The formula (Launchpad, "Dispatch time estimation"): the jobs ahead of the job of interest that
 compete with it for builders are grouped by platform; each group takes the sum of its estimated
-durations ÷ min(jobs in the group, builders of the group's platform); the groups' times are added
-(predecessor lead time, PLT); the time until the head job gets a builder is added to that (time
-to next builder, TNB).
+run times ÷ min(jobs in the group, builders of the group's platform); the groups' times are added
+up (predecessor lead time, PLT), as is the time until the head job gets a builder (time to next
+builder, TNB).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class PredecessorGroup(msgspec.Struct, frozen=True):
 
     platform: Platform
     jobs: int
-    #: sum of their estimated durations, seconds
+    #: sum of their estimated run times, seconds
     sum_s: float
     #: builders (slots) that can run them; 0: they are ignored
     pool: int
-    #: what the sum is divided by: the smaller of jobs and pool
+    #: the divisor of the sum: the smaller of jobs and pool
     divisor: int
     lead_time_s: float
 
 
 class DispatchEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """When a job will be dispatched, seconds from now, and how that was worked out."""
+    """When a job will be dispatched, seconds from now, and how that was computed."""
 
     job: str
     #: names of the jobs ahead that compete with it, in dispatch order
@@ -45,7 +45,7 @@ class DispatchEstimate(msgspec.Struct, frozen=True, kw_only=True):
     free_for_head: int
     tnb_s: float
     plt_s: float
-    #: None: no builder can run it, so there is no saying
+    #: None: no builder can run it
     estimate_s: float | None
     groups: tuple[PredecessorGroup, ...]
     head_job: str
@@ -60,8 +60,8 @@ class DispatchEstimate(msgspec.Struct, frozen=True, kw_only=True):
 def estimate_dispatch(view: FarmView, job_id: int, rules: Rules = LAUNCHPAD) -> DispatchEstimate:
     """Estimate when one waiting job will be dispatched.
 
-    Costs one sort of the waiting jobs; for many jobs at once use ``estimate_queue``. Raises
-    StateError when the job is unknown or is not waiting.
+    Costs one sort of the waiting jobs; for many jobs use ``estimate_queue``. Raises StateError if
+    the job is unknown or is not waiting.
     """
     job = _job_of_interest(view, job_id)
     builder_pools = BuilderPools(view.builders, view.jobs, rules)
@@ -113,7 +113,7 @@ def _estimate(
 def _groups(
     predecessors: list[JobView], builder_pools: BuilderPools, rules: Rules
 ) -> tuple[PredecessorGroup, ...]:
-    """Group the predecessors, in order of first appearance (which fixes the order of adding)."""
+    """Group the predecessors, in order of first appearance (the order in which they are added)."""
     # sums are kept per platform as written, because that is where whole seconds are rounded:
     # in 2010 unspecified and virtual were summed apart and added afterwards
     sums: dict[Platform, dict[Platform, float]] = {}

@@ -1,4 +1,4 @@
-"""From the scheduler's memory, or a snapshot of it, to what the estimator sees."""
+"""Converts the scheduler's state, or a snapshot of it, to the estimator's input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from farm.core.state import BuilderLife, JobLife
 from farm.core.state import JobStatus as Status
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobStatus, JobView
 
-#: a job on its way to a builder holds its slot just as one that runs
+#: a job that is being sent to a builder holds its slot like a running one
 _STATUS: dict[Status, JobStatus] = {
     Status.ARRIVING: "waiting",
     Status.WAITING: "waiting",
@@ -23,11 +23,11 @@ _STATUS: dict[Status, JobStatus] = {
 
 
 def view_of(snapshot: FarmSnapshot) -> FarmView:
-    """Return a snapshot as the estimator sees it.
+    """Convert a snapshot.
 
-    Waiting jobs count with the estimate that the policy ordered by, running ones with what is
-    expected on their builder. A builder that drains, or is broken, counts as disabled. A follower
-    adds no work; while the job that executes for it runs, it is not in the view.
+    Waiting jobs have the estimate that the policy sorted by, running ones the expected run time on
+    their builder. A draining or failed builder counts as disabled. A follower adds no work; while
+    its leader is running, it is not in the view.
     """
     leads = [record for record in snapshot.running if record.leader is None]
     queue = list(_dispatch_order(snapshot.waiting))
@@ -37,7 +37,7 @@ def view_of(snapshot: FarmSnapshot) -> FarmView:
 
 
 def _dispatch_order(waiting: Sequence[JobRecord]) -> Iterator[JobRecord]:
-    """Yield waiting jobs as they would be dispatched: always the best head of all platforms.
+    """Yield waiting jobs in the order of dispatch: always the best head of all platforms.
 
     ``waiting`` is in dispatch order platform by platform, as a snapshot has it.
     """
@@ -50,7 +50,7 @@ def _dispatch_order(waiting: Sequence[JobRecord]) -> Iterator[JobRecord]:
 
 
 def builder_view(life: BuilderLife) -> BuilderView:
-    """Return one builder as the estimator sees it."""
+    """Convert one builder."""
     builder = life.builder
     return BuilderView(
         builder.id,
@@ -62,7 +62,7 @@ def builder_view(life: BuilderLife) -> BuilderView:
 
 
 def job_view(life: JobLife, builder: str | None, duration_s: float | None, at: float) -> JobView:
-    """Return one live job as the estimator sees it.
+    """Convert one live job.
 
     Elapsed time counts from the start, or from the dispatch while the start is unconfirmed.
     """
@@ -83,6 +83,6 @@ def job_view(life: JobLife, builder: str | None, duration_s: float | None, at: f
 
 def _job(record: JobRecord, at: float) -> JobView:
     expected = record.execution[0] if record.expected_time is None else record.expected_time
-    # one that shares another's execution adds no work
+    # a follower adds no work
     duration = expected if record.leader is None else None
     return job_view(record, record.builder, duration, at)

@@ -1,8 +1,8 @@
-"""The estimates of a whole queue, worked out in small steps while the farm goes on.
+"""The estimates of a whole queue, computed in small steps while the farm continues.
 
-A long queue takes longer to go through than a dispatch may wait. A sweep notes at once what is
-cheap to note (who is on which builder) and lets the queues keep their order; the rest is done step
-by step, whenever there is time, and its result is that of the moment at which it began.
+A pass over a long queue takes longer than a dispatch may wait. A sweep first records what is cheap
+to record (the jobs on builders) and makes the queues keep their order; the rest is done step by
+step, whenever there is time, and the result is for the instant at which it began.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from farm.forecasts.dispatch.rules import FARM, Rules
 from farm.forecasts.dispatch.sweep import QueueEstimates, WaitingColumns
 from farm.forecasts.dispatch.view import JobView
 
-#: jobs of several queues, or on builders, looked at in one step: less than a millisecond
+#: jobs of several queues, or on builders, processed in one step: less than a millisecond
 STEP = 50
 
 
 def _ordered_by(state: JobState) -> float:
-    """Return the run time that the policy ordered a waiting job by."""
+    """Return the run time by which the policy sorted a waiting job."""
     return state.execution[0]
 
 
 class RunTimes(msgspec.Struct, frozen=True):
-    """Whose run times go into a sweep, seconds; an estimator that learns is asked as it goes."""
+    """The run times used in a sweep, seconds; a learning estimator is called during the sweep."""
 
     #: of a waiting job
     waiting: Callable[[JobState], float] = _ordered_by
-    #: of a job on its builder; None: what it was ordered by
+    #: of a job on its builder; None: the one it was sorted by
     held: Callable[[Job, Builder], float] | None = None
 
 
 class QueueSweep:
-    """Estimates the dispatch of every waiting job, as things are when it is made.
+    """Estimates the dispatch of every waiting job, for the state at its creation.
 
     Args:
         lanes: the scheduler's queues.
-        builders: the builders that are there.
+        builders: the present builders.
         at: now, farm time.
-        rules: how to read the formula.
-        run_times: see there.
+        rules: the rule set.
+            run_times: the source of run times.
         look: called with each waiting job, in dispatch order.
-        since: the places of jobs with greater serials are kept (and of those that execute others
-            too); the others are not asked for, and a million places take much memory.
+        since: only the places of jobs with greater serials are kept (and of leaders); the others
+                are not needed, and a million places would take much memory.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class QueueSweep:
     ) -> None:
         self.at = at
         self._since = since
-        #: the greatest serial of the jobs gone through
+        #: the greatest serial of the jobs processed
         self.newest = since
         self._rules = rules
         self._run_times = run_times or RunTimes()
         self._look = look
-        #: places in dispatch order by serial, of those jobs gone through so far that are asked for
+        #: places in dispatch order, by serial, of the processed jobs that are needed
         self.places: dict[int, int] = {}
         self._orders = [lane.queue.order_kept() for lane in lanes if lane.waiting]
         builders = list(builders)
@@ -89,19 +89,19 @@ class QueueSweep:
         self._work = self._steps()
 
     def step(self) -> bool:
-        """Work for less than a millisecond or two; return whether there is more to do."""
+        """Do one step of at most a millisecond or two; return whether more remains."""
         next(self._work, None)
         return self._estimates is None
 
     def finish(self) -> QueueEstimates:
-        """Do what is left at once, and return the estimates."""
+        """Do all remaining steps and return the estimates."""
         for _ in self._work:
             pass
         return self.estimates
 
     @property
     def estimates(self) -> QueueEstimates:
-        """What came out; raises RuntimeError before the end."""
+        """The result; raises RuntimeError before the end."""
         if self._estimates is None:
             raise RuntimeError("the sweep is not over yet")
         return self._estimates
@@ -109,7 +109,7 @@ class QueueSweep:
     def estimate_of(self, state: JobState) -> float | None:
         """Return the seconds from ``at`` to a job's dispatch; None: no builder could run it.
 
-        One that did not wait when the sweep began is taken to stand behind all.
+        One that was not waiting when the sweep began is taken to be behind all others.
         """
         return self.estimates.new_job(state.job.platform, self.places.get(state.serial))
 
@@ -152,9 +152,9 @@ class QueueSweep:
 
 
 def _merged(orders: Sequence[Iterator[list[Entry]]]) -> Iterator[list[JobState]]:
-    """Yield the jobs of all queues, always the best head next, some at a time (or none).
+    """Yield the jobs of all queues, always the best head next, in portions that may be empty.
 
-    No step asks more than one queue for its next portion.
+    No step takes the next portion of more than one queue.
     """
     if len(orders) == 1:
         for portion in orders[0]:
@@ -185,7 +185,7 @@ def _look_up(
     place: int,
     order: Iterator[list[Entry]],
 ) -> Iterator[list[JobState]]:
-    """Get a queue's next portion, and put its first entry among the heads."""
+    """Take a queue's next portion, and add its first entry to the heads."""
     for portion in order:
         yield []
         if portion:

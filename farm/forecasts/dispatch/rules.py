@@ -1,4 +1,4 @@
-"""The rule sets: one arithmetic, and a table of where its readers differ."""
+"""The rule sets: one formula, and a table of the differences between its implementations."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from farm.core.model import Platform
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """One reading of "time to next builder + predecessor lead time"."""
+    """One interpretation of "time to next builder + predecessor lead time"."""
 
     name: str
     #: sums are rounded to whole seconds (half to even), quotients and TNB are truncated
     whole_seconds: bool = False
     #: no estimate is shorter than this, seconds
     floor_s: float = 0.0
-    #: the head job is the first of the whole queue, not of the jobs that compete with this one
+    #: the head job is the first of the whole queue, not of the competing jobs
     global_head: bool = False
-    #: an unspecified virtualization is spelled out as virtual when the job is queued
+    #: an unspecified virtualization is set to virtual when the job is queued
     spells_out: bool = False
     #: a job with a processor and an unspecified virtualization finds no builder
     loses_unspecified: bool = False
-    #: a job that is being cancelled frees its builder like one that runs
+    #: a job that is being cancelled frees its builder like a running one
     sees_cancelling: bool = False
-    #: two platforms compete when some usable builder can run both, whatever their names
+    #: two platforms compete if some usable builder can run both, whatever their names
     shared_builders: bool = False
 
     def shown(self, platform: Platform) -> Platform:
-        """Return the platform as this rule set names it."""
+        """Return the platform as named by this rule set."""
         return platform.normalised() if self.spells_out else platform
 
     def head_shown(self, head: Platform, *, own: bool) -> Platform:
-        """Return the head job's platform as this rule set names it.
+        """Return the head job's platform as named by this rule set.
 
-        ``own``: the job of interest is the head itself; its virtualization is always spelled out.
+        ``own``: the job of interest is the head itself; its virtualization is always explicit.
         """
         return head.normalised() if own and not self.global_head else self.shown(head)
 

@@ -1,4 +1,4 @@
-"""The state file of ``farm estimate``: a farm at one moment, as JSON.
+"""The state file of ``farm estimate``: a farm at one instant, as JSON.
 
 ::
 
@@ -9,9 +9,9 @@
                "builder"?, "elapsed_s"?}],
      "order": [names of the waiting jobs in dispatch order]?}
 
-``ok``, ``manual`` and ``slots`` may be left out (usable, one slot). Without ``order`` the waiting
-jobs go by score, then by id. Keys that this reader does not know are passed over, because a
-snapshot may say more, unless they look like a misspelt one of these.
+``ok``, ``manual`` and ``slots`` may be omitted (usable, one slot). Without ``order`` the waiting
+jobs are sorted by score, then by id. Unknown keys are ignored, because a snapshot may contain
+more, unless they look like misspellings of these.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FARM = {
     "jobs": "a list of jobs",
     "order": "a list of job names, or null",
 }
-"""The keys of each kind of object and what they may hold, as messages say it."""
+"""The keys of each kind of object and the allowed values, for messages."""
 _BUILDER = {
     "name": "a name (text)",
     "processors": "a list of processor names (text)",
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class _State(msgspec.Struct):
-    """The file as it stands; its records are what the estimator sees."""
+    """The content of the file; its records are the estimator's input."""
 
     builders: tuple[BuilderView, ...]
     jobs: tuple[JobView, ...]
@@ -66,7 +66,7 @@ class _State(msgspec.Struct):
 
 
 def parse_state(text: str, source: str) -> FarmView:
-    """Turn the text of a state file into values; ``source`` is its name in messages.
+    """Parse the text of a state file; ``source`` is its name in messages.
 
     Raises StateError, naming the file and the key, for anything that is not such a file.
     """
@@ -111,7 +111,7 @@ def _farm(document: Any) -> FarmView:
 
 
 def _records(document: Any) -> Iterator[tuple[str, Any, dict[str, str]]]:
-    """Yield every object of the document: where it stands, itself, and the keys that it has."""
+    """Yield every object of the document, with its path and its known keys."""
     yield "state", document, _FARM
     for what, keys in (("builders", _BUILDER), ("jobs", _JOB)):
         rows = document.get(what)
@@ -123,7 +123,7 @@ def _check_keys(where: str, found: Any, keys: dict[str, str]) -> None:
     if not isinstance(found, dict):
         raise StateError(f"{where}: found {_show(found)}; allowed: an object")
     for key in sorted(found.keys() - keys.keys()):
-        # a key that is there too is not what this one was meant to be
+        # a key that is present as well is not a misspelling of this one
         near = nearest(key, keys.keys() - found.keys(), cutoff=0.75)
         if near:
             raise StateError(f"{where}: unknown key {key!r}; did you mean {near!r}?")
@@ -133,7 +133,7 @@ def _check_keys(where: str, found: Any, keys: dict[str, str]) -> None:
 
 
 def _explained(error: msgspec.ValidationError, document: Any) -> StateError:
-    """Say what was found where msgspec found something wrong, and what is allowed there."""
+    """Return a message for an error of msgspec: what was found, and what is allowed."""
     match = re.search(r"`\$\.(\w+)(?:\[(\d+)\]\.(\w+))?", str(error))
     if match is None:
         return StateError(f"state: {error}")

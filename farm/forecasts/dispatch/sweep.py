@@ -1,9 +1,9 @@
 """The whole queue's estimates in one pass over the sorted queue.
 
 A job's lead time is a sum over platform groups of a quotient that depends only on how many jobs
-of that group stand before it. So each group's quotients are computed once (two running sums),
-and a job looks its own up by position. n jobs on g platforms cost one sort and about g vector
-operations of length n, where asking for each job alone costs n passes.
+of that group are ahead of it. So each group's quotients are computed once (two running sums) and
+looked up by position. n jobs on g platforms cost one sort and about g vector operations of
+length n, while estimating each job alone costs n passes.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Counts = NDArray[np.intp]
 
 
 class WaitingColumns(msgspec.Struct, frozen=True, eq=False):
-    """The waiting jobs in dispatch order, as columns: what a live scheduler can keep at hand."""
+    """The waiting jobs in dispatch order, as columns."""
 
     platforms: tuple[Platform, ...]
     #: for each job the index of its platform in ``platforms``
     codes: NDArray[np.int32]
-    #: for each job its estimated duration, seconds
+    #: for each job its estimated run time, seconds
     durations: Floats
 
     @classmethod
     def of(cls, jobs: Sequence[JobView]) -> WaitingColumns:
-        """Lay out jobs that are in dispatch order already."""
+        """Convert jobs that are in dispatch order already."""
         seen: dict[tuple[str | None, bool | None], int] = {}
         codes = [seen.setdefault((job.processor, job.virtualized), len(seen)) for job in jobs]
         return cls(
@@ -46,7 +46,7 @@ class WaitingColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Group:
-    """The waiting jobs of one platform: where they stand, and their quotient after each."""
+    """The waiting jobs of one platform: their places, and the quotient after each."""
 
     def __init__(self, platform: Platform, positions: Counts, quotients: Floats) -> None:
         self.platform = platform
@@ -59,8 +59,8 @@ class _Group:
 class QueueEstimates:
     """Every waiting job's estimate, by place in dispatch order.
 
-    The arrays (one entry per job) are worked out when they are first asked for: who wants the
-    estimates of some jobs (``estimate_at``, ``head_of_queue``, ``new_job``) does not pay for them.
+    The arrays (one entry per job) are computed on first use; estimates of single jobs
+    (``estimate_at``, ``head_of_queue``, ``new_job``) do without them.
     """
 
     def __init__(self, columns: WaitingColumns, builder_pools: BuilderPools, rules: Rules) -> None:
@@ -87,7 +87,7 @@ class QueueEstimates:
 
     @cached_property
     def predecessors(self) -> Counts:
-        """How many competing jobs are ahead."""
+        """The number of competing jobs ahead."""
         found = np.zeros(len(self), dtype=np.intp)
         for group, rival in self._pairs():
             found[group.positions] += _count_before(rival, group)
@@ -112,11 +112,11 @@ class QueueEstimates:
         return found
 
     def estimate_at(self, place: int) -> float | None:
-        """Return one entry of ``estimate_s`` without working all of them out; None for NaN."""
+        """Return one entry of ``estimate_s`` without computing all of them; None for NaN."""
         return self.new_job(self.columns.platforms[self.columns.codes[place]], place)
 
     def head_place(self, platform: Platform) -> int | None:
-        """Return the place of the head job of this platform's queue; None: it is empty."""
+        """Return the place of the head job of this platform's queue; None if it is empty."""
         if self.rules.global_head:
             return 0 if len(self) else None
         return min((int(rival.positions[0]) for rival in self._rivals(platform)), default=None)
@@ -129,7 +129,7 @@ class QueueEstimates:
         return self.builder_pools.next_builder(platform)
 
     def predecessor_places(self, place: int) -> Counts:
-        """Return the places of the jobs that are ahead of this one and compete with it."""
+        """Return the places of the competing jobs ahead of this one."""
         platform = self.columns.platforms[self.columns.codes[place]]
         ahead = [
             rival.positions[: np.searchsorted(rival.positions, place)]
@@ -138,10 +138,10 @@ class QueueEstimates:
         return np.sort(np.concatenate(ahead)) if ahead else np.zeros(0, dtype=np.intp)
 
     def new_job(self, platform: Platform, place: int | None = None) -> float | None:
-        """Estimate the dispatch of a job that is not in the queue, seconds; None: never.
+        """Estimate the dispatch of a job that is not in the queue, seconds; None if never.
 
-        It would stand before the job that is now at ``place``, or behind all (None). Costs a
-        binary search per platform, so a scheduler can afford it at every submission.
+        It would precede the job that is now at ``place``, or follow all (None). Costs a binary
+        search per platform, which is cheap enough for every submission.
         """
         written = self.rules.shown(platform)
         if not self.builder_pools.pool_for_job(written):
@@ -159,9 +159,9 @@ class QueueEstimates:
         return max(self.rules.floor_s, tnb + lead_time)
 
     def head_of_queue(self, platform: Platform) -> float | None:
-        """Estimate the dispatch of this platform's first waiting job; of a new one if none waits.
+        """Estimate the dispatch of this platform's first waiting job, or of a new one.
 
-        Only jobs of this very platform are looked for; those that compete are ahead as ever.
+        Only jobs of exactly this platform are considered; competing ones are ahead as usual.
         """
         ours = platform.normalised()
         for group in self._groups:
@@ -182,7 +182,7 @@ class QueueEstimates:
     def _in_order_of_appearance(
         self, names: list[Platform], written: list[Platform]
     ) -> list[_Group]:
-        """Make the groups; the order is the one in which a job's quotients are added."""
+        """Make the groups, in the order in which a job's quotients are added."""
         codes = self.columns.codes
         membership = self._group_of[codes] if len(codes) else codes
         # a stable sort by group leaves each group's places ascending
@@ -213,7 +213,7 @@ class QueueEstimates:
     def _running_sums(
         self, durations: Floats, codes: NDArray[np.int32], written: list[Platform]
     ) -> Floats:
-        """Sum up; unspecified virtualization is rounded apart, as in ``estimate._groups``."""
+        """Return running sums; unspecified virtualization is rounded apart (as in ``_groups``)."""
         unspecified = np.array([p.virtualized is None for p in written])[codes]
         if not unspecified.any() or unspecified.all():
             return self._rounded(np.cumsum(durations))
@@ -231,7 +231,7 @@ class QueueEstimates:
 
 
 def _count_before(rival: _Group, group: _Group) -> Counts:
-    """Count, for each job of the group, the rival's jobs that stand before it."""
+    """Count, for each job of the group, the rival's jobs ahead of it."""
     if rival is group:
         return np.arange(len(group.positions))
     return np.searchsorted(rival.positions, group.positions)

@@ -1,7 +1,7 @@
-"""What the estimator sees of a farm: plain values that a state file or a snapshot turns into.
+"""The estimator's input: plain values, made from a state file or a snapshot.
 
-They are not the scheduler's own values on purpose: an estimate needs little, and
-anything that can say that much (a file, a live farm, a simulated one, a test) can have one.
+They are deliberately not the scheduler's values: an estimate needs little, and anything that can
+provide that (a file, a live farm, a simulated one, a test) can have one.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ JobStatus = Literal["waiting", "running", "cancelling", "suspended"]
 # what a state file may hold is checked as it is read
 Name = Annotated[str, Meta(pattern=r"\S")]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-"""Beyond the limit a sum of a million durations is no longer exact to the second."""
+"""Above this a sum of a million run times is no longer exact to the second."""
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Slots = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class BuilderView(msgspec.Struct, frozen=True):
-    """A builder, as far as an estimate needs it."""
+    """A builder, reduced to what an estimate needs."""
 
     name: Name
     processors: tuple[Name, ...]
     virtualized: bool = True
     #: False: disabled, takes no jobs
     ok: bool = True
-    #: True: jobs are given to it by hand only
+    #: True: jobs are only assigned by hand
     manual: bool = False
     slots: Slots = 1
 
     @property
     def usable(self) -> bool:
-        """Whether jobs are dispatched to it at all (busy or idle)."""
+        """Whether jobs are dispatched to it, busy or idle."""
         return self.ok and not self.manual
 
     def can_run(self, platform: Platform) -> bool:
-        """Whether a job of this platform may run here (unspecified virtualization: virtual)."""
+        """Return whether it can run jobs of this platform (unspecified virtualization: virtual)."""
         return platform.runs_on(self.processors, virtualized=self.virtualized)
 
 
 class JobView(msgspec.Struct, frozen=True, gc=False):
-    """A job, as far as an estimate needs it."""
+    """A job, reduced to what an estimate needs."""
 
     #: order of submission, unique: of two waiting jobs with one score the lower id goes first
     id: Id
@@ -57,22 +57,22 @@ class JobView(msgspec.Struct, frozen=True, gc=False):
     processor: Name | None = None
     virtualized: bool | None = None
     score: Number = 0.0
-    #: estimated duration, seconds; None: unknown (counts as a job, adds no time)
+    #: estimated run time, seconds; None: unknown (counts as a job, adds no time)
     duration_s: Seconds | None = None
     status: JobStatus = "waiting"
-    #: the builder that it holds, if it holds one
+    #: the builder that it holds, if any
     builder: Name | None = None
-    #: for how long it has run, seconds; None: not known to have started
+    #: how long it has run, seconds; None: not known to have started
     elapsed_s: Seconds | None = None
 
     @property
     def platform(self) -> Platform:
-        """Return what it needs."""
+        """The platform that it needs."""
         return Platform(self.processor, self.virtualized)
 
 
 class FarmView(msgspec.Struct, frozen=True):
-    """A farm at one moment.
+    """A farm at one instant.
 
     ``order`` lists the ids of all waiting jobs in the order in which they will be dispatched;
     None means by score: higher first, then lower id.
@@ -85,7 +85,7 @@ class FarmView(msgspec.Struct, frozen=True):
     def waiting(self) -> list[JobView]:
         """Return the waiting jobs in dispatch order.
 
-        Raises StateError when ``order`` is given and is not a permutation of them.
+        Raises StateError if ``order`` is given and is not a permutation of them.
         """
         waiting = [job for job in self.jobs if job.status == "waiting"]
         if self.order is None:

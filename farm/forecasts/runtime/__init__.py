@@ -1,10 +1,10 @@
-"""Runtime estimators: how long will a job take? One estimator a file, the registry here.
+"""Estimators of run times: one file per estimator; the registry is here.
 
-The scheduler asks for the kind-level estimate while a job waits and for the builder-level one when
-it is dispatched, and hands every ended attempt back (``learn``). Estimators are pure: no clock,
-no dice, no I/O; their statistics leave and return as plain JSON values (``dump``, ``load``).
+The scheduler uses the kind-level estimate while a job waits and the builder-level one when it is
+dispatched, and reports every ended attempt (``learn``). Estimators are pure: no clock, no random
+numbers, no I/O; their statistics are saved and restored as plain JSON values (``dump``, ``load``).
 
-To add one: a file here with a class that has ``name`` and answers ``RuntimeEstimator``, and one
+To add one: a file here with a class that has ``name`` and implements ``RuntimeEstimator``, and one
 line in ``ESTIMATORS``.
 """
 
@@ -45,7 +45,7 @@ ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
 
 
 def make_estimator(name: str, options: EstimatorOptions | None = None) -> RuntimeEstimator:
-    """Return a new estimator without history; InputError names those there are."""
+    """Return a new estimator without history; the InputError lists the known names."""
     factory = ESTIMATORS.get(name)
     if factory is None:
         hint, known = did_you_mean(name, ESTIMATORS), ", ".join(sorted(ESTIMATORS))

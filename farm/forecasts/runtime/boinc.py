@@ -1,10 +1,10 @@
-"""BOINC's way: what this builder needed for this kind, else what the kind needed, else the plan.
+"""BOINC's estimates: from this builder's history of the kind, else the kind's, else the plan.
 
-How BOINC's words are read in a build farm:
+How BOINC's terms map to a build farm:
 
 =================  ==========================================================================
 host               a builder (or, with ``host: pool``, the builders of a pool together)
-app version        a job kind; ``app@version`` spells app and version apart
+app version        a job kind; ``app@version`` separates app and version
 size (fpops)       ``Job.size`` ÷ ``size_rate``, else the declared time, else the default:
                    always seconds on a builder of speed 1, so that all figures stay near 1.
                    Without a ``size_rate`` the first success with a size sets it: BOINC's unit is
@@ -73,7 +73,7 @@ class Boinc:
         )
 
     def host(self, builder: Builder) -> str:
-        """Return whose history a builder's jobs are."""
+        """Return the host to whose history a builder's jobs belong."""
         return builder.pool if self.options.host == "pool" else builder.id
 
     def size(self, job: Job) -> float:
@@ -85,7 +85,7 @@ class Boinc:
 
     @staticmethod
     def peak(builder: Builder) -> float:
-        """Return the builder's speed, kept within what the arithmetic can bear."""
+        """Return the builder's speed, limited to the range of the arithmetic."""
         return min(max(speed_of(builder), 1e-6), 1e6)
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -97,7 +97,7 @@ class Boinc:
         return time if is_time(time) else _bounded(said_time(job, size))
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
-        """Say which rung of the ladder the estimate stands on."""
+        """Return the rung of the ladder from which the estimate is taken."""
         speed = self._believed(job, builder, 1.0)
         if speed.source == "none":
             said = said_basis(job)
@@ -115,7 +115,7 @@ class Boinc:
         return Basis(f"the kind on this {host}", 0 if record is None else int(record.et.n))
 
     def _speed(self, job: Job, builder: Builder | None, plan: float) -> float:
-        """Return the speed that is believed; ``plan`` is what the submitter's figures imply."""
+        """Return the speed to assume; ``plan`` is what the submitter's figures imply."""
         return self._believed(job, builder, plan).flops
 
     def _believed(self, job: Job, builder: Builder | None, plan: float) -> Speed:
@@ -134,9 +134,9 @@ class Boinc:
         return Speed(plan * peak, "none") if chosen is None else chosen[1]
 
     def anonymous(self, job: Job, builder: Builder) -> AnonymousSpeed:
-        """Return the speed of a builder that keeps its own figure, and how to scale sizes for it.
+        """Return the speed of a builder that reports its own, and the scale of sizes for it.
 
-        It is sent ``size_scale`` x the job's size, so that its estimate equals ours.
+        It is sent ``size_scale`` x the job's size, so that its estimate equals the server's.
         """
         record = self.history.host_record(self.host(builder), generalised(job))
         et = None if record is None else record.et
@@ -144,7 +144,7 @@ class Boinc:
         return anonymous_speed(peak, peak, et, self.options.host_samples)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Take a success into the averages, a failure into quota and streak."""
+        """Add a success to the averages, a failure to quota and streak."""
         anonymous = is_anonymous(builder)
         kind = generalised(job) if anonymous else job.kind
         host = self.host(builder)
@@ -165,17 +165,17 @@ class Boinc:
             self.history.succeeded(host, kind, resource, result, scale_check=check)
 
     def _settle_size_rate(self, job: Job, work: float) -> None:
-        """Let the first success with a size say what its unit is."""
+        """Derive the unit of sizes from the first success with a size."""
         if self.history.size_rate is None and (units := usable_size(job)) is not None:
             self.history.size_rate = min(max(units / _bounded(work), 1e-300), 1e300)
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
     ) -> float:
-        """Return the expected rest of a running job in seconds, as BOINC's client does.
+        """Return the expected remaining time of a running job in seconds, as BOINC's client does.
 
-        Without progress it is guessed that the part done nears 1 exponentially, so a job that has
-        outrun its estimate is given less and less; with progress, that counts more and more.
+        Without progress reports the fraction done is assumed to approach 1 exponentially, so a job
+        that has outrun its estimate gets less and less; with reports, these count more and more.
         """
         if not is_time(elapsed):
             elapsed = 0.0
@@ -184,7 +184,7 @@ class Boinc:
         return max(rest, 0.0) if rest < math.inf else self.options.overdue_time
 
     def reliable(self, job: Job, builder: Builder, turnaround_limit: float) -> bool:
-        """Whether the builder has a streak of successes with the kind, and is quick enough."""
+        """Return whether the builder is fast and has a streak of successes with the kind."""
         record = self.history.host_record(self.host(builder), job.kind)
         return record is not None and is_reliable(record, DAILY_QUOTA, turnaround_limit)
 
@@ -193,13 +193,13 @@ class Boinc:
         return {"estimator": self.name, **self.history.dump()}
 
     def load(self, state: JsonValues) -> None:
-        """Replace all records by dumped ones; StateError if they are not such a dump."""
+        """Replace all records by dumped ones; StateError if the dump is invalid."""
         check_owner(state, self.name)
         self.history.load({key: value for key, value in state.items() if key != "estimator"})
 
 
 def usable_size(job: Job) -> float | None:
-    """Return the job's size in its own unit, None if it is no finite number above 0."""
+    """Return the job's size in its own unit; None if it is not a finite number above 0."""
     return job.size if job.size is not None and 0.0 < job.size < math.inf else None
 
 
@@ -213,11 +213,11 @@ def _available(builder: Builder) -> float:
 
 
 def is_anonymous(builder: Builder) -> bool:
-    """Whether the builder keeps its own figure of its speed."""
+    """Return whether the builder reports its own speed."""
     return bool(builder.labels) and builder.labels.get("anonymous") == "true"
 
 
 def generalised(job: Job) -> str:
-    """Return under what an anonymous host's history is kept: the app and the resource."""
+    """Return the key of an anonymous host's history: the app and the resource."""
     resource = "gpu" if job.attributes.get("resource") == "gpu" else "cpu"
     return f"anonymous:{job.kind.partition('@')[0]}:{resource}"

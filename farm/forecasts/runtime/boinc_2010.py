@@ -15,11 +15,11 @@ def flops_2010(
     host_history: Variance,
     host_samples: float = MIN_HOST_SAMPLES,
 ) -> float:
-    """Return the estimated speed: the host's own history with enough samples, else peak x scale.
+    """Return the estimated speed: from the host's history if long enough, else peak x scale.
 
-    "Enough" is more than ten (the page says only "sufficient"); a scale of 0 is undefined. No cap,
-    no blend: those came later. Source: BOINC's wiki page, and its code of April 2010; the scale
-    gave way to peak ÷ the version's average in June 2011.
+    "Long enough" means more than ten samples (the page says only "sufficient"); a scale of 0 is
+    undefined. No cap and no blend: those came later. Source: BOINC's wiki page, and its code of
+    April 2010; the scale was replaced by peak ÷ the version's average in June 2011.
     """
     if host_history.n > host_samples:
         return ratio(1.0, host_history.avg)
@@ -27,7 +27,7 @@ def flops_2010(
 
 
 class Boinc2010(Boinc):
-    """Learns as ``boinc`` does, and believes by the rule of 2010."""
+    """Learns as ``boinc`` does, and estimates by the rule of 2010."""
 
     name = "boinc-2010"
 

@@ -1,9 +1,9 @@
-"""What the ``boinc`` estimators remember, by host and job kind.
+"""The history of the ``boinc`` estimators, by host and job kind.
 
 A job kind is an app version. A kind may carry a version, ``kernel@gcc-13``: kinds that differ only
-in the number at its end succeed each other, and a host's record goes over to the newer kind
-(a toolchain upgrade keeps what was learned). Kinds before the same ``@`` are one app, whose
-versions are normalised among themselves; the kinds without ``@`` are one app together.
+in the number at its end succeed each other, and a host's record passes to the newer kind (a
+toolchain upgrade keeps what was learned). Kinds with the same name before the ``@`` are one app,
+whose versions are normalised together; the kinds without ``@`` form one app.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from farm.upstream.boinc.records import (
 )
 from farm.upstream.boinc.scales import scales
 
-#: hosts whose records are kept; beyond that the one that learned longest ago is forgotten
+#: maximum number of hosts; beyond that the one that learned longest ago is forgotten
 HOSTS_KEPT = 10_000
 DAILY_QUOTA = 100
 
@@ -41,7 +41,7 @@ _VERSION = re.compile(r"(?P<plan>.*?)(?P<number>\d+(?:\.\d+)*)?")
 
 
 def version_key(kind: str) -> VersionKey:
-    """Return the app, the plan class and the number that a kind's name spells."""
+    """Return the app, the plan class and the number in a kind's name."""
     app, _, suffix = kind.partition("@")
     match = _VERSION.fullmatch(suffix)
     plan, number = (match["plan"], match["number"]) if match else (suffix, None)
@@ -50,13 +50,13 @@ def version_key(kind: str) -> VersionKey:
 
 
 def app_of(kind: str) -> str:
-    """Return the app whose versions a kind is normalised with: "" for kinds without ``@``."""
+    """Return the app with whose versions a kind is normalised: "" for kinds without ``@``."""
     app, at, _ = kind.partition("@")
     return app if at else ""
 
 
 class _Dump(msgspec.Struct, omit_defaults=True):
-    """The form in which the records leave and return."""
+    """The form in which the records are saved."""
 
     hosts: dict[str, HostRecords] = {}
     versions: dict[str, AppVersion] = {}
@@ -72,19 +72,19 @@ class History:
         self._versions: dict[str, AppVersion] = {}
         self._apps: dict[str, App] = {}
         self._kinds: dict[str, list[str]] = {}  # app -> its kinds
-        #: size units in a second at speed 1: what the first success with a size needed
+        #: size units per second at speed 1, from the first success with a size
         self.size_rate: float | None = None
 
     def version(self, kind: str) -> AppVersion | None:
-        """Return what is known of the kind on all hosts, or None."""
+        """Return the record of the kind on all hosts, or None."""
         return self._versions.get(kind)
 
     def app(self, kind: str) -> App:
-        """Return what is known of the kind's app."""
+        """Return the record of the kind's app."""
         return self._apps.get(app_of(kind), App())
 
     def host_record(self, host: str, kind: str) -> HostAppVersion | None:
-        """Return what is known of the kind on the host; its predecessor's record, or None."""
+        """Return the record of the kind on the host, or of its predecessor, or None."""
         held = self._hosts.get(host)
         if held is None:
             return None
@@ -95,13 +95,13 @@ class History:
         return record
 
     def _take(self, host: str, kind: str) -> tuple[HostRecords, HostAppVersion]:
-        """Return the host's records, without the kind's (or its predecessor's), and that one."""
+        """Remove the kind's (or its predecessor's) record from the host's; return both."""
         held = self._hosts.pop(host, None)
         if held is None:
             held = {}
             while len(self._hosts) >= HOSTS_KEPT:
                 del self._hosts[next(iter(self._hosts))]
-        self._hosts[host] = held  # now the latest
+        self._hosts[host] = held  # moves the host to the end: it learned last
         record = held.pop(kind, None)
         if record is None:
             before = _predecessor(held, kind)
@@ -113,14 +113,14 @@ class History:
     def succeeded(
         self, host: str, kind: str, resource: str, result: Result, *, scale_check: bool = False
     ) -> None:
-        """Take a valid result into all records; a validator's pass is one result long."""
+        """Add a valid result to all records; a validator's pass is one result long."""
         held, record = self._take(host, kind)
         version = self._versions.get(kind) or AppVersion(resource=resource)
         claimed = claim(result, record, version, self.app(kind), scale_check=scale_check)
         record, version = learned(result, claimed, record, version)
         record = reliability.after_success(record, DAILY_QUOTA)
         held[kind] = reliability.after_valid(record)
-        if not result.anonymous:  # what a host brings itself is no version of ours
+        if not result.anonymous:  # an anonymous host's app is not a version of the server's
             self._count(kind, with_pending_counted(version))
 
     def _count(self, kind: str, version: AppVersion) -> None:
@@ -132,12 +132,12 @@ class History:
             self._normalise(app_of(kind))
 
     def failed(self, host: str, kind: str) -> None:
-        """Note a failure: it moves quota and streak, never a time."""
+        """Record a failure, which changes quota and streak, but no time."""
         held, record = self._take(host, kind)
         held[kind] = reliability.after_failure(record, DAILY_QUOTA)
 
     def _normalise(self, app: str) -> None:
-        """Scale the app's versions again: when one becomes known, then every hundredth result."""
+        """Scale the app's versions again: for a new version, and at every hundredth result."""
         kinds = self._kinds[app]
         base, found = scales([self._versions[kind] for kind in kinds])
         if base is None:
@@ -154,7 +154,7 @@ class History:
         return values
 
     def load(self, state: JsonValues) -> None:
-        """Replace all records; StateError names what is not as ``dump`` writes it."""
+        """Replace all records; StateError names what differs from a dump."""
         try:
             found = msgspec.convert(state, _Dump)
         except msgspec.ValidationError as error:
@@ -176,7 +176,7 @@ def _predecessor(held: HostRecords, kind: str) -> str | None:
 
 
 def _check_numbers(value: object, where: str) -> None:
-    """Raise StateError at the first number that no record can hold (negative, not finite)."""
+    """Raise StateError at the first invalid number (negative, not finite)."""
     if isinstance(value, dict):
         for key, inner in value.items():
             _check_numbers(inner, f"{where}.{key}" if where else str(key))

@@ -1,4 +1,4 @@
-"""What the submitter said."""
+"""The declared time of the submitter."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class Declared(Stateless):
         """Return the declared time on this builder, in seconds."""
         said = job.declared_time
         if builder is None and said is not None and 0.0 <= said < math.inf:
-            return said  # the scheduler's question for every job: answered without detours
+            return said  # fast path: the scheduler calls this for every job
         default = self.options.default_time
         return on_builder(said_time(job, default), builder, default)

@@ -1,6 +1,6 @@
-"""What every runtime estimator answers, and what keeps its answers harmless.
+"""The interface of runtime estimators, and helpers that keep their results valid.
 
-An estimator says how long a job will take; nothing may break when it is wrong. So every answer
+An estimator predicts how long a job will take; nothing may break if it is wrong. So every estimate
 is a finite number of seconds, zero or more, whatever the history was.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from farm.core.errors import StateError
+from farm.core.estimator import Estimator
 from farm.core.model import Builder, Job, Outcome
 
 T = TypeVar("T")
@@ -21,16 +22,16 @@ JsonValues = dict[str, Any]
 
 
 class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scenario may say about its runtime estimator (all times in seconds; checked there)."""
+    """The options of a runtime estimator in a scenario (times in seconds; validated there)."""
 
-    #: the answer when nothing at all is known
+    #: the estimate if nothing is known
     default_time: float = 300.0
-    #: what a job that has outrun its estimate is still given (Launchpad's two minutes)
+    #: the remaining time of a job that has outrun its estimate (Launchpad's two minutes)
     overdue_time: float = 120.0
-    #: ``boinc``: size units that a builder of speed 1 does in a second, before anything is
-    #: learned; None: as many as the first success that has a size needed
+    #: ``boinc``: size units per second on a builder of speed 1, before anything is learned;
+    #: None: derived from the first success with a size
     size_rate: float | None = None
-    #: ``boinc``: whose history is "the host's": each ``builder`` its own, or a ``pool`` together
+    #: ``boinc``: what counts as a host: each ``builder``, or a whole ``pool``
     host: str = "builder"
     #: ``boinc``: a host's history of a kind counts from more than this many successes
     host_samples: int = 10
@@ -41,49 +42,37 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Basis(msgspec.Struct, frozen=True):
-    """What an estimate rests on: the rung of the estimator's ladder, and how many samples."""
+    """The basis of an estimate: the rung of the estimator's ladder, and the number of samples."""
 
     rung: str
     samples: int = 0
 
 
-class RuntimeEstimator(Protocol):
-    """Says how long a job will take, and learns from what it took."""
+class RuntimeEstimator(Estimator, Protocol):
+    """Predicts how long a job will take, and learns from the outcome."""
 
     name: str
-    #: False: ``learn`` does nothing, so it need not be called
-    learns: bool
-
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return the expected run time in seconds.
-
-        Without a builder (the job waits) it is for a builder of speed 1; with one (the job is
-        dispatched, or might be) it is for that builder. Never raises; always finite and >= 0.
-        """
-
-    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Take an ended attempt into account: once for each, after ``elapsed`` seconds of it."""
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
     ) -> float:
-        """Return the expected rest of a running job in seconds, also when it is overdue.
+        """Return the expected remaining time of a running job in seconds, even if it is overdue.
 
-        ``fraction_done`` (0 to 1) is what the job says of itself, None if it says nothing.
+        ``fraction_done`` (0 to 1) is the progress that the job reports; None if it does not.
         """
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
-        """Say what ``estimate`` of the same rests on."""
+        """Return the basis of ``estimate`` for the same arguments."""
 
     def dump(self) -> JsonValues:
-        """Return all statistics as plain JSON values; ``load`` takes them back."""
+        """Return all statistics as plain JSON values, for ``load``."""
 
     def load(self, state: JsonValues) -> None:
-        """Replace the statistics by dumped ones; StateError if they are not of this estimator."""
+        """Replace the statistics by dumped ones; StateError if they are of another estimator."""
 
 
 def converted(state: JsonValues, key: str, kind: type[T]) -> T:
-    """Return one part of a dump, empty if it is not there; StateError if it is of another type."""
+    """Return one part of a dump, empty if missing; StateError if it has another type."""
     try:
         return msgspec.convert(state.get(key, kind()), kind)
     except msgspec.ValidationError as error:
@@ -91,12 +80,12 @@ def converted(state: JsonValues, key: str, kind: type[T]) -> T:
 
 
 def is_time(value: float | None) -> bool:
-    """Whether this is a usable span: finite and not negative (None and NaN are not)."""
+    """Return whether this is a valid span: finite and not negative (None and NaN are not)."""
     return value is not None and 0.0 <= value < math.inf
 
 
 def speed_of(builder: Builder | None) -> float:
-    """Return the builder's speed, 1 without a builder or with an unusable figure."""
+    """Return the builder's speed; 1 without a builder or with an invalid figure."""
     if builder is None:
         return 1.0
     speed = builder.speed
@@ -104,13 +93,13 @@ def speed_of(builder: Builder | None) -> float:
 
 
 def on_builder(work: float, builder: Builder | None, fallback: float) -> float:
-    """Turn seconds on a builder of speed 1 into seconds on this one; ``fallback`` if unusable."""
+    """Convert seconds at speed 1 into seconds on this builder; ``fallback`` if invalid."""
     time = work if builder is None else work / speed_of(builder)
     return time if 0.0 <= time < math.inf else fallback
 
 
 def said_time(job: Job, default: float) -> float:
-    """Return what the submitter said the job takes, or the default."""
+    """Return the declared time of the job, or the default."""
     declared = job.declared_time
     return declared if declared is not None and 0.0 <= declared < math.inf else default
 
@@ -123,9 +112,9 @@ def said_basis(job: Job) -> Basis:
 def remaining_after(
     total: float, elapsed: float, fraction_done: float | None, overdue: float
 ) -> float:
-    """Return the rest of a running job: by the progress it reports, if any, else by the estimate.
+    """Return the remaining time of a running job, by its reported progress or by the estimate.
 
-    Once it has outrun the estimate it is given ``overdue`` seconds more, whatever it has taken.
+    Once it has outrun the estimate it gets ``overdue`` seconds more, however long it has run.
     """
     elapsed = elapsed if is_time(elapsed) else 0.0
     if fraction_done is not None and 0.0 < fraction_done <= 1.0:
@@ -136,7 +125,7 @@ def remaining_after(
 
 
 class Stateless:
-    """Base of the estimators that learn nothing: subclasses give ``name`` and ``estimate``."""
+    """Base of the estimators that learn nothing; subclasses define ``name`` and ``estimate``."""
 
     name = ""
     learns = False
@@ -149,16 +138,16 @@ class Stateless:
         raise NotImplementedError
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
-        """Say what the estimate rests on: what the submitter said, if nothing else."""
+        """Return the basis of the estimate: by default the declared time."""
         return said_basis(job)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Nothing to learn."""
+        """Do nothing."""
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
     ) -> float:
-        """Return the expected rest of a running job in seconds."""
+        """Return the expected remaining time of a running job in seconds."""
         total = self.estimate(job, builder)
         return remaining_after(total, elapsed, fraction_done, self.options.overdue_time)
 
@@ -167,12 +156,12 @@ class Stateless:
         return {"estimator": self.name}
 
     def load(self, state: JsonValues) -> None:
-        """Check that the state is this estimator's."""
+        """Check that the state is of this estimator."""
         check_owner(state, self.name)
 
 
 def check_owner(state: JsonValues, name: str) -> None:
-    """Raise StateError unless the dumped statistics are of the estimator of this name."""
+    """Raise StateError unless the dumped statistics are of this estimator."""
     found = state.get("estimator") if isinstance(state, dict) else None
     if found != name:
         raise StateError(

@@ -1,4 +1,4 @@
-"""The mean of the last three successful runs of the kind, as Jenkins estimates."""
+"""The mean of the kind's last three successes, as in Jenkins."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _KEPT = 3
 
 
 class LastThree(Stateless):
-    """Per kind: the mean of the last three successes, each brought to a builder of speed 1.
+    """Per kind: the mean of the last three successes, each converted to a builder of speed 1.
 
-    Without a history: the declared time, else the default. Failed and cancelled attempts end
-    early or late for reasons of their own and are not counted.
+    Without a history: the declared time, else the default. Failed and cancelled attempts are
+    ignored: their lengths say nothing about the work.
     """
 
     name = "last-3"
@@ -42,12 +42,12 @@ class LastThree(Stateless):
         return on_builder(work, builder, default)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
-        """Say how many of the kind's last runs the mean is of."""
+        """Return how many of the kind's last runs were averaged."""
         runs = self._runs.get(job.kind)
         return Basis("mean of the kind's last successes", len(runs)) if runs else said_basis(job)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Remember a success, forget the fourth last."""
+        """Remember a success and forget the fourth last."""
         work = elapsed * speed_of(builder)
         if outcome == "succeeded" and is_time(work):
             runs = self._runs.setdefault(job.kind, [])
@@ -59,7 +59,7 @@ class LastThree(Stateless):
         return {"estimator": self.name, "runs": {kind: list(r) for kind, r in self._runs.items()}}
 
     def load(self, state: JsonValues) -> None:
-        """Take the runs back; StateError if they are not such a dump."""
+        """Restore the runs; StateError if the dump is invalid."""
         check_owner(state, self.name)
         runs = converted(state, "runs", dict[str, list[float]])
         self._runs = {kind: [r for r in kept if is_time(r)][-_KEPT:] for kind, kept in runs.items()}

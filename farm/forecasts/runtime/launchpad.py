@@ -1,4 +1,4 @@
-"""Launchpad's way: the most recent success, or the median of the last nine, by family of kinds."""
+"""Launchpad's estimates: the newest success, or the median of the last nine, by kind family."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FAMILIES = {*DEFAULTS_S, "translationtemplates"}
 class Launchpad(Stateless):
     """Per kind and processor: the newest success, or the median of nine.
 
-    A kind's family is what stands before its colon (``snap:firefox``); a kind of no known family
-    is treated as a binary package whose size is ``Job.size`` in KB. Recipes share their history
-    over all processors. Times are brought to a builder of speed 1.
+    A kind's family is the part before its colon (``snap:firefox``); a kind of an unknown family is
+    treated as a binary package whose size is ``Job.size`` in KB. Recipes share their history
+    across all processors. Times are converted to a builder of speed 1.
     """
 
     name = "launchpad"
@@ -44,7 +44,7 @@ class Launchpad(Stateless):
         return on_builder(work, builder, self.options.default_time)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
-        """Say whether it is by history, by size, or the family's default."""
+        """Return whether it is from history, by size, or the family's default."""
         family = _family(job.kind)
         runs = self._runs.get(job.kind, {}).get(_processor(job), [])
         if family == "translationtemplates" or not (runs or job.size):
@@ -56,7 +56,7 @@ class Launchpad(Stateless):
         return Basis("median of the kind's last successes", len(runs))
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Remember a success; only the last nine are ever asked for."""
+        """Remember a success; only the last nine are used."""
         work = elapsed * speed_of(builder)
         if outcome == "succeeded" and is_time(work):
             runs = self._runs.setdefault(job.kind, {}).setdefault(_processor(job), [])
@@ -72,7 +72,7 @@ class Launchpad(Stateless):
         return {"estimator": self.name, "runs": runs}
 
     def load(self, state: JsonValues) -> None:
-        """Take the successes back; StateError if they are not such a dump."""
+        """Restore the successes; StateError if the dump is invalid."""
         check_owner(state, self.name)
         found = converted(state, "runs", dict[str, dict[str, list[float]]])
         self._runs = {

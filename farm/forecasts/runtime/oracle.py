@@ -1,4 +1,4 @@
-"""The truth: what the job will really take."""
+"""The job's true run time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from farm.forecasts.runtime.interface import Basis, Stateless, on_builder
 
 
 class Oracle(Stateless):
-    """The job's own service time ÷ the builder's speed (contention is not foreseen)."""
+    """The job's own service time ÷ the builder's speed (without contention)."""
 
     name = "oracle"
 
@@ -16,5 +16,5 @@ class Oracle(Stateless):
         return on_builder(job.service_time, builder, self.options.default_time)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
-        """Say that it is the truth."""
+        """Return that it is the truth."""
         return Basis("the truth")

@@ -1,4 +1,4 @@
-"""Seeding an estimator from a run that is over: its events are learned again, in their order."""
+"""Training an estimator on a finished run, from its events in order."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from farm.forecasts.runtime.interface import RuntimeEstimator
 
 
 class Learner:
-    """Lets an estimator learn from events as they come, as the scheduler's own one does.
+    """Trains an estimator on events as they happen, like the scheduler's own.
 
-    A late report of a void attempt teaches nothing.
+    A late report of a void attempt is ignored.
     """
 
     def __init__(self, estimator: RuntimeEstimator) -> None:
@@ -32,7 +32,7 @@ class Learner:
         self._running: dict[tuple[str, int], tuple[float, str]] = {}  # -> since, on
 
     def take(self, event: Event) -> None:
-        """Take the next event in."""
+        """Take in the next event."""
         match event:
             case JobsSubmitted():
                 self._jobs.update((job.id, job) for job in event.jobs)
@@ -59,10 +59,9 @@ class Learner:
 
 
 def learn_from(estimator: RuntimeEstimator, events: Iterable[Event]) -> int:
-    """Let the estimator learn from a run's events as the scheduler did; return how many attempts.
+    """Train the estimator on a run's events as the scheduler did; return the number of attempts.
 
-    Attempts whose beginning, job or builder is not among the events, and cancelled ones, are left
-    out.
+    Cancelled attempts, and those whose start, job or builder is not among the events, are left out.
     """
     learner = Learner(estimator)
     for event in events:

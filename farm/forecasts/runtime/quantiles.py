@@ -1,13 +1,13 @@
-"""How far estimates are off, as a distribution: run times to draw for rollouts.
+"""The distribution of estimation errors, from which rollouts draw run times.
 
-Beside an estimator this keeps, per kind, what the last attempts took and what the estimator had
-said before them. A draw is what an estimate like the present one means, times a quantile of the
-factors that were seen around that, so any estimator becomes a distribution: the oracle's is
-certain, the declared times' shows how well submitters know their jobs. Dice stay outside: the
-caller brings the uniform number.
+Besides an estimator this keeps, per kind, what the last attempts took and what had been estimated
+before. A draw is the time that such an estimate stands for, times a quantile of the observed
+factors around it, so any estimator becomes a distribution: the oracle's is certain, the declared
+times' shows how well submitters know their jobs. There is no random generator here: the caller
+passes the uniform number.
 
-The quantile at u is piecewise linear over the sorted sample: its least value at u = 0, its largest
-at u = 1 (Hyndman and Fan's type 7, numpy's default).
+The quantile at u is piecewise linear over the sorted sample: its smallest value at u = 0, its
+largest at u = 1 (Hyndman and Fan's type 7, NumPy's default).
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
@@ -27,12 +31,15 @@ from farm.forecasts.runtime.interface import (
     speed_of,
 )
 
-#: ratios are kept within these: beyond, an estimate was no estimate
+#: ratios are limited to this range: beyond it an estimate means nothing
 SMALLEST, LARGEST = 1e-6, 1e6
-#: and work within this, seconds
+#: work is limited to this range, seconds
 LONGEST = 1e12
-#: attempts remembered of each kind, and the least number that is drawn from
+#: attempts remembered per kind, and the minimum number to draw from
 KEPT, ENOUGH = 200, 5
+
+
+Floats = NDArray[np.float64]
 
 
 class Quantiles:
@@ -49,7 +56,7 @@ class Quantiles:
         return len(self._newest)
 
     def add(self, value: float) -> None:
-        """Take a value in and, when full, forget the oldest."""
+        """Add a value and, if full, forget the oldest."""
         self._newest.append(value)
         bisect.insort(self._sorted, value)
         if len(self._newest) > self._keep:
@@ -61,16 +68,25 @@ class Quantiles:
         return list(self._newest)
 
     def at(self, u: float) -> float:
-        """Return the quantile at u (0 to 1; outside, the nearer end). There must be values."""
+        """Return the quantile at u (0 to 1; outside, the nearer end); there must be a value."""
         kept = self._sorted
         place = min(max(u, 0.0), 1.0) * (len(kept) - 1)
         below = int(place)
         low, high = kept[below], kept[min(below + 1, len(kept) - 1)]
-        # kept within the two: rounding must not make a quantile function fall
+        # limited to the two: rounding must not make a quantile function decrease
         return min(max(low + (high - low) * (place - below), low), high)
 
+    def at_each(self, shares: Floats) -> Floats:
+        """Return the quantiles at several places from 0 to 1, as ``at`` has them."""
+        kept = np.array(self._sorted)
+        places = shares * (len(kept) - 1)
+        below = places.astype(int)
+        low, high = kept[below], kept[np.minimum(below + 1, len(kept) - 1)]
+        quantiles: Floats = np.clip(low + (high - low) * (places - below), low, high)
+        return quantiles
+
     def share_up_to(self, value: float) -> float:
-        """Return the u at which the quantile is the value: the inverse of ``at``."""
+        """Return the u at which the quantile has this value: the inverse of ``at``."""
         kept = self._sorted
         if value < kept[0]:
             return 0.0
@@ -82,11 +98,11 @@ class Quantiles:
 
 
 class _History:
-    """What attempts took, beside what had been estimated: pairs of ratio and work.
+    """What attempts took and what had been estimated: pairs of ratio and work.
 
-    A straight line through the logarithms (least squares) says how far estimates are to be
-    trusted: run time = e^a · estimate^b · a factor that was seen. An estimate that is right but
-    for a scale has b = 1; one that knows no more than the kind has b = 0, and the factors are then
+    A straight line through the logarithms (least squares) expresses how reliable estimates are:
+    run time = e^a · estimate^b · an observed factor. An estimate that is right except for its
+    scale has b = 1; one that knows no more than the kind has b = 0, and the factors are then
     the kind's run times themselves. Ratios alone would count an estimate's own error twice: a
     large estimate is more often too large.
     """
@@ -108,7 +124,7 @@ class _History:
         self._line = None
 
     def spread(self, estimate: float) -> tuple[float, Quantiles]:
-        """Return a time and the factors of it, for a job with this estimate (at speed 1)."""
+        """Return a time and its factors, for a job with this estimate (at speed 1)."""
         if self._line is None:
             self._line = self._fit()
         scale, exponent = self._line
@@ -118,13 +134,13 @@ class _History:
         return scale * max(estimate, SMALLEST) ** exponent, self._factors
 
     def _fit(self) -> tuple[float, float]:
-        """Lay the line, keep the factors around it; return e^a and b."""
+        """Fit the line and keep the factors around it; return e^a and b."""
         ratios, work = self.ratios.values(), self.work.values()
         least, largest = self.ratios.at(0.0), self.ratios.at(1.0)
         if len(ratios) != len(work) or largest - least <= 1e-9 * largest:
             self._factors = self.ratios  # certain, or dumped without the work
             return 1.0, 1.0
-        # next to nothing is nothing: one job of no length must not turn the line
+        # tiny values count as zero: one job of no length must not turn the line
         least = max(statistics.median(work) / 100, SMALLEST)
         y = [math.log(max(value, least)) for value in work]
         x = [math.log(max(w / r, least)) for w, r in zip(work, ratios, strict=True)]
@@ -140,12 +156,12 @@ class _History:
 
 
 class RuntimeDistribution:
-    """A runtime estimator together with the distribution of what its jobs really take.
+    """A runtime estimator together with the distribution of its jobs' true run times.
 
-    It is a runtime estimator itself: put in the place of the one that it wraps it learns both.
-    A draw is what jobs with such an estimate took, by a line through the logarithms of both,
-    times a factor that was seen. A kind with fewer than ``ENOUGH`` attempts is drawn from those
-    of all kinds; without that many of these either, the estimate is taken as certain.
+    It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
+    jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
+    A kind with fewer than ``ENOUGH`` attempts is drawn from those of all kinds; if these are too
+    few as well, the estimate is taken as certain.
     """
 
     learns = True
@@ -161,7 +177,7 @@ class RuntimeDistribution:
         return self.estimator.estimate(job, builder)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Note how far the estimate for this builder was off; then let the estimator learn."""
+        """Record the error of the estimate for this builder; then let the estimator learn."""
         if outcome == "succeeded" and is_time(elapsed):
             said = self.estimator.estimate(job, builder)
             if said > 0:
@@ -174,17 +190,17 @@ class RuntimeDistribution:
         self.estimator.learn(job, builder, elapsed, outcome)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
-        """Say what the wrapped estimate rests on."""
+        """Return the basis of the wrapped estimate."""
         return self.estimator.basis(job, builder)
 
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
     ) -> float:
-        """Return the wrapped estimate of a running job's rest in seconds."""
+        """Return the wrapped estimate of a running job's remaining time in seconds."""
         return self.estimator.remaining(job, builder, elapsed, fraction_done)
 
     def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
-        """Return a time and the factors of it that are to be drawn; None: the estimate is sure."""
+        """Return a time and the factors to draw from; None: the estimate is certain."""
         history = self._kinds.get(job.kind)
         if history is None or len(history.ratios) < ENOUGH:
             history = self._all
@@ -196,10 +212,10 @@ class RuntimeDistribution:
         return (time, factors) if is_time(time) else None
 
     def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return what ``draw`` draws from without a builder: a time, and factors of it as seen.
+        """Return what ``draw`` uses without a builder: a time, and its observed factors.
 
-        The factors are in the order in which they were seen, the oldest first. None instead of
-        them: the time, the estimate, is taken as certain.
+        The factors are in order of observation, oldest first. None: the time, which is the
+        estimate, is taken as certain.
         """
         found = self._spread(job, None)
         if found is None:
@@ -213,24 +229,26 @@ class RuntimeDistribution:
             return self.estimator.estimate(job, builder)
         return _finite(found[0] * found[1].at(u), found[0])
 
-    def draw_remaining(self, job: Job, u: float, builder: Builder, elapsed: float) -> float:
-        """Return the same for the rest of a job that has run ``elapsed`` seconds and is not done.
+    def draw_remaining(
+        self, job: Job, u: Sequence[float], builder: Builder, elapsed: float
+    ) -> list[float]:
+        """Return, for each u, the same of the rest of a job that has run ``elapsed`` seconds.
 
-        Only run times longer than that are left to draw from; when it has outrun them all, the
-        rest is the estimator's.
+        Only longer run times are drawn from; if it has outrun them all, the estimator's remaining
+        time is returned.
         """
         found = self._spread(job, builder)
         if not is_time(elapsed):
             elapsed = 0.0
         if found is None or found[0] <= 0:
-            return self.estimator.remaining(job, builder, elapsed)
+            return [self.estimator.remaining(job, builder, elapsed)] * len(u)
         unit, factors = found
         gone = factors.share_up_to(elapsed / unit)
         if gone >= 1.0:
-            return self.estimator.remaining(job, builder, elapsed)
-        u = min(max(u, 0.0), 1.0)
-        total = unit * factors.at(gone + (1.0 - gone) * u)
-        return _finite(max(total - elapsed, 0.0), unit)
+            return [self.estimator.remaining(job, builder, elapsed)] * len(u)
+        shares = gone + (1.0 - gone) * np.clip(np.array(u), 0.0, 1.0)
+        totals = (unit * factors.at_each(shares)).tolist()
+        return [_finite(max(total - elapsed, 0.0), unit) for total in totals]
 
     def dump(self) -> JsonValues:
         """Return the estimator's statistics and the history, oldest first, as plain JSON values."""
@@ -244,9 +262,9 @@ class RuntimeDistribution:
         }
 
     def load(self, state: JsonValues) -> None:
-        """Take both back; StateError if they are not such a dump.
+        """Restore both; StateError if the dump is invalid.
 
-        A dump of the wrapped estimator alone will do: then no history is known.
+        A dump of the wrapped estimator alone is valid too: the history is then empty.
         """
         check_owner(state, self.name)
         every = converted(state, "ratios", list[float])

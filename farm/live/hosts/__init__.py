@@ -1,1 +1,1 @@
-"""Builder hosts: who is there, what each plays, and what it reports."""
+"""Builder hosts: which are present, which builders they run, and what they report."""

@@ -1,7 +1,7 @@
-"""The scheduler's door: reports become events of now; who is lost, and what is sent again.
+"""Turns reports into events stamped with farm time, and finds what is lost or must be resent.
 
-A host is believed about the builders that it plays and the attempts that it was given, and about
-nothing else; what is not believed is refused.
+Reports of a host are accepted only about the builders that it runs and the attempts that it was
+given; all others are refused.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 
 OtherReport = wire.PlannerReport | wire.Ask
 
-#: platforms that jobs may ask for, all jobs together: each has a queue of its own
+#: maximum number of platforms, each of which has a queue
 MAX_PLATFORMS = 1000
-#: hosts that are there at once
+#: maximum number of present hosts
 MAX_HOSTS = 10_000
 
 
@@ -50,10 +50,10 @@ class Intake:
     """Keeps the roster of hosts and appends events to ``events``, stamped with farm time.
 
     Args:
-        requests: which builders there are to be.
-        roster: which hosts there are.
-        send: puts a command to a host into the batch that is being made.
-        refusals: where what is refused is collected.
+        requests: the requested builders.
+            roster: the known hosts.
+            send: adds a command for a host to the current batch.
+            refusals: collects refused messages.
     """
 
     def __init__(
@@ -65,18 +65,18 @@ class Intake:
     ) -> None:
         self.events: deque[Event] = deque()
         self.load_done = False
-        #: submissions are not taken in any more
+        #: whether submissions are closed
         self.closed = False
         self.jobs_taken_in = 0
         #: largest intended arrival -> intake, farm seconds
         self.worst_delay = 0.0
-        #: what provisioners and operators said, for the one who looks after them
+        #: reports of provisioners and operators, for the control plane
         self.others: list[OtherReport] = []
-        #: tells which of these jobs were handed in before; None: nobody hands in twice
+        #: returns which of these jobs were submitted before; None: not checked
         self.known: Callable[[Sequence[str]], Container[str]] | None = None
-        #: heartbeats to be compared with what their hosts ought to hold
+        #: heartbeats to be compared with what their hosts should hold
         self.beats: list[tuple[HostState, wire.Beat]] = []
-        #: ids taken in that the one who knows may not know yet
+        #: accepted ids that ``known`` may not know yet
         self._just_now: set[str] = set()
         self._platforms: dict[Platform, Platform] = {}
         self._requests = requests
@@ -87,7 +87,7 @@ class Intake:
         self._at_real = 0.0
 
     def take_in(self, entry: Entry, at: float, now: float) -> None:
-        """Turn one envelope into events at farm time ``at``; ``now`` is real (monotonic)."""
+        """Turn an envelope into events at farm time ``at``; ``now`` is real time (monotonic)."""
         self._at_real = now
         host = None
         if entry.stream == "reports":
@@ -107,7 +107,7 @@ class Intake:
         self._refusals.add(entry.refused(reason, why, text))
 
     def place(self) -> None:
-        """Give the builders that are wanted to hosts that have room; the others wait for one."""
+        """Assign requested builders to hosts with room; the others wait for one."""
         wanted, self._requests.wanted = self._requests.wanted, deque()
         full: set[str] = set()
         for play in wanted:
@@ -120,21 +120,21 @@ class Intake:
                 self._send(host, self._roster.assign(host, play, self._at_real))
 
     def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
-        """Give a host up: all its builders are lost (``excused``: it was told to go)."""
-        if host.plays:  # one that plays nobody any more was let go
+        """Declare a host lost with all its builders (``excused``: it was asked to leave)."""
+        if host.plays:  # a host without builders had been dismissed
             log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
             self._gone(BuilderLost(at, builder, reason, excused))
         self.place()
 
     def give_up(self, builder: str, at: float, reason: str) -> None:
-        """A builder that was asked for will not come, or its machine is gone."""
+        """Give up a requested builder that will not join, or whose machine is gone."""
         host = self._roster.host_of.get(builder)
         if host is not None and host.own:
             self.lose(host, at, reason)
             return
         if builder not in self._requests.booting or (host is not None and builder in host.joined):
-            return  # too late: it is there, or nobody asked for it
+            return  # too late: it has joined, or was not requested
         self._requests.wanted = deque(p for p in self._requests.wanted if p.builder.id != builder)
         if host is not None:
             self._send(host, self._roster.retire(host, builder, self._at_real))
@@ -143,20 +143,20 @@ class Intake:
         self.place()
 
     def _gone(self, event: BuilderLost | BuilderRetired) -> None:
-        """A builder is no more, or will not come."""
+        """Remove a builder that left or will not join."""
         self._requests.not_booting(event.builder)
         self.events.append(event)
 
     # --- hosts ------------------------------------------------------------------------------
 
     def _speaker(self, entry: Entry, now: float) -> HostState | None:
-        """Return the host that speaks; None if nobody knows this life, or it says this twice."""
+        """Return the sending host; None if its life is unknown, or this is a repetition."""
         envelope = entry.envelope
         host = self._roster.hosts.get(envelope.sender)
         if host is None:
             host = self._newcomer(entry, now)
         elif host.life != envelope.life:
-            # a new life is heard when the old one has left, or has been silent for too long
+            # a new life is accepted when the old one has left, or has been silent for too long
             why = f"host {envelope.sender} is there as another life"
             self._refuse(entry, "unknown-life", why)
             return None
@@ -166,7 +166,7 @@ class Intake:
         return host
 
     def _newcomer(self, entry: Entry, now: float) -> HostState | None:
-        """Take a host in whose new life begins here; one that is alive has to begin anew first."""
+        """Accept a host with a new life; one that is still running must be reset first."""
         envelope = entry.envelope
         up = next((r for r in envelope.reports if isinstance(r, wire.HostUp)), None)
         if up is not None and (flaw := self._flaw_of_newcomer(up)) is not None:
@@ -195,7 +195,7 @@ class Intake:
         self.beats.append((host, beat))
 
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
-        """Its builders finish what they run and go; another host plays whom it has not begun."""
+        """Drain the builders of a leaving host; those not booted yet are assigned to others."""
         self.events.extend(
             DrainRequested(at, pattern_of(builder), retire=True)
             for builder in self._roster.leaves(host)
@@ -207,7 +207,7 @@ class Intake:
         self.place()
 
     def compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
-        """Send again what a heartbeat shows to be missing, and declare lost what is lost."""
+        """Resend what is missing from a heartbeat, and declare lost attempts lost."""
         if host.lost:
             return
         again, lost, stuck = self._roster.check(host, beat, self._at_real, queued)
@@ -249,7 +249,7 @@ class Intake:
         token = (report.job, report.attempt)
         dispatch = host.dispatches.get(token)
         if dispatch is None or dispatch.command.builder != report.builder:
-            # someone else's, or one that is over: it was given up in the meantime
+            # another host's, or one that was given up in the meantime
             self._refuse(entry, "not-its-own", f"{host.name} has no such attempt", report)
             return
         if isinstance(report, JobStarted):
@@ -268,14 +268,14 @@ class Intake:
                 self._refuse(entry, "not-its-own", found, report)
                 return
             self._roster.assign(host, found, self._at_real)
-        # as it was requested, whatever the host says of it
+        # as requested, whatever the host reports
         builder = host.plays[name].builder
         self._roster.joined(host, name)
         self._requests.not_booting(name)
         self.events.append(BuilderJoined(at, builder))
 
     def _own_builder(self, host: HostState, builder: Builder) -> Play | str:
-        """Return how a host of its own (a container) plays its builder, or why it may not."""
+        """Return how a separate host (a container) runs its builder, or why it may not."""
         if not host.own or host.plays:
             return f"{host.name} was not told to play {builder.id}"
         if builder.id in self._roster.host_of:
@@ -286,7 +286,7 @@ class Intake:
             return play
         if builder.id in self._requests.booting:
             return f"{builder.id} is to be played by another host"
-        # it comes unasked, and has no place among the others yet
+        # it was not requested, and has no index yet
         return Play(builder=msgspec.structs.replace(builder, index=-1))
 
     def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:
@@ -311,7 +311,7 @@ class Intake:
             self.events.append(wire.stamped(report, at))
 
     def end_load(self, at: float) -> None:
-        """Nothing more is submitted; say so once."""
+        """Record that nothing more is submitted."""
         if not self.load_done:
             self.load_done = True
             self.events.append(events.ArrivalsEnded(at))
@@ -330,7 +330,7 @@ class Intake:
         self.events.append(JobsSubmitted(at, jobs))
 
     def _sound(self, entry: Entry, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        """Return the jobs that can be taken in, and refuse the others one by one."""
+        """Return the acceptable jobs, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
             flaw, platform = flaw_of(job), job.platform
@@ -347,7 +347,7 @@ class Intake:
         return jobs if len(sound) == len(jobs) else tuple(sound)
 
     def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
-        """Leave out those that were handed in before, an instant before too."""
+        """Leave out jobs that were submitted before, even an instant before."""
         if not self.events:
             self._just_now.clear()
         new: list[Job] = []

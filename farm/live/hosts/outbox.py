@@ -1,4 +1,4 @@
-"""Commands on their way to builder hosts: remembered by the roster, written as Celery messages."""
+"""Commands for builder hosts: recorded in the roster and written as Celery messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from farm.live.wire.task_messages import TaskMessages
 
 
 class Outbox:
-    """Collects the messages that a batch of decisions sends; whose host is gone gets none.
+    """Collects the messages of a batch of decisions; hosts that are gone get none.
 
-    (That its builder is lost is then the next event in line.)
+    (The next event is then the loss of its builder.)
     """
 
     def __init__(self, roster: Roster) -> None:
@@ -24,7 +24,7 @@ class Outbox:
         self._strangers: set[str] = set()
 
     def put(self, command: Command) -> None:
-        """Send what a builder is to do, if the command is one for a builder."""
+        """Send a command if it is for a builder."""
         if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
             return
         host = self._roster.host_of.get(command.builder)
@@ -40,13 +40,13 @@ class Outbox:
         self.send(host, command)
 
     def send(self, host: HostState, command: HostCommand) -> None:
-        """Put a command to a host into the batch that is being made."""
-        if isinstance(command, Reset):  # perhaps nobody is there to take it
+        """Add a command for a host to the current batch."""
+        if isinstance(command, Reset):  # the host may be gone
             self._strangers.add(host.name)
         self._waiting[host.name].append(self._messages.encode(command, host.name))
 
     def take(self) -> tuple[dict[str, list[bytes]], set[str]]:
-        """Return the messages by host, in order, and which hosts nobody knows; begin anew."""
+        """Return the messages by host, in order, and the unknown hosts; clear both."""
         taken = self._waiting, self._strangers
         self._waiting, self._strangers = defaultdict(list), set()
         return taken

@@ -1,4 +1,4 @@
-"""Builder hosts as processes of this machine: Celery workers, started and ended by us."""
+"""Builder hosts as Celery worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from farm.processes.log_files import last_line
 from farm.processes.on_cord import command_on_cord
 
 STOP_TIMEOUT = 5.0
-#: a host that ends so soon after its start is broken; starting it again would not help
+#: a host that ends this soon after its start is broken; restarting it would not help
 TOO_SOON = 3.0
-#: builders that one host process plays before another process is worth its start-up
+#: builders per host process, before another process is worth its start-up
 BUILDERS_PER_HOST = 200
 
 
 def hosts_needed(builders: int, room: int = 0) -> int:
-    """Return how many hosts are to play these builders (``room``: of one host; 0: any)."""
+    """Return how many hosts these builders need (``room``: per host; 0: unlimited)."""
     return max(1, -(-builders // (room or BUILDERS_PER_HOST)))
 
 
 class HostProcess:
-    """One Celery worker process that plays builders.
+    """One Celery worker process that runs builders.
 
     Its standard input is its cord (``farm.processes.on_cord``): when the other end closes, it
-    leaves. With a cord of its own the other end is ours; else it inherits our standard input, and
-    outlives us with that.
+    leaves. With its own cord this process holds the other end; otherwise it inherits our standard
+    input and lives as long as that is open.
     """
 
     def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:
@@ -48,25 +48,25 @@ class HostProcess:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=child_environment(settings),
-                # Ctrl-C at the terminal is for the farm, which tells its hosts. Not a session of
-                # its own: a host that is stopped is woken by the kernel when its keeper is gone
+                # Ctrl-C at the terminal is for the farm, which stops its hosts. No new session: the
+                # kernel wakes a stopped host when its keeper is gone
                 process_group=0,
             )
         self.pid = self._process.pid
 
     @property
     def broke_down_at_once(self) -> bool:
-        """Whether it ended of itself, and so soon that another one would do the same."""
+        """Whether it ended by itself so soon that another one would do the same."""
         lived = time.monotonic() - self.started_at
         return (self.exit_code or 0) > 0 and lived < TOO_SOON
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it lives."""
+        """Its exit code; None while it runs."""
         return self._process.poll()
 
     def terminate(self) -> None:
-        """Ask it to leave."""
+        """Ask it to end."""
         if self._process.poll() is None:
             self._process.terminate()
 
@@ -76,7 +76,7 @@ class HostProcess:
             self._process.kill()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for its end; False if it still lives."""
+        """Wait for its end; False if it is still running."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -84,7 +84,7 @@ class HostProcess:
         return True
 
     def close(self) -> None:
-        """Let go of an ended process."""
+        """Release the resources of an ended process."""
         forget_host(self._settings.metrics_targets, self.name)
         cord: IO[bytes] | None = self._process.stdin
         if cord is not None:
@@ -96,10 +96,10 @@ class HostProcesses:
     """The builder hosts of a run. Used from one thread.
 
     Args:
-        settings: where the farm is; each host gets a name of its own.
-        count: how many processes.
-        folder: where their logs go.
-        restart: start another host when one dies.
+        settings: those of the farm; each host gets a different name.
+            count: number of processes.
+            folder: for their logs.
+            restart: replace a host that dies.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ class HostProcesses:
 
     @property
     def settings(self) -> LiveSettings:
-        """Where the farm is that they play builders of."""
+        """The settings of their farm."""
         return self._settings
 
     def check(self) -> None:
-        """Replace hosts that have died; raises RunError when that does not help or none is left."""
+        """Replace hosts that died; raises RunError if that does not help or none is left."""
         for process in [p for p in self.alive if p.exit_code is not None]:
             self.alive.remove(process)
             process.close()
@@ -143,13 +143,13 @@ class HostProcesses:
                 raise RunError(f"no builder host is left: {_obituary(process)}")
 
     def ensure(self, count: int) -> None:
-        """Have at least so many hosts from now on."""
+        """Keep at least this many hosts from now on."""
         while self._count < count:
             self._count += 1
             self._add()
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
-        """End all hosts by their own process ids: asked first, killed if they do not listen."""
+        """Stop all hosts by their process ids: terminated, then killed if need be."""
         for process in self.alive:
             process.terminate()
         deadline = time.monotonic() + timeout

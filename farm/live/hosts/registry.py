@@ -25,7 +25,7 @@ class Patience(msgspec.Struct, frozen=True):
     grace: float = 2.0
     #: a host that beats but leaves its commands untouched for so long is lost
     stuck: float = 20.0
-    #: an attempt is sent so many times before it is given up
+    #: how often an attempt is sent before it is given up
     sendings: int = 4
 
 
@@ -201,7 +201,7 @@ class Roster:
         return builders
 
     def excuse(self, now: float) -> None:
-        """Nobody could speak to us, or fetch what we sent: all have their time from now on."""
+        """Restart all time-outs: no host could send or receive anything."""
         for host in self.hosts.values():
             host.heard_at = now
             host.sent_at = dict.fromkeys(host.sent_at, now)

@@ -1,4 +1,4 @@
-"""Senders whose life nobody knows: they are told to begin anew, but not all at once.
+"""Senders with unknown lives: they are reset, but not all at the same time.
 
 A host that was given up for lost, or was up before this scheduler, comes back that way. Whoever
 merely claims to be a host costs no more than a few messages that expire.
@@ -11,7 +11,7 @@ MOST = 100
 
 
 class Strangers:
-    """Says which of them is told now; none twice within the window."""
+    """Decides which of them is reset now; none twice within the window."""
 
     def __init__(self, window: float) -> None:
         self._window = window

@@ -35,6 +35,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     free: int = 0
     #: requested builders of pools whose builders may run it
     booting: int = 0
+    #: whether a provisioner may ask for more of them; the estimate counts those that are there
+    may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
     #: whose execution serves it too
@@ -140,6 +142,7 @@ def _events(
         accepting=sum(b.accepts for b in able),
         free=sum(b.accepts and b.busy < len(b.slots) for b in able),
         booting=sum(len(scheduler.pool(name).requested) for name in named),
+        may_grow=any(pools[name].provisioned for name in named),
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
@@ -177,7 +180,8 @@ def _why(job: Waiting, *, has_pool: bool) -> str:
         return f"no builder that could run it is there, and {job.booting or 'none'} of them boot"
     if not job.accepting:
         return f"all {job.builders} builders that could run it are drained, failed or leaving"
-    first = "it is the next" if not job.ahead else f"{job.ahead:,} jobs are ahead"
+    ahead = "1 job is ahead" if job.ahead == 1 else f"{job.ahead:,} jobs are ahead"
+    first = ahead if job.ahead else "it is the next"
     if not job.free:
         return f"all {job.accepting} builders that could run it are busy, {first}"
     if not job.ahead:

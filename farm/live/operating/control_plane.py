@@ -1,7 +1,7 @@
-"""What a live scheduler's process does for others: reports, provisioners' plans, questions.
+"""The control plane of a live scheduler: reports, provisioners' plans, questions.
 
-It looks on (an observer) and gets a turn between batches of events. It writes what provisioners
-and operators read; the scheduler's own state is written by the store.
+It is an observer and is called between batches of events. It writes what provisioners and
+operators read; the scheduler's state itself is written by the store.
 """
 
 from __future__ import annotations
@@ -34,31 +34,32 @@ from farm.live.wire.pool_report import (
 )
 from farm.live.world import LiveWorld
 
-#: real seconds between two reports; more when they cost much (at most a 20th of the time)
-REPORT_INTERVAL = 0.2
+#: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
+#: leaves the farm's status fresh (operator.FRESH)
+REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
-#: lost builders that are remembered, and for how many real seconds
+#: how many lost builders are remembered, and for how many real seconds
 LOST_SHOWN = 100
 LOST_TIME = 600.0
 MINUTE = 60.0
-#: copies of the whole farm that are sent at one turn
+#: copies of the whole farm sent per turn
 MAX_IMAGES = 5
-#: builders that a plan may start at once; its provisioner sees what is missing, and asks for more
+#: maximum number of builders that one plan may start; its provisioner then requests the rest
 MAX_STARTS = 1000
 SAVING_INTERVAL = 2.0
 
 
 class Desk:
-    """Publishes the farm's state and obeys provisioners. Used from the scheduler's thread.
+    """Publishes the farm's state and carries out plans. Used from the scheduler's thread.
 
     Args:
-        scheduler: whose farm it is.
-        pools: as they are set up.
-        long_lived: operators hand jobs in: an id is taken once for good, and only so many of
-            the ended jobs' stories are kept.
-        keep_ended: how many.
-        scenario: as it was resolved, for those who ask for the whole farm.
-        wall: real time, for people and for other machines (Unix seconds).
+        scheduler: the farm's scheduler.
+            pools: the specifications of the pools.
+            long_lived: operators submit jobs: an id can be used only once, and a limited number of
+                ended jobs is kept.
+            keep_ended: that number.
+            scenario: the resolved scenario, for images of the whole farm.
+            wall: real time, for people and other machines (Unix seconds).
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Desk:
         self._next_report = 0.0
         self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
-        #: pools of the builders that were there, or asked for, at the last report
+        #: pools of the builders that were present or requested at the last report
         self._homes: dict[str, str] = {}
         self._most = _limits(self._scenario)
         live = self._scenario.get("live", {})
@@ -96,7 +97,7 @@ class Desk:
             self._observe_pool(pool.name, closely=False)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
-        """Count what ends and remember who is lost (an observer of the run)."""
+        """Count ended jobs and remember lost builders (as an observer of the run)."""
         if isinstance(event, events.BuilderLost):
             pool = self._homes.get(event.builder) or event.builder.rpartition("-")[0]
             lost = LostBuilder(event.builder, event.at, event.reason, pool)
@@ -106,23 +107,24 @@ class Desk:
                 self._ended_at.append(time.monotonic())
 
     def tick(self, world: LiveWorld) -> None:
-        """Obey, answer and report; called between batches of events."""
+        """Carry out plans, answer and report; called between batches of events."""
         if self._long_lived:
             world.intake.known = world.known
         now = time.monotonic()
         if self._long_lived:
             self._keep_learned(world, now)
         if now >= self._next_report:
+            began = time.thread_time()  # a machine that keeps us waiting is no cost of the report
             self._report(world, now)
-            cost = time.monotonic() - now
-            self._next_report = now + max(REPORT_INTERVAL, SHARE * cost)
+            pause = max(REPORT_INTERVAL, SHARE * (time.thread_time() - began))
+            self._next_report = now + min(pause, MAX_REPORT_INTERVAL)
         others, world.intake.others = world.intake.others, []
         self._answer([report for report in others if isinstance(report, wire.Ask)], world)
         for report in others:
             self._take(report, world)
             if isinstance(report, wire.Watch | wire.Plan):
-                # at the next turn: what it led to has been taken in by then, and a report that
-                # says so earlier would make its provisioner ask twice
+                # at the next turn: its events have been handled by then; an earlier report would
+                # make the provisioner request builders twice
                 self._next_report = 0.0
 
     def _take(self, report: wire.Report, world: LiveWorld) -> None:
@@ -134,17 +136,17 @@ class Desk:
         elif isinstance(report, wire.Plan) and self._is_current(report):
             report = self._bounded(report)
             self._plans[report.pool] = report
-            world.tell(partial(self._planned, report))
+            world.add_event(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
             world.intake.give_up(report.builder, world.clock.now(), report.reason)
 
     def _is_current(self, plan: wire.Plan) -> bool:
-        """Whether no other provisioner has taken the pool over since the plan was made."""
+        """Return whether no other provisioner has taken over the pool since the plan was made."""
         watch = self._watches.get(plan.pool)
         return watch is not None and watch.token == plan.token
 
     def _bounded(self, plan: wire.Plan) -> wire.Plan:
-        """Return the plan, which starts no more builders than its pool may have, or at one go."""
+        """Return the plan, limited to the builders that its pool may have or start together."""
         spec = self._pools[plan.pool]
         most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
         requested = self._scheduler.pool(plan.pool).requested
@@ -167,7 +169,7 @@ class Desk:
         )
 
     def _answer(self, asked: Sequence[wire.Ask], world: LiveWorld) -> None:
-        """Send the whole farm to those who ask for it; answer all others in steps."""
+        """Send images of the whole farm; answer other questions in steps."""
         for_farm = [question.reply_to for question in asked if question.about == "farm"]
         if for_farm:
             image = self._whole_farm(world.clock.now())
@@ -191,7 +193,7 @@ class Desk:
         return self._questions.ask(question)
 
     def _whole_farm(self, at: float) -> msgspec.Raw:
-        """Return the farm's image, encoded; one that cost much serves for a while (a 20th)."""
+        """Return the farm's encoded image; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
             chosen = msgspec.to_builtins(self._scheduler.rules.choices)
@@ -212,7 +214,7 @@ class Desk:
         return estimator.dump() if hasattr(estimator, "dump") else None
 
     def _keep_learned(self, world: LiveWorld, now: float) -> None:
-        """Save what was learned, now and then (at most a 20th of the time), and at the end."""
+        """Save what was learned occasionally (at most a 20th of the time), and at the end."""
         if now < self._next_saving and not world.stopping:
             return
         learned = Learned(statistics=self._statistics(), trees=trees_of(self._scheduler))
@@ -224,7 +226,7 @@ class Desk:
         self._observers[name] = PoolObserver(self._scheduler, spec, closely=closely)
 
     def report(self, pool: str, world: LiveWorld) -> PoolReport:
-        """Return what a provisioner of our own is told of a pool now."""
+        """Return the report on a pool for the embedded provisioner."""
         states, joined = self._count_builders()
         here = (states.get(pool, {}), joined.get(pool, ()))
         return self._pool_report(pool, world.clock.now(), world, *here)
@@ -325,7 +327,7 @@ class Desk:
 
 
 def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many builders each provisioned pool may have, where the scenario says so."""
+    """Return the maximum size of each provisioned pool that has one."""
     found: dict[str, int] = {}
     for pool in scenario.get("pools", ()):
         most = (pool.get("provisioner") or {}).get("max")

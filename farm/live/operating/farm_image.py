@@ -1,4 +1,4 @@
-"""The whole farm in one value: what a fork of it, or an estimate of its queue, is made from."""
+"""An image of the whole farm, from which it can be forked and its queue estimated."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ FORMAT = 1
 
 
 class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
-    """A farm at one moment: how it stands, what it is to be, what has been learned.
+    """A farm at one instant: its snapshot, its scenario, and its estimators' history.
 
     ``farm snapshot`` writes it as JSON, and the commands that estimate read it back.
     """
 
     format: int = FORMAT
     snapshot: FarmSnapshot
-    #: the scenario as it was resolved, as plain values
+    #: the resolved scenario, as plain values
     scenario: dict[str, Any]
-    #: what the runtime estimator dumped; None: it is not one of ours
+    #: the dump of the runtime estimator; None: a user's own estimator
     statistics: dict[str, Any] | None = None
-    #: builders that were lost of late, the newest last
+    #: recently lost builders, newest last
     lost: tuple[LostBuilder, ...] = ()

@@ -1,7 +1,7 @@
-"""A live farm seen from outside: what operators ask of it and tell it, over Redis.
+"""A client of a live farm, for operators and provisioners, over Redis.
 
-Questions are answered from what the scheduler's process publishes; what is told goes into one of
-its streams, and is acknowledged when that has it (as durable as the server is).
+Questions are answered from what the scheduler's process publishes; reports are written to one of
+its streams, and are acknowledged when they are stored there (as durably as the server stores).
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, 
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.wire.sender import Sender
 
-#: a status that is older (real seconds) means that no scheduler is at work
+#: an older status (real seconds) means that no scheduler is running
 FRESH = 10.0
-#: real seconds that an answer of the scheduler's process is waited for
+#: time-out for an answer of the scheduler's process, real seconds
 ANSWER_TIMEOUT = 10.0
-#: jobs in one envelope: the scheduler takes in one between two looks at reports
+#: jobs per envelope: the scheduler reads one envelope between two reads of reports
 SUBMITTED_AT_ONCE = 200
-#: real seconds between two looks at how far the scheduler is
+#: real seconds between checks of the scheduler's progress
 CATCH_UP_INTERVAL = 0.05
-#: real seconds that the server is asked to wait at once
+#: real seconds per call that waits for the server
 LONGEST_BLOCK = SOCKET_TIMEOUT / 2
-#: real seconds that it may take to bring to its disk what was handed in
+#: time-out for the server to write submissions to its disk, real seconds
 SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 
 class NoFarmError(ServerError):
-    """A server on which no farm is."""
+    """A server without a farm."""
 
 
 class FullError(ServerError):
-    """A farm that takes no more jobs at the moment."""
+    """A farm that accepts no more jobs at the moment."""
 
 
 class Operator(JobReader):
@@ -84,7 +84,7 @@ class Operator(JobReader):
     # --- the farm ---------------------------------------------------------------------------
 
     def status(self) -> FarmStatus:
-        """Return the farm at a glance; raises NoFarmError if there is none."""
+        """Return the farm's status; raises NoFarmError if there is none."""
         value = self._client.get(self.keys.status)
         if value is None:
             raise NoFarmError(
@@ -95,26 +95,26 @@ class Operator(JobReader):
         return self._decoded(value, FarmStatus)
 
     def trouble(self) -> Trouble | None:
-        """Say what is wrong with the server; None: nothing.
+        """Return the server's trouble; None if there is none.
 
-        One that is full cannot be told so by its scheduler: whoever looks sees for himself.
+        The scheduler cannot publish that the server is full, so it is checked here.
         """
         return diagnose(self._client)
 
     def is_attended(self, status: FarmStatus | None = None) -> bool:
-        """Whether a scheduler is at work (its status is fresh)."""
+        """Return whether a scheduler is running (its status is recent)."""
         return time.time() - (status or self.status()).written_at < FRESH
 
     def is_led(self) -> bool:
-        """Whether a scheduler has the farm (one killed on another machine counts for 2 s)."""
+        """Return whether a scheduler is in charge (one killed elsewhere counts for 2 s)."""
         return self.leader() is not None
 
     def leader(self) -> Holder | None:
-        """Return the scheduler that has the farm; None: nobody who is alive, as far as known."""
+        """Return the scheduler in charge; None if none is known to be alive."""
         return holder_of(self._client.get(self.keys.lease))
 
     def is_provisioned(self) -> bool:
-        """Whether a provisioner's service is at work; see ``is_led``."""
+        """Return whether a provisioner's service is running; see ``is_led``."""
         return holder_of(self._client.get(self.keys.provisioner_lease)) is not None
 
     def pools(self) -> dict[str, PoolReport]:
@@ -126,15 +126,15 @@ class Operator(JobReader):
         return self._hash(self.keys.hosts, HostRecord)
 
     def builders(self) -> dict[str, BuilderRecord]:
-        """Return the builders that are there, by id."""
+        """Return the present builders, by id."""
         return self._hash(self.keys.builders, BuilderRecord)
 
     def requested(self) -> dict[str, Play]:
-        """Return the builders that hosts of their own are to play and that are not there yet."""
+        """Return the requested builders with separate hosts that have not joined yet."""
         return self._hash(self.keys.requested, Play)
 
     def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
-        """Return both as they were published together."""
+        """Return both, as published together."""
         pipe = self._client.pipeline(transaction=True)
         pipe.hgetall(self.keys.pools)
         pipe.hgetall(self.keys.requested)
@@ -142,17 +142,17 @@ class Operator(JobReader):
         return self._values(pools, PoolReport), self._values(requested, Play)
 
     def dead_letters(self) -> tuple[list[DeadLetter], dict[str, int]]:
-        """Return the messages that were refused last, the newest first, and how many by reason."""
+        """Return the last refused messages, newest first, and their number by reason."""
         self.status()
         counts = self._client.hgetall(self.keys.refused).items()
         return kept(self._client, self.keys), {n.decode(): int(count) for n, count in counts}
 
     def forget_dead_letters(self) -> None:
-        """Forget the messages that were refused, and their counts."""
+        """Delete the refused messages and their counts."""
         self._client.delete(self.keys.dead_letters, self.keys.refused)
 
     def forget_everything(self) -> None:
-        """Delete what a farm that is down has left; raises ServerError if it is not down."""
+        """Delete the data of a stopped farm; raises ServerError if it is not stopped."""
         if self.is_led():
             raise ServerError(
                 f"the farm at {redacted(self.url)} has a live scheduler (or it was killed just "
@@ -160,40 +160,40 @@ class Operator(JobReader):
             )
         Store(self._client, self.keys).clear()
 
-    # --- telling ----------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------
 
     def check_room(self, jobs: int) -> None:
-        """Raise FullError if so many more jobs are more than the farm takes now."""
+        """Raise FullError if the farm cannot accept this many more jobs now."""
         status = self.status()
         if status.waiting + jobs > status.max_waiting:
             raise FullError(
-                f"{status.waiting:,} jobs wait and {jobs:,} more are handed in; allowed: "
+                f"{status.waiting:,} jobs wait and {jobs:,} more are submitted; allowed: "
                 f"{status.max_waiting:,} in all (live.max_waiting). Nothing of it was submitted"
             )
         backlog = self._client.memory_usage(self.keys.stream("submissions")) or 0
         if backlog > status.max_backlog:
             raise FullError(
-                f"{backlog:,} bytes of submissions are not taken in yet; allowed: "
+                f"{backlog:,} bytes of submissions are not read yet; allowed: "
                 f"{status.max_backlog:,} (live.max_backlog). Nothing of it was submitted"
             )
 
     def submit(self, jobs: Iterable[Job], *, sync: bool = False) -> int:
-        """Hand jobs in; return their number when the farm's server has them all.
+        """Submit jobs; return their number when the farm's server has stored them all.
 
-        ``sync``: when they are on its disk (``check_sync`` says whether it can tell).
+        ``sync``: when they are on its disk (``check_sync`` checks that the server supports this).
         """
         count = 0
         rest = iter(jobs)
         chunk = tuple(islice(rest, SUBMITTED_AT_ONCE))
         while chunk:
             following = tuple(islice(rest, SUBMITTED_AT_ONCE))
-            # the file is written in order: what is there last has all before it
-            self.tell(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
+            # the file is written in order: the last entry implies all before it
+            self.send(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
             count += len(chunk)
             chunk = following
         return count
 
-    def tell(self, report: Report, *, sync: bool = False) -> None:
+    def send(self, report: Report, *, sync: bool = False) -> None:
         """Put a report into its stream; returns when it is there (``sync``: on the disk)."""
         key = self.keys.stream(stream_of(report))
         try:
@@ -202,7 +202,7 @@ class Operator(JobReader):
             raise ServerError(f"cannot be sent: {error}") from None
         for data in envelopes[:-1]:
             self._client.xadd(key, {"m": data})
-        # over one connection: the server waits for what came by the one that asks
+        # over one connection: the server waits for the writes of the calling connection
         pipe = self._client.pipeline(transaction=False)
         pipe.xadd(key, {"m": envelopes[-1]})
         if sync:
@@ -210,12 +210,12 @@ class Operator(JobReader):
         synced = pipe.execute()[-1]
         if sync and not synced[0]:
             raise ServerError(
-                f"Redis at {redacted(self.url)} has what was handed in, but has not brought it to "
-                f"its disk within {SYNC_TIMEOUT:g} s: the loss of power would lose it"
+                f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
+                f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
             )
 
     def check_sync(self) -> None:
-        """Make sure that the server can tell what is on its disk; raises ServerError."""
+        """Check that the server supports waiting for its disk; raises ServerError."""
         try:
             self._client.execute_command("WAITAOF", 1, 0, 1)
         except redis.ResponseError as error:
@@ -227,13 +227,13 @@ class Operator(JobReader):
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
     ) -> Answer:
-        """Ask the scheduler's process; raises ServerError if no answer comes in time."""
+        """Ask the scheduler's process; raises ServerError on a time-out."""
         return self._decoded(self._answer_to(about, job, timeout), Answer)
 
     def catch_up(self) -> None:
-        """Return when all jobs handed in so far have been taken in, if a scheduler is at work.
+        """Wait until all jobs submitted so far have been read, if a scheduler is running.
 
-        Raises ServerError if that is not in time.
+        Raises ServerError on a time-out.
         """
         if not self.is_attended():
             return
@@ -243,8 +243,8 @@ class Operator(JobReader):
         while self._client.xlen(key) and self._submissions_taken_until() <= now:
             if time.monotonic() > deadline:
                 raise ServerError(
-                    f"the farm at {redacted(self.url)} has not taken in within "
-                    f"{ANSWER_TIMEOUT:g} s what was submitted before: try again later"
+                    f"the farm at {redacted(self.url)} has not read within "
+                    f"{ANSWER_TIMEOUT:g}s what was submitted before: try again later"
                 )
             time.sleep(CATCH_UP_INTERVAL)
 
@@ -254,7 +254,7 @@ class Operator(JobReader):
         return written_at(cursor.get("submissions", "0-0"))
 
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
-        """Return the whole farm as it stands; raises ServerError if no scheduler answers."""
+        """Return an image of the whole farm; raises ServerError if no scheduler answers."""
         self.status()
         return self._decoded(self._answer_to("farm", "", timeout), FarmImage)
 
@@ -262,7 +262,7 @@ class Operator(JobReader):
         self, about: Literal["decision", "job", "farm"], job: str, timeout: float
     ) -> bytes:
         token = uuid.uuid4().hex
-        self.tell(Ask(about, job, token))
+        self.send(Ask(about, job, token))
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             # shorter than the time after which the connection itself is given up
@@ -274,20 +274,20 @@ class Operator(JobReader):
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "
-            f"within {timeout:g} s: is it running?"
+            f"within {timeout:g}s: is it running?"
         )
 
     # --- for a provisioner ------------------------------------------------------------------
 
     def remembered(self) -> dict[str, bytes]:
-        """Return what the pools' provisioner saved, by pool."""
+        """Return the provisioner's saved memory, by pool."""
         with PassOverSpoilt():
             pairs = self._client.hgetall(self.keys.provisioner).items()
             return {name.decode(errors="replace"): value for name, value in pairs}
         return {}
 
     def remember(self, pool: str, value: bytes) -> None:
-        """Save what a provisioner wants to know when it starts again."""
+        """Save a provisioner's memory for its next start."""
         with PassOverSpoilt():
             self._client.hset(self.keys.provisioner, pool, value)
             return

@@ -1,4 +1,4 @@
-"""What can be done to a live farm through its server, on purpose (``farm chaos``)."""
+"""Fault injection through a live farm's server (``farm chaos``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
 
 #: what a call raises while the server is away, or refuses
 AWAY = (redis.RedisError, FarmError, OSError)
-#: entries put into each stream or list at once
+#: entries written to each stream or list
 AT_ONCE = 20
 #: enough for a server to answer, too little to write anything
 LITTLE_MEMORY = "1mb"
@@ -39,7 +39,7 @@ EMPTY_TASK = (
 
 
 class Saboteur:
-    """Hurts one farm's server or what lies on it. Calls raise redis errors when it is away."""
+    """Injects faults into a farm's server or data. Calls raise redis errors if it is away."""
 
     def __init__(self, operator: Operator) -> None:
         self._client = connect(operator.url, "farm-chaos")
@@ -48,7 +48,7 @@ class Saboteur:
         self._store = Store(self._client, self._keys)
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection."""
         self._client.close()
 
     def server_pid(self) -> int:
@@ -75,32 +75,32 @@ class Saboteur:
         return ends, set(self._store.jobs())
 
     def cut_connections(self) -> None:
-        """Close every connection but ours."""
+        """Close every connection except this one."""
         self._client.client_kill_filter(_type="normal", skipme=True)
 
     def refuse_writes(self, *, on: bool) -> None:
-        """Let the server refuse every write (as with a full disk), or take them again."""
+        """Make the server refuse every write (as with a full disk), or accept them again."""
         self._client.config_set("min-replicas-to-write", int(on))
 
     def run_out_of_memory(self, *, on: bool) -> None:
-        """Let the server be out of memory, or have as much as there is again."""
+        """Make the server run out of memory, or lift the limit."""
         self._client.config_set("maxmemory", LITTLE_MEMORY if on else 0)
 
     def garbage_reports(self, rng: random.Random) -> None:
-        """Put what nobody can read into every stream that the scheduler reads."""
+        """Write invalid messages to every stream that the scheduler reads."""
         for stream in self._streams():
             for _ in range(AT_ONCE):
                 field = rng.choice([b"m", b"m", b"m", b"x", b""])
                 self._client.xadd(stream, {field: garbage(rng)})
 
     def garbage_commands(self, rng: random.Random) -> None:
-        """Put what nobody can read into every builder host's queue."""
+        """Write invalid messages to every builder host's queue."""
         for host in self._operator.hosts():
             for _ in range(AT_ONCE):
                 self._client.lpush(self._keys.host_list(host), garbage(rng))
 
     def forged_reports(self, rng: random.Random) -> None:
-        """End running jobs, and lose builders, in the name of hosts that have nothing to say."""
+        """Report ends of running jobs, and losses of builders, in the name of other hosts."""
         running = [r for r in self._store.jobs().values() if r.builder is not None]
         hosts = [*self._operator.hosts(), "stranger"]
         for record in rng.sample(running, min(AT_ONCE, len(running))):
@@ -122,7 +122,7 @@ class Saboteur:
 
 
 def garbage(rng: random.Random) -> bytes:
-    """Return something that is no message: broken, absurd, or of another kind."""
+    """Return an invalid message: malformed, absurd, or of another kind."""
     return rng.choice(
         [
             b"",

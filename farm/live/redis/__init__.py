@@ -1,1 +1,1 @@
-"""The Redis server: its keys, connections to it, and one of our own."""
+"""The Redis server: keys, connections, and the embedded server."""

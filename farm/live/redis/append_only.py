@@ -1,4 +1,4 @@
-"""Reads back what a server wrote to its append-only file: every change that it ever acknowledged.
+"""Reads a server's append-only files, with every change that it acknowledged.
 
 The format is that of the protocol: arrays of bulk strings, one command after the other, between
 lines that begin with ``#`` as notes. What a rewrite of the file made short is not in it any more.

@@ -15,7 +15,7 @@ Connection: TypeAlias = Any
 """A ``redis.Redis`` that answers in bytes (its own types leave that open)."""
 
 CONNECT_TIMEOUT = 3.0
-#: longer than any blocking read of ours
+#: longer than any of our blocking reads
 SOCKET_TIMEOUT = 10.0
 #: streams, XTRIM MINID and friends
 OLDEST_SERVER = (6, 2)
@@ -37,7 +37,7 @@ def connect(url: str, name: str) -> Connection:
             socket_timeout=SOCKET_TIMEOUT,
             socket_keepalive=True,
             health_check_interval=0,
-            # whoever calls knows what may be tried again, and for how long
+            # callers decide what may be retried, and for how long
             retry=Retry(NoBackoff(), 0),
         )
     except ValueError as error:
@@ -48,13 +48,13 @@ def connect(url: str, name: str) -> Connection:
 
 
 class RefusedError(ServerError):
-    """A server that is there and will not have us: trying again does not help."""
+    """A server that refuses the connection: retrying does not help."""
 
 
 def check_server(client: Connection, url: str) -> None:
-    """Make sure that the server answers us and is new enough; raises ServerError.
+    """Check that the server answers and is new enough; raises ServerError.
 
-    RefusedError if it never will; else it may be away for a while.
+    RefusedError if retrying is useless; otherwise it may be temporarily unreachable.
     """
     shown = redacted(url)
     try:

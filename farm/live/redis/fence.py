@@ -1,4 +1,4 @@
-"""Who may write: the epoch of the scheduler in charge, and how many commits it has made.
+"""Fencing of writes: the epoch of the scheduler in charge, and the number of its commits.
 
 A scheduler that takes a farm in charge gets the next epoch. The server carries out a transaction
 only if that epoch is still the farm's: what a scheduler sends that was paused for longer than its
@@ -20,21 +20,21 @@ from farm.live.redis.trouble import PassOverSpoilt, trouble_of
 
 #: an epoch, or a number of commits, beyond this was not counted by us
 MAX_COUNT = 2**53
-#: tries when the watched connection breaks between two calls; then the caller hears of it
+#: attempts if the watched connection breaks between two calls, before the error is raised
 TRIES = 3
 
 
 class DeposedError(RunError):
-    """Another scheduler is in charge: nothing more is written by this one."""
+    """Another scheduler is in charge: this one must not write any more."""
 
     def __init__(self) -> None:
         super().__init__("another scheduler took this farm over: this one stops")
 
 
 class LostWritesError(RunError):
-    """The server does not have what it acknowledged: it was wiped, or came back as it was before.
+    """The server has lost acknowledged writes: it was emptied, or restored from an older state.
 
-    ``commits``: how many commits are gone; None: all, and with them everything else.
+    ``commits``: how many commits are lost; None: all, and everything else.
     """
 
     def __init__(self, commits: int | None, lost: str = "every key of this farm") -> None:
@@ -65,20 +65,22 @@ class Fence:
         self._key = keys.fence
         self.epoch = epoch
         self.commits = commits
-        #: the last commit may have been made although its answer did not come
+        #: whether the last commit may have been made without an answer
         self._in_doubt = False
+        #: the server lacks what it acknowledged, until it is restored
+        self.lost_writes = False
 
     def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> None:
-        """Carry out what ``fill`` puts into the transaction it is given: all of it, or nothing.
+        """Carry out a transaction that ``fill`` fills, completely or not at all.
 
-        ``commit``: it counts, and repeated after a lost connection it is made only once.
+        ``commit``: it is counted, so that it is made only once even if it is repeated.
 
         Raises DeposedError, LostWritesError (a SpoiltError too), redis.RedisError.
         """
         for _ in range(TRIES):
             try:
                 self._try_to_write(fill, commit=commit)
-            except redis.WatchError:  # the epoch has changed, or the connection broke: look again
+            except redis.WatchError:  # the epoch has changed, or the connection broke: check again
                 continue
             else:
                 return
@@ -89,11 +91,11 @@ class Fence:
         fill: Callable[[Connection], object],
         watch: Callable[[Connection], object] = lambda _: None,
     ) -> None:
-        """Write what the server has lost, and the epoch and the count of commits with it.
+        """Write what the server has lost, with the epoch and the count of commits.
 
         ``watch`` may watch more keys, look at them, and raise.
 
-        Raises DeposedError if somebody else took charge meanwhile.
+        Raises DeposedError if another scheduler has taken charge.
         """
 
         def fill_all(pipe: Connection) -> None:
@@ -101,7 +103,7 @@ class Fence:
             set_stand(pipe, self._key, self.epoch, self.commits)
 
         self.restore_part(fill_all, watch)
-        self._in_doubt = False
+        self._in_doubt = self.lost_writes = False
 
     def restore_part(
         self,
@@ -110,7 +112,7 @@ class Fence:
     ) -> None:
         """Write a part of it, before the rest; the server still lacks what it has lost.
 
-        Raises DeposedError; redis.ConnectionError where it is to be tried again.
+        Raises DeposedError; redis.ConnectionError if it should be retried.
         """
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
@@ -123,7 +125,7 @@ class Fence:
             try:
                 carry_out(pipe)
             except redis.WatchError:
-                raise redis.ConnectionError("something changed meanwhile") from None
+                raise redis.ConnectionError("something has changed") from None
 
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
         with self._client.pipeline(transaction=True) as pipe:
@@ -136,6 +138,7 @@ class Fence:
                 if commit:
                     return
             if epoch < self.epoch or commits < self.commits:
+                self.lost_writes = True
                 raise LostWritesError(self.commits - commits if epoch else None)
             pipe.multi()
             fill(pipe)

@@ -15,7 +15,7 @@ log                    stream   event log lines of the latest commits (field ``l
                                 on disk (a farm that stays up)
 reports                stream   what builder hosts say of themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
-submissions            stream   jobs handed in
+submissions            stream   submitted jobs
 requests               stream   what operators want: cancel, drain, undrain, another priority
 plans                  stream   what provisioners decided
 questions              stream   what readers ask
@@ -33,7 +33,7 @@ submitted              zset     ids of all jobs that are known, live and ended, 
                                 their submission: an order that never changes
 tries:<job>            list     Try (JSON) for every attempt of the job that came to nothing, the
                                 last one last (an attempt may stand there twice)
-pools                  hash     pool -> PoolReport (JSON): what a provisioner is told, a few times
+pools                  hash     pool -> PoolReport (JSON): for provisioners, a few times
                                 per second
 wanted                 hash     builder id -> Play (JSON), for requested builders that await a host
                                 with room
@@ -58,11 +58,16 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import msgspec
+
 from farm.core.model import Platform
 from farm.live.settings import DEFAULT_PREFIX
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for a value that is not JSON, or not of its key's type."""
+
 Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
-"""What is written to the scheduler, by role; nobody else reads it."""
+"""The streams to the scheduler, by role; only the scheduler reads them."""
 
 STREAMS: tuple[Stream, ...] = get_args(Stream)
 
@@ -137,3 +142,8 @@ def queue_name(host: str) -> str:
 def platform_name(platform: Platform) -> str:
     """Return how a platform is written in keys: ``amd64/virtual``, ``any/native``."""
     return str(platform)
+
+
+def literal(text: str) -> str:
+    """Return a pattern that matches just this text."""
+    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)

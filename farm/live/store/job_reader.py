@@ -8,17 +8,17 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import UNREADABLE, InputError, ServerError
+from farm.core.errors import InputError, ServerError
 from farm.core.snapshot import JobRecord
 from farm.core.state import JobStatus
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.sort_keys import job_of_member
 from farm.live.store.saved import Try
 
 T = TypeVar("T")
 
-#: rows read from the server at once
+#: rows per read
 AT_ONCE = 500
 
 Group = Literal["waiting", "running", "ended"]
@@ -82,14 +82,14 @@ class JobReader:
 
         Waiting ones platform by platform in policy order (at last those that another job's
         execution serves), running ones by dispatch, ended ones
-        the last one first. A job that goes on meanwhile may be met again in a later group.
+        the last one first. A job that changes groups may be yielded again in a later one.
         """
         return {"waiting": self._waiting, "running": self._running, "ended": self._ended}[group]()
 
     def submitted(self, offset: int = 0, after: str | None = None) -> Iterator[KnownJob]:
         """Yield all jobs, live and ended, in the order of their submission.
 
-        That order never changes: whatever the farm does meanwhile, each job is met exactly once
+        That order never changes: whatever the farm does, each job is yielded exactly once
         (in its state at that moment), also by one page after another. ``after``: begin behind this
         job. Raises InputError if it is not known.
         """
@@ -130,7 +130,7 @@ class JobReader:
         ):
             key = self.keys.pending(platform)
             first = b"-"
-            # by place, not by number: jobs that leave meanwhile move the others
+            # by place, not by number: jobs that leave move the others
             while members := self._client.zrangebylex(key, first, b"+", 0, AT_ONCE):
                 first = b"(" + members[-1]
                 names = [job_of_member(member.decode()) for member in members]

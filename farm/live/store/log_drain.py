@@ -28,7 +28,7 @@ log = logging.getLogger("farm.scheduler")
 EVENTS, OLDER, POSITION, LOCK = "events.jsonl", "events.1.jsonl", "position", "lock"
 #: a log that has grown beyond this is put aside, in the place of the one before it
 MAX_BYTES = 512 * 1024 * 1024
-#: entries moved at once
+#: entries moved per step
 AT_ONCE = 500
 #: real seconds for which the stream is waited on, and after a failure
 WAIT = 0.5
@@ -51,14 +51,12 @@ class LogDrain:
     Args:
         url, keys: the farm.
         folder: where the log goes.
-        max_bytes: of one file.
     """
 
-    def __init__(self, url: str, keys: Keys, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, url: str, keys: Keys, folder: Path) -> None:
         self._client: Connection = connect(url, "farm-log")
         self._key = keys.log
         self._folder = folder
-        self._max_bytes = max_bytes
         self._position = Position()
         self._file: BinaryIO | None = None
         self._synced_at = 0.0
@@ -135,7 +133,7 @@ class LogDrain:
         file.flush()
         os.fsync(file.fileno())
         self._keep(position)
-        if position.size > self._max_bytes:
+        if position.size > MAX_BYTES:
             # killed in between, the next one finds no log, and the position's entry still holds
             (self._folder / EVENTS).replace(self._folder / OLDER)
             self._keep(Position(position.entry))

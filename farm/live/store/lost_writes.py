@@ -1,4 +1,4 @@
-"""What a server that lost what it had acknowledged is given again, from the scheduler's memory."""
+"""Restores writes that a server has lost, from the scheduler's state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecentEnds:
         self._ends.extend((commit, end) for end in ends)
 
     def lost(self, error: LostWritesError, commits: int) -> list[EndJob]:
-        """Return those that the server lost, of a farm that has made so many commits."""
+        """Return those that the server has lost, given the farm's number of commits."""
         kept = 0 if error.commits is None else commits - error.commits
         return [end for commit, end in self._ends if commit > kept]
 
@@ -45,4 +45,4 @@ def told(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) 
         what += f"; those of {gone:,} jobs that ended earlier are gone"
     if isinstance(error, SpoiltError):
         return what
-    return f"{what}; what was handed in since its last save and not taken in is gone, too"
+    return f"{what}; submissions since its last save that had not been read are lost, too"

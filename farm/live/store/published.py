@@ -1,4 +1,4 @@
-"""Writes what others read of a live farm: pool reports, hosts, status, answers."""
+"""Publishes pool reports, hosts, status and answers of a live farm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
 #: real seconds that an answer waits to be fetched
 REPLY_TIME = 60
-#: ended jobs that are forgotten at once: a bounded pause
+#: ended jobs that are deleted per step: a bounded pause
 FORGET_AT_ONCE = 1000
 
 
@@ -28,6 +28,8 @@ class Notices:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
+        #: writes what was published last
+        self.publish_again: Callable[[Connection], object] = lambda _: None
 
     def publish(
         self,
@@ -45,6 +47,7 @@ class Notices:
                     pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
             pipe.set(keys.status, json(status))
 
+        self.publish_again = fill
         self._write(fill)
 
     def reply(self, answer: object, *reply_to: str) -> None:
@@ -63,7 +66,7 @@ class Notices:
         self._write(lambda pipe: pipe.set(self._keys.learned, self._json(learned)))
 
     def forget_ended(self, keep: int) -> None:
-        """Forget the stories of the jobs that ended longest ago, beyond so many."""
+        """Delete the histories of the jobs that ended longest ago, beyond a number."""
         keys = self._keys
         with contextlib.suppress(redis.RedisError):
             surplus = self._client.llen(keys.ended) - keep
@@ -80,6 +83,6 @@ class Notices:
                 self._write(fill)
 
     def _write(self, fill: Callable[[Connection], object]) -> None:
-        # a server that lost what it had is found out by the next commit
+        # a server that lost what it had is restored by the next commit
         with contextlib.suppress(redis.RedisError, LostWritesError):
             self._fence.write(fill)

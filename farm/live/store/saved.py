@@ -1,4 +1,4 @@
-"""What a farm that stays up keeps in Redis for the next scheduler, and what that makes of it.
+"""The state that a long-running farm keeps in Redis for the next scheduler.
 
 Beside what all may read (jobs, builders) a successor needs to know which builders each host plays,
 and where the counting stood. All of it is written in the same transaction as the decisions, so
@@ -33,9 +33,9 @@ class HostLife(msgspec.Struct, omit_defaults=True):
     pool: str = ""
     #: see ``farm.live.wire.messages.HostUp``
     incarnation: str = ""
-    #: it was told to go, and takes nothing more
+    #: it was asked to leave, and takes nothing more
     leaving: bool = False
-    #: builders that it ought to play, that have joined, and that were told to retire
+    #: builders that it should run, that have joined, and that were asked to retire
     plays: dict[str, Play] = {}
     joined: set[str] = set()
     retiring: set[str] = set()
@@ -100,7 +100,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def now(self) -> float:
-        """Farm time now: it ran on while nobody was in charge."""
+        """Farm time now, which continued without a scheduler."""
         return self.at + self.age * self.speed
 
     @property

@@ -1,4 +1,4 @@
-"""What the farm keeps in Redis: written in one transaction per batch of decisions.
+"""The farm's state in Redis, written in one transaction per batch of decisions.
 
 The scheduler's memory decides; this is its mirror, so that all can ask Redis (queue depth
 is one ZCARD) and so that a scheduler that starts again finds what it needs.
@@ -7,24 +7,27 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import Any, TypeVar
 
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import UNREADABLE, ServerError
+from farm.core.errors import ServerError
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out
 from farm.live.redis.keys import (
     LAST_ENTRY,
+    UNREADABLE,
     Cursor,
     Keys,
+    literal,
     written_at,
 )
 from farm.live.redis.trouble import PassOverSpoilt
@@ -45,7 +48,7 @@ _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
 )
 
-#: real seconds that a message waits for a host that nobody knows
+#: real seconds that a message waits for an unknown host
 STRANGERS_TIME = 5
 
 
@@ -113,7 +116,7 @@ class Store:
 
         What may be large is written in pieces before, where no reader looks, or no harm is done.
         Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
-        Raises DeposedError if somebody else took charge meanwhile.
+        Raises DeposedError if another scheduler has taken charge.
         """
         keys, json = self._keys, self._json
         platforms = self._platforms()
@@ -141,6 +144,7 @@ class Store:
                 pipe.rpush(keys.ended, *early)
                 pipe.zadd(keys.submitted, early, nx=True)
             self._write(pipe, rest, cursor, at)
+            self.notices.publish_again(pipe)
 
         self.fence.restore(fill, drafts.watch)
 
@@ -243,9 +247,10 @@ class Store:
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
-        ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
+        ours = self._client.scan_iter(match=literal(self._keys.prefix) + "*", count=1000)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
-        for names in _portions(name for name in ours if name not in kept):
+        names_left = (name for name in ours if name not in kept)
+        while names := list(islice(names_left, 500)):
             if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
                 self.fence.write(partial(_unlink, names))
             else:
@@ -280,7 +285,7 @@ class Store:
         return self._hash(self._keys.builders, BuilderRecord)
 
     def saved(self) -> SavedFarm | None:
-        """Return the farm that a scheduler left here; None: there is none to go on with.
+        """Return the saved farm of an earlier scheduler; None if there is none.
 
         Raises ServerError for a farm of another version.
         """
@@ -384,19 +389,3 @@ def _after(entry: str) -> str:
 
 def _unlink(names: list[bytes], pipe: Connection) -> None:
     pipe.unlink(*names)
-
-
-def _literal(text: str) -> str:
-    """Return a pattern that matches just this text."""
-    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)
-
-
-def _portions(names: Iterator[bytes], size: int = 500) -> Iterator[list[bytes]]:
-    portion: list[bytes] = []
-    for name in names:
-        portion.append(name)
-        if len(portion) == size:
-            yield portion
-            portion = []
-    if portion:
-        yield portion

@@ -1,6 +1,6 @@
-"""What a report must be like to be believed: no number and no text that somebody could not carry.
+"""Limits of reports: sizes of numbers and texts that the whole farm can handle.
 
-Who submits looks before, to say so at once; the scheduler looks again, for it trusts nobody.
+Submitters check them for an immediate error; the scheduler checks them again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAX_COUNT = 2**53
 
 
 class _FlawError(Exception):
-    """What makes a value unacceptable."""
+    """An unacceptable value."""
 
 
 def flaw_of(job: Job) -> str | None:
-    """Say what makes a submitted job unacceptable; None if nothing does."""
+    """Return what makes a submitted job unacceptable; None if it is acceptable."""
     try:
         _check_id("job id", job.id)
     except _FlawError as flaw:
@@ -52,7 +52,7 @@ def flaw_of(job: Job) -> str | None:
 
 
 def flaw_of_envelope(envelope: wire.Envelope[wire.Report]) -> str | None:
-    """Say what makes an envelope unacceptable, whatever is in it; None if nothing does."""
+    """Return what makes an envelope unacceptable, apart from its reports, or None."""
     try:
         _check_id("sender", envelope.sender)
         _check_id("life", envelope.life)
@@ -64,7 +64,7 @@ def flaw_of_envelope(envelope: wire.Envelope[wire.Report]) -> str | None:
 
 
 def flaw_of_report(report: wire.Report) -> str | None:
-    """Say what makes a report unacceptable; None if nothing does (jobs are looked at singly)."""
+    """Return what makes a report unacceptable, or None (jobs are checked one by one)."""
     try:
         _check_report(report)
     except _FlawError as flaw:
@@ -73,7 +73,7 @@ def flaw_of_report(report: wire.Report) -> str | None:
 
 
 def flaw_of_command(command: wire.HostCommand) -> str | None:
-    """Say what makes a command unacceptable to a host; None if nothing does."""
+    """Return what makes a command unacceptable to a host, or None."""
     try:
         _check_command(command)
     except _FlawError as flaw:
@@ -82,7 +82,7 @@ def flaw_of_command(command: wire.HostCommand) -> str | None:
 
 
 def readable(text: str) -> str:
-    """Return a reason, or a remark, as far as it can be shown: refusing it would help nobody."""
+    """Return the printable part of a reason or remark, which is not worth refusing."""
     return text if text.isprintable() and len(text) <= MAX_TEXT else ascii(text[:MAX_TEXT])[1:-1]
 
 

@@ -1,4 +1,4 @@
-"""What came in and was refused: counted by reason, kept for people, logged now and then."""
+"""Refused messages: counted by reason, kept for inspection, logged occasionally."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from farm.core.errors import UNREADABLE
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 
 log = logging.getLogger(__name__)
@@ -50,8 +49,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 class Refusals:
     """Collects what is refused until it is written; one line of log per reason and minute."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(self) -> None:
         self._letters: deque[DeadLetter] = deque(maxlen=KEPT)
         self._counts: Counter[Reason] = Counter()
         #: all of this process's life, for metrics
@@ -79,7 +77,7 @@ class Refusals:
         return letters, counts
 
     def _log(self, letter: DeadLetter) -> None:
-        now = self._monotonic()
+        now = time.monotonic()
         self._unlogged[letter.reason] += 1
         if now - self._logged_at.get(letter.reason, float("-inf")) < LOG_INTERVAL:
             return

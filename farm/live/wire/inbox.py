@@ -18,7 +18,7 @@ from farm.live.wire.bounds import flaw_of_envelope
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, clear_spoilt, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 
-#: entries of a stream read at once: bounds how long a batch of decisions can take
+#: entries per read of a stream, which limits how long a batch of decisions takes
 AT_ONCE = 100
 #: senders that are remembered, to know what they sent twice
 MOST_SENDERS = 10_000

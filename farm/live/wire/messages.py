@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.core.errors import UNREADABLE, FarmError
+from farm.core.errors import FarmError
 from farm.core.events import (
     CancelRequested,
     DrainRequested,
@@ -25,7 +25,7 @@ from farm.core.events import (
 )
 from farm.emulation.builder import BuilderEvent
 from farm.emulation.spec import BuilderSpec
-from farm.live.redis.keys import Stream
+from farm.live.redis.keys import UNREADABLE, Stream
 
 VERSION = 3
 #: bytes of a message
@@ -56,7 +56,7 @@ class TooLargeError(MessageError):
 
 
 class _Report(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True, gc=False):
-    """Base of what is told to the scheduler and is no event of the farm."""
+    """Base of reports to the scheduler that are not events of the farm."""
 
 
 class LoadDone(_Report, frozen=True, tag="load-done"):
@@ -64,7 +64,7 @@ class LoadDone(_Report, frozen=True, tag="load-done"):
 
 
 class HostUp(_Report, frozen=True, tag="host-up"):
-    """A builder host is there and plays nobody yet."""
+    """A builder host is up and has no builders yet."""
 
     pid: int = 0
     #: it plays a builder of its own and must not be given others
@@ -82,18 +82,18 @@ class Beat(_Report, frozen=True, tag="beat"):
 
     held: tuple[tuple[str, int], ...] = ()
     builders: tuple[str, ...] = ()
-    #: builders that were told to retire and are shutting down
+    #: builders that were asked to retire and are shutting down
     retiring: tuple[str, ...] = ()
-    #: it was told to go: it finishes what it holds and takes no more commands
+    #: it was asked to leave: it finishes its attempts and takes no more commands
     leaving: bool = False
 
 
 class HostLeft(_Report, frozen=True, tag="host-left"):
-    """A host goes on purpose; whatever it still held is void."""
+    """A host leaves deliberately; its remaining attempts are void."""
 
 
 class Watch(_Report, frozen=True, tag="watch"):
-    """A provisioner looks after this pool from now on, and counts its decisions from 1."""
+    """A provisioner takes charge of this pool, and numbers its decisions from 1."""
 
     pool: str
     #: shown in the pool's reports from the moment that this is taken in

@@ -35,11 +35,11 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     boot_time: float = 0.0
     #: farm seconds per real second
     speed: float = 1.0
-    #: builders that the pool may have at most; None: nobody says
+    #: maximum number of builders of the pool; None: unknown
     most: int | None = None
     #: requested builders that no host plays yet
     unplaced: int = 0
-    #: who looks after the pool last planned it, and why
+    #: the last plan of its provisioner, and the reason
     desired: int | None = None
     why: str = ""
 
@@ -55,7 +55,7 @@ class HostRecord(msgspec.Struct, frozen=True):
     builders: int
     #: it plays a builder of its own
     own: bool = False
-    #: it was told to go, and takes nobody more
+    #: it was asked to leave, and takes no more builders
     leaving: bool = False
 
 

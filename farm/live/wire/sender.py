@@ -1,4 +1,4 @@
-"""One life of somebody who writes to the scheduler: names itself, counts and cuts its envelopes."""
+"""One life of a sender of reports, which numbers its envelopes and limits their size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from farm.live.wire.messages import (
 
 
 class Sender:
-    """Makes envelopes of reports, in order; ``life`` is a name that nobody can guess."""
+    """Makes envelopes of reports, in order; ``life`` is a name that cannot be guessed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class Sender:
     def envelopes(self, *reports: Report) -> Iterator[bytes]:
         """Yield these reports in as few envelopes as the bounds allow.
 
-        Jobs handed in together stay together if there are no more than MAX_JOBS of them. Raises
+        Jobs submitted together stay together if there are no more than MAX_JOBS of them. Raises
         TooLargeError for a single report, or job, that no envelope holds.
         """
         if len(reports) == 1 and _jobs_of(reports[0]) > MAX_JOBS:

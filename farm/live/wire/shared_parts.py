@@ -1,4 +1,4 @@
-"""A million waiting jobs are much alike: what is equal in them is kept once."""
+"""Shares equal parts of jobs, because a million waiting jobs have many in common."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from farm.core.model import Job, Platform
 
 NO_ATTRIBUTES: dict[str, str] = {}
-"""What every job without attributes has; nobody writes into a job's attributes."""
+"""The attributes of every job without attributes; attributes are never modified."""
 
 
 def share_parts(job: Job, platform: Platform) -> None:
     """Let a job that was decoded just now have the very objects that others have.
 
-    Its value does not change, and nobody else has it yet. ``platform`` equals the job's.
+    Its value does not change, and it is not shared yet. ``platform`` equals the job's.
     """
     force = msgspec.structs.force_setattr
     force(job, "platform", platform)

@@ -1,7 +1,7 @@
-"""An independent check of every run: events and commands must make sense together.
+"""An independent check of every run: events and commands must be consistent.
 
 The auditor rebuilds the farm from events and commands alone; it shares nothing with the scheduler
-but the values that pass between it and its world.
+except the values that are passed between it and its world.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from farm.results.audit.picture import AuditedBuilder, AuditedJob, Occupant
 
 
 class Auditor:
-    """Observer that raises InvariantError at the first contradiction, with the job's history.
+    """Observer that raises InvariantError at the first inconsistency, with the job's history.
 
-    Slots: never over-filled, never given away while being cleaned, only on builders that are
-    there, take jobs and can run the platform. Jobs: known, waiting when dispatched, attempts
-    counted by one, ended exactly once, requeued only when a event voided the attempt, never left
-    hanging by one. Time: never backwards. Stale events (``Ignored``) change nothing.
+    Slots: never over-filled, never assigned while being cleaned, only on builders that are
+    present, take jobs and can run the platform. Jobs: known, waiting when dispatched, attempts
+    numbered consecutively, ended exactly once, requeued only when an event voided the attempt,
+    never forgotten. Time: never backwards. Stale events (``Ignored``) change nothing.
     """
 
     def __init__(self) -> None:
         #: events seen so far
         self.events = 0
         self.jobs: dict[str, AuditedJob] = {}
-        #: the builders that are there
+        #: the present builders
         self.builders: dict[str, AuditedBuilder] = {}
-        #: the builders that are requested and not there
+        #: the builders that are requested and not present
         self.requested: set[str] = set()
         #: jobs that hold no slot and have not ended
         self.waiting = 0
         self._event: Event | None = None
-        #: jobs whose attempt the event in hand ended or voided
+        #: jobs whose attempt the current event ended or voided
         self._unsettled: list[str] = []
         self._event_checks: dict[type[Event], Callable[[Any], None]] = {
             JobsSubmitted: self._submitted,
@@ -86,7 +86,7 @@ class Auditor:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Check one event and the commands that it led to. Raises InvariantError."""
+        """Check one event and the resulting commands. Raises InvariantError."""
         self.events += 1
         before, self._event = self._event, event
         if before is not None and event.at < before.at:
@@ -117,7 +117,7 @@ class Auditor:
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
             if job.id in self.jobs:
-                continue  # handed in twice: the scheduler may leave it out, not end it twice
+                continue  # submitted twice: the scheduler may ignore it, but not end it twice
             self.jobs[job.id] = AuditedJob(job, event.at)
             self.waiting += 1
 
@@ -174,7 +174,7 @@ class Auditor:
             self._fail(f"attempt {command.attempt} follows attempt {job.attempts}", command.job.id)
         builder = self.builders.get(command.builder)
         if builder is None:
-            self._fail(f"dispatched to {command.builder!r}, which is not there", command.job.id)
+            self._fail(f"dispatched to {command.builder!r}, which is not present", command.job.id)
         if (why := builder.refuses(job.job.platform, command.slot)) is not None:
             self._fail(f"dispatched to {command.builder!r}, {why}", command.job.id)
         builder.slots[command.slot] = Occupant(command.job.id, command.attempt)
@@ -209,7 +209,7 @@ class Auditor:
             # an execution that serves others as well outlives the job that led it
             self._fail("ended while its attempt is running", name)
         if (why := self._false_story(command, job)) is not None:
-            self._fail(f"its end tells {why}", name)
+            self._fail(f"its end says {why}", name)
 
     def _request(self, command: RequestBuilder) -> None:
         if command.builder.id in self.requested or command.builder.id in self.builders:
@@ -219,12 +219,12 @@ class Auditor:
     def _leave(self, command: DrainBuilder) -> None:
         builder = self.builders.get(command.builder)
         if builder is None:
-            self._fail(f"builder {command.builder!r} told to drain, though it is not there")
+            self._fail(f"builder {command.builder!r} drained, though it is not present")
         builder.draining = builder.leaving = True
 
     def _lose(self, command: LoseBuilder) -> None:
         if command.builder not in self.builders:
-            self._fail(f"builder {command.builder!r} is to be lost, though it is not there")
+            self._fail(f"builder {command.builder!r} lost on purpose, though it is not present")
 
     def _retire(self, command: RetireBuilder) -> None:
         builder = self.builders.get(command.builder)
@@ -233,7 +233,7 @@ class Auditor:
             self._fail(f"builder {command.builder!r} told to go, though it is {state}")
         builder.leaving = True
 
-    # --- looking things up ------------------------------------------------------------------
+    # --- look-up ----------------------------------------------------------------------------
 
     def _false_story(self, end: EndJob, job: AuditedJob) -> str | None:
         event = self._event
@@ -269,12 +269,12 @@ class Auditor:
         return job
 
     def _current(self, event: JobStarted | JobFinished | AttemptLost) -> AuditedJob:
-        """Return the job of a report that was taken in: it must be of the running attempt."""
+        """Return the job of a report that was accepted, which must be about the running attempt."""
         job = self.jobs.get(event.job)
         if job is None:
-            self._fail(f"a report about job {event.job!r}, never submitted, was taken in")
+            self._fail(f"a report about job {event.job!r}, never submitted, was accepted")
         if (job.place, job.attempts, job.builder) != ("placed", event.attempt, event.builder):
-            self._fail("a stale report was taken in", event.job)
+            self._fail("a stale report was accepted", event.job)
         return job
 
     def _unsettle(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The auditor's own picture of jobs and builders, drawn from events and commands alone."""
+"""The auditor's own records of jobs and builders, from events and commands alone."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Place = Literal["waiting", "placed", "nowhere"]
 
 
 class Occupant(NamedTuple):
-    """Who holds a slot."""
+    """The holder of a slot."""
 
     job: str
     attempt: int
 
 
 class AuditedJob(msgspec.Struct):
-    """What events and commands say of a job.
+    """What events and commands say about a job.
 
-    A job is ``nowhere`` once its attempt is over and until it is requeued, and when it has ended.
+    A job is ``nowhere`` from the end of its attempt until it is requeued, and after its end.
     """
 
     job: Job
@@ -39,7 +39,7 @@ class AuditedJob(msgspec.Struct):
 
     @property
     def hangs(self) -> bool:
-        """Whether the job is forgotten, though it has not ended."""
+        """Whether the job was forgotten without having ended."""
         return self.place == "nowhere" and not self.ended
 
     def note(self, at: float, value: Event | Command) -> None:
@@ -48,33 +48,33 @@ class AuditedJob(msgspec.Struct):
 
 
 class AuditedBuilder(msgspec.Struct):
-    """What events and commands say of a builder that is there."""
+    """What events and commands say about a present builder."""
 
     builder: Builder
-    #: by slot number; a missing number is a free slot
+    #: by slot number; free slots are missing
     slots: dict[int, Occupant] = {}
     cleaning: set[int] = set()
     draining: bool = False
-    #: it is to go: draining cannot be taken back
+    #: it is being retired: draining cannot be undone
     leaving: bool = False
 
     def is_named(self, pattern: str) -> bool:
-        """Whether the shell pattern matches the builder's id."""
+        """Return whether the shell pattern matches the builder's id."""
         return fnmatchcase(self.builder.id, pattern)
 
     def occupants(self) -> Iterator[Occupant]:
-        """Yield who holds its slots, by slot number."""
+        """Yield the holders of its slots, by slot number."""
         for _, occupant in sorted(self.slots.items()):
             yield occupant
 
     def free(self, slot: int, *, to_be_cleaned: bool) -> None:
-        """Take a job out of its slot."""
+        """Remove a job from its slot."""
         del self.slots[slot]
         if to_be_cleaned:
             self.cleaning.add(slot)
 
     def refuses(self, platform: Platform, slot: int) -> str | None:
-        """Return why a job of this platform may not be put into that slot now; None: it may."""
+        """Return why a job of this platform may not be put into that slot; None if it may."""
         if not self.builder.takes_jobs:
             return "which takes no jobs"
         if self.draining or self.leaving:

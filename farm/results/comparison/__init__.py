@@ -1,1 +1,1 @@
-"""Runs side by side, and whether their difference is more than noise."""
+"""Comparison of runs, and whether their differences are significant."""

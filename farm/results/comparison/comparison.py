@@ -1,4 +1,4 @@
-"""Runs side by side: what differs, which is better, and whether that is noise."""
+"""Comparison of runs: what differs, which is better, and whether that is significant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from farm.results.comparison.statistics import (
     welch_interval,
 )
 from farm.results.jobs_table import JobRow
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.summary.percentiles import Floats
 from farm.results.summary.summary import Summary
 
@@ -49,8 +49,8 @@ class MetricComparison(msgspec.Struct, frozen=True):
     verdict: Verdict | None
 
 
-class JobByJob(msgspec.Struct, frozen=True, rename=door_name):
-    """The same jobs in two runs. Spans are seconds; None where no job has the number in both."""
+class JobByJob(msgspec.Struct, frozen=True, rename=json_name):
+    """The jobs that two runs share. Spans are seconds; None if no job has the value in both."""
 
     common: int
     only_base: int
@@ -63,7 +63,7 @@ class JobByJob(msgspec.Struct, frozen=True, rename=door_name):
     inverted_dispatch_pairs: float | None
 
 
-class Agreement(msgspec.Struct, frozen=True, rename=door_name):
+class Agreement(msgspec.Struct, frozen=True, rename=json_name):
     """How well two runs of one scenario agree: a live run against its simulation."""
 
     #: (other - base) ÷ base of mean response time
@@ -96,19 +96,19 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class ComparedRun(Protocol):
-    """What a comparison looks at."""
+    """A run that can be compared."""
 
     @property
     def label(self) -> str:
-        """What to call the run."""
+        """The name of the run."""
 
     @property
     def summary(self) -> Summary:
-        """What it came to."""
+        """The summary of the run."""
 
     @property
     def scenario_text(self) -> str:
-        """The scenario as it was resolved."""
+        """The resolved scenario."""
 
     @property
     def jobs(self) -> Sequence[JobRow]:
@@ -116,7 +116,7 @@ class ComparedRun(Protocol):
 
 
 class Setting:
-    """Runs of one scenario, in one world, by one policy, each with a seed of its own."""
+    """Runs of one scenario, in one world, under one policy, with different seeds."""
 
     def __init__(self, run: ComparedRun) -> None:
         self.runs = {run.summary.seed: run}
@@ -129,27 +129,27 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """What to call it: its first run, and how many there are."""
+        """The name: that of its first run, and the number of runs."""
         more = f" (mean of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
         return self.first.label + more
 
     def mean(self, metric: Metric) -> float | None:
-        """Return a metric's mean over the seeds; None if a run has none."""
+        """Return a metric's mean over the seeds; None if a run lacks it."""
         values = [metric.value(run.summary) for run in self.runs.values()]
         numbers = [value for value in values if value is not None]
         return None if len(numbers) < len(values) else math.fsum(numbers) / len(numbers)
 
 
 def setting_of(run: ComparedRun) -> str:
-    """Return what is equal for runs that differ by their seed alone."""
+    """Return a value that is equal for runs that differ by their seed alone."""
     text = re.sub(r"(?m)^seed:.*\n?", "", run.scenario_text)
     return f"{run.summary.world}\n{run.summary.policy}\n{text}"
 
 
 def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
-    """Return the settings in order of their first runs; a seed given again begins another one.
+    """Return the settings in order of their first runs; a repeated seed starts another one.
 
-    Where all runs are of one setting there is nothing to pool: each is one by itself.
+    If all runs are of one setting there is nothing to pool: each run is a setting.
     """
     settings: list[Setting] = []
     for run in runs:
@@ -163,11 +163,11 @@ def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
 
 
 def compare(runs: Sequence[ComparedRun], *, relevant: float = RELEVANT) -> Comparison:
-    """Compare the first setting with each of the others; a setting's seeds are pooled.
+    """Compare the first setting with each of the others, pooling the seeds of a setting.
 
-    A difference below ``relevant``, a share of the base, is small. The bootstrap's resamples are
-    the same whatever else is compared. Raises InputError for fewer than two runs, and for runs
-    that cannot be read.
+    A difference below ``relevant``, a share of the base, is called small. The bootstrap's resamples
+    are the same whatever else is compared. Raises InputError for fewer than two runs, and for
+    runs that cannot be read.
     """
     if len(runs) < 2:
         raise InputError(f"{len(runs)} run given; a comparison takes two or more")
@@ -194,7 +194,7 @@ Pairs = list[tuple[JobRow, JobRow]]
 
 
 class CommonJobs:
-    """The jobs that both settings ran: those that arrived in the run phase, seed by seed."""
+    """The jobs common to both settings that arrived in the run phase, seed by seed."""
 
     def __init__(self, base: Setting, other: Setting) -> None:
         both = [(base.runs[seed], other.runs[seed]) for seed in base.runs if seed in other.runs]
@@ -209,7 +209,7 @@ class CommonJobs:
 
     @property
     def note(self) -> str:
-        """What a reader has to know of the jobs."""
+        """What a reader must know about the jobs."""
         if self.impostors:
             share = f"{self.impostors:,} jobs have the same id and are different jobs"
             rest = ", and are not compared" if self.pairs else ": there is nothing to compare"
@@ -229,7 +229,7 @@ def _counted(run: ComparedRun) -> list[JobRow]:
 
 
 def _same_ids(base: Sequence[JobRow], other: Sequence[JobRow]) -> Pairs:
-    """Return the ids in both runs, in order of submission in the base run (ties by id)."""
+    """Return the common ids, in order of submission in the base run (ties by id)."""
     theirs = {row.job_id: row for row in other}
     pairs = [(row, theirs[row.job_id]) for row in base if row.job_id in theirs]
     pairs.sort(key=lambda pair: (pair[0].submitted_at, pair[0].job_id))
@@ -237,7 +237,7 @@ def _same_ids(base: Sequence[JobRow], other: Sequence[JobRow]) -> Pairs:
 
 
 def _same_job(one: JobRow, two: JobRow) -> bool:
-    """Whether rows of one id are of one job: its platform, and its service time alone."""
+    """Return whether two rows are of one job, by its platform and service time alone."""
     if (one.platform, one.matrix) != (two.platform, two.matrix):
         return False
     mine, theirs = _time_alone(one), _time_alone(two)
@@ -272,7 +272,7 @@ def _compare_metric(
 
 
 def _interval(metric: Metric, base: Setting, other: Setting, found: CommonJobs) -> Interval | None:
-    """Return the interval of a difference: over the seeds, or of one run each over the jobs."""
+    """Return the interval of a difference: over the seeds, or for single runs over the jobs."""
     if min(len(base.runs), len(other.runs)) > 1:
         return _interval_over_seeds(metric, base, other)
     if metric.of_jobs is None or len(base.runs) + len(other.runs) > 2:
@@ -309,7 +309,7 @@ def _job_by_job(found: CommonJobs) -> JobByJob:
 
 
 def _inverted_dispatches(pairs: Pairs) -> float | None:
-    """Return the share of pairs of jobs dispatched in the other order; ties go by submission."""
+    """Return the share of pairs of jobs dispatched in the opposite order; ties by submission."""
     instants = [
         (one.dispatched_at, two.dispatched_at)
         for one, two in pairs
@@ -347,7 +347,7 @@ def _column(rows: Sequence[JobRow], metric: JobMetric) -> Floats:
 
 
 def _value(row: JobRow, metric: JobMetric) -> float | None:
-    """Return a job's number where the summary counts it: a cancelled job was not served."""
+    """Return a job's value if the summary counts it: a cancelled job was not served."""
     if metric != "waiting_time" and row.outcome == "cancelled":
         return None
     value: float | None = getattr(row, metric)

@@ -1,4 +1,4 @@
-"""The numbers of a summary that runs are compared by, and what a difference is called."""
+"""The numbers of a summary by which runs are compared, and the verdicts on differences."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from farm.results.summary.summary import Summary
 
 Better = Literal["lower", "higher"]
 Verdict = Literal["same", "better", "worse", "noise", "small", "differs"]
-"""``noise``: the confidence interval holds zero. ``small``: more than noise, less than what is
-relevant. ``differs``: neither direction is better, or nothing is known of the noise."""
+"""``noise``: the confidence interval contains zero. ``small``: more than noise, but less than
+relevant. ``differs``: neither direction is better, or the noise is unknown."""
 Unit = Literal["s", "count", "ratio"]
 JobMetric = Literal["waiting_time", "response_time", "stretch"]
 
 RELEVANT = 0.01
-"""Differences below this share of the base are small, unless the user says otherwise."""
+"""Differences below this share of the base are small, by default."""
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A number of the summary, which way it is better, and the job column behind its mean."""
+    """A number of the summary, its better direction, and the job column behind its mean."""
 
     name: str
     unit: Unit
@@ -83,9 +83,9 @@ def verdict_of(
     interval: Interval | None,
     relevant: float,
 ) -> Verdict:
-    """Return what a difference is called: better only if more than noise, and relevant.
+    """Return the verdict on a difference: better only if it is significant and relevant.
 
-    ``relevant`` is the least share of the base that counts.
+    ``relevant`` is the smallest share of the base that counts.
     """
     if difference == 0:
         return "same"

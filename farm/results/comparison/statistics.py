@@ -1,4 +1,4 @@
-"""Whether a difference between two runs is more than noise."""
+"""Whether a difference between two runs is significant."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from farm.results.summary.percentiles import Floats
 CONFIDENCE = 0.95
 RESAMPLES = 1000
 SMALLEST_SAMPLE = 10
-"""Fewer values than this are not judged: no interval is given."""
+"""No interval is computed for fewer values than this."""
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A confidence interval (95 %) of a difference of means, and how it was found."""
+    """A confidence interval (95 %) of a difference of means, and its method."""
 
     low: float
     high: float
@@ -31,10 +31,10 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval | None:
-    """Return the interval of a mean of paired differences, given in order of arrival.
+    """Return the interval of the mean of paired differences, which are in order of arrival.
 
-    Neighbours in a queue wait for the same jobs, so their differences go together; a bootstrap
-    of single jobs would be far too sure of itself. Whole blocks of about √n successive jobs are
+    Neighbours in a queue wait for the same jobs, so their differences are correlated; a bootstrap
+    of single jobs would give far too narrow an interval. Blocks of about √n successive jobs are
     drawn instead (circular block bootstrap, Politis and Romano 1992). None for too few values.
     """
     count = len(differences)
@@ -55,8 +55,8 @@ def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval |
 def welch_interval(one: Floats, other: Floats) -> Interval | None:
     """Return the interval of mean(other) - mean(one) of independent samples (Welch 1947).
 
-    None for too few values. It takes the values of one run for independent, which queueing jobs
-    are not: read it as a lower bound of the uncertainty.
+    None for too few values. The values of one run are assumed to be independent, which queueing
+    jobs are not: it is a lower bound of the uncertainty.
     """
     if min(len(one), len(other)) < SMALLEST_SAMPLE:
         return None
@@ -66,7 +66,7 @@ def welch_interval(one: Floats, other: Floats) -> Interval | None:
 def student_quantile(p: float, freedom: float) -> float:
     """Return the p-quantile (p >= 0.5) of Student's t with these degrees of freedom.
 
-    By bisection on the integral of the density (Simpson's rule): four digits and more.
+    By bisection on the integral of the density (Simpson's rule), to at least four digits.
     """
     low, high = 0.0, 1.0
     while _student_cdf(high, freedom) < p:
@@ -89,7 +89,7 @@ def _student_cdf(t: float, freedom: float) -> float:
 class Mean(msgspec.Struct, frozen=True):
     """The mean of independent replications, its standard error and degrees of freedom.
 
-    ``error`` is None for a single replication: nothing is known of its noise.
+    ``error`` is None for a single replication: its noise is unknown.
     """
 
     value: float
@@ -106,7 +106,7 @@ class Mean(msgspec.Struct, frozen=True):
         return max(0.0, 2 * (1 - _student_cdf(abs(self.value) / self.error, self.freedom)))
 
     def interval(self, method: str, confidence: float = CONFIDENCE) -> Interval | None:
-        """Return its confidence interval."""
+        """Return the confidence interval."""
         if self.error is None:
             return None
         half = student_quantile(0.5 + confidence / 2, self.freedom) * self.error
@@ -134,10 +134,10 @@ def difference_of(one: Floats, other: Floats) -> Mean:
 
 
 def holm_levels(p_values: Sequence[float]) -> list[float]:
-    """Return the confidence at which each of several comparisons is judged (Holm 1979).
+    """Return the confidence level for each of several comparisons (Holm 1979).
 
-    An interval of that confidence leaves zero out exactly where Holm's step-down test rejects, so
-    that all verdicts together are wrong in at most 1 - CONFIDENCE of cases.
+    An interval of that level excludes zero exactly where Holm's step-down test rejects, so the
+    probability of any wrong verdict is at most 1 - CONFIDENCE.
     """
     levels = [0.0] * len(p_values)
     left, stopped = len(p_values), False
@@ -151,10 +151,10 @@ def holm_levels(p_values: Sequence[float]) -> list[float]:
 
 
 def inverted_share(ranks: npt.NDArray[np.int64]) -> float:
-    """Return the share of pairs that stand in the other order (Kendall's distance, 0 to 1).
+    """Return the share of pairs in the opposite order (Kendall's distance, 0 to 1).
 
-    ``ranks`` is a permutation of 0 … n-1. Counted bit by bit from the top, all pairs of a bit at
-    once: O(n log² n) with NumPy's sorts, seconds for a million.
+    ``ranks`` is a permutation of 0 … n-1. Pairs are counted bit by bit from the top, all pairs of
+    a bit together: O(n log² n) with NumPy's sorts, seconds for a million.
     """
     count = len(ranks)
     if count < 2:

@@ -1,8 +1,8 @@
-"""A sweep as numbers: each setting's mean over the seeds, and its difference from a baseline.
+"""The numbers of a sweep: each setting's mean over the seeds, and its difference from a baseline.
 
-All settings are played with the same seeds, so the same jobs arrive at the same instants, and a
-difference is judged seed by seed (paired Student's t). Per metric all comparisons with a baseline
-are one family, judged by Holm's step-down test: their intervals are as wide as that asks.
+All settings are run with the same seeds, so the same jobs arrive at the same instants, and a
+difference is tested seed by seed (paired Student's t). For each metric all comparisons with a
+baseline form one family for Holm's step-down test, which sets the width of their intervals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from farm.results.comparison.statistics import Interval, Mean, holm_levels, mean
 from farm.results.summary.summary import Summary
 
 Settings = tuple[str, ...]
-"""The value of each axis, as it is written."""
+"""The value of each axis, as text."""
 
 
 class SweepRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,26 +30,26 @@ class SweepRow(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None
     interval: Interval | None
     median: float | None
-    #: what it is compared with; None: it is the baseline itself
+    #: the setting that it is compared with; None: it is the baseline
     baseline: dict[str, str] | None = None
-    #: mean over the seeds of this setting's number - the baseline's
+    #: mean over the seeds of the setting's value - the baseline's
     difference: float | None = None
     relative: float | None = None
-    #: of the difference, as wide as all comparisons of the metric together ask
+    #: of the difference, widened for all comparisons of the metric together
     difference_interval: Interval | None = None
     p: float | None = None
     verdict: Verdict | None = None
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sweep came to; ``rows`` by setting, then by metric."""
+    """The results of a sweep; ``rows`` by setting, then by metric."""
 
     scenario: str
     axes: dict[str, list[str]]
     seeds: list[int]
     relevant: float
     rows: tuple[SweepRow, ...]
-    #: keys that changed nothing at all
+    #: keys that had no effect at all
     without_effect: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
@@ -58,7 +58,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """What was played: by setting the summaries, in the order of the seeds."""
+    """The runs of a sweep: by setting the summaries, in order of the seeds."""
 
     scenario: str
     axes: Mapping[str, Sequence[str]]
@@ -74,9 +74,9 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
     """Return the table of a sweep.
 
     Args:
-        played: what was played.
-        baseline: axes and the value that others are compared with, all else being equal.
-        relevant: the least share of the baseline's mean that counts as a difference.
+        played: the runs.
+            baseline: for each axis the value that others are compared with, all else being equal.
+            relevant: the smallest share of the baseline's mean that counts as a difference.
     """
     by_metric = [_rows_of(metric, played, baseline, relevant) for metric in METRICS]
     rows = tuple(row for cell in zip(*by_metric, strict=True) for row in cell)
@@ -141,7 +141,7 @@ def _row(metric: Metric, settings: dict[str, str], values: np.ndarray) -> SweepR
 
 
 def _mean(values: np.ndarray) -> Mean | None:
-    """Return the mean; None where a replication has no such number."""
+    """Return the mean; None if a replication has no such value."""
     return mean_of(values) if np.isfinite(values).all() else None
 
 

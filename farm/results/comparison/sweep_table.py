@@ -1,4 +1,4 @@
-"""A sweep as a person reads it on a terminal, and as tidy tables for other programs."""
+"""The results of a sweep as a table for the terminal, and as tidy tables for other programs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TIDY = (
     "metric", "unit", "replications", "mean", "low", "high", "median", "difference", "relative",
     "difference_low", "difference_high", "p", "verdict",
 )  # fmt: skip
-"""The columns of a tidy table, behind those of the axes."""
+"""The columns of a tidy table, after those of the axes."""
 
 
 def readable(value: float | None, unit: Unit) -> str:
-    """Return a number of a metric for a person."""
+    """Return a value of a metric as readable text."""
     if unit == "s":
         return readable_span(value)
     if unit == "count" and value is not None:
@@ -34,7 +34,7 @@ def readable(value: float | None, unit: Unit) -> str:
 
 
 def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
-    """Return the table of a sweep for some metrics, each setting a line of each."""
+    """Return the table of a sweep for some metrics, with one line per setting and metric."""
     parts: list[RenderableType] = []
     for metric in metrics:
         rows = [row for row in sweep.rows if row.metric == metric.name]
@@ -43,10 +43,10 @@ def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
 
 
 def remarks(sweep: Sweep) -> Iterator[str]:
-    """Say what a reader of the table has to know."""
+    """Return what a reader of the table must know."""
     count = len(sweep.seeds)
     if count == 1:
-        yield "one replication: nothing is known of the noise (--replications)"
+        yield "one replication: the noise is unknown (see --replications)"
     elif any(row.verdict for row in sweep.rows):
         yield (
             f"{count} replications with common seeds; ± and intervals: 95 %; better or worse: more "
@@ -89,7 +89,7 @@ def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
 
 
 def tidy(sweep: Sweep) -> list[dict[str, object]]:
-    """Return a row for each setting and metric, plain values in the columns of ``TIDY``."""
+    """Return a row for each setting and metric, with the columns of ``TIDY``."""
     rows: list[dict[str, object]] = []
     for row in sweep.rows:
         low, high = _ends(row.interval)

@@ -1,4 +1,4 @@
-"""A comparison as a person reads it on a terminal."""
+"""A comparison as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from farm.results.formatting import readable_percent, readable_span
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
-    """Return a comparison as rich tables, one for each run against the first."""
+    """Return a comparison as rich tables, one for each run compared with the first."""
     return Group(*(_pair(pair) for pair in comparison.pairs))
 
 
@@ -48,7 +48,7 @@ def _label(metric: MetricComparison) -> str:
 
 
 def _intervals(pair: PairComparison) -> list[str]:
-    """Say how sure the differences are that have an interval."""
+    """Describe the uncertainty of the differences that have an interval."""
     lines = [
         f"{_label(m)}: difference {readable(m.interval.low, m.unit)} to "
         f"{readable(m.interval.high, m.unit)} (95 %, {m.interval.method})"
@@ -56,7 +56,7 @@ def _intervals(pair: PairComparison) -> list[str]:
         if m.interval is not None and m.difference
     ]
     if any(m.verdict == "differs" and m.interval is None and m.better for m in pair.metrics):
-        lines.append("differs: one run of each says nothing of the noise; give several seeds")
+        lines.append("differs: with one run of each the noise is unknown; give several seeds")
     return lines
 
 

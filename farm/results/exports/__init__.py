@@ -1,4 +1,4 @@
-"""A finished run in other programs' formats: one a file, and the registry.
+"""A finished run in other programs' formats: one file per format, and the registry.
 
 ``farm export --format openmetrics`` is not here: it needs the scheduler and lives in farm.metrics.
 """
@@ -14,7 +14,7 @@ from farm.results.run_directory import JOBS, Run
 
 
 def _export_csv(run: Run, out: Path) -> int:
-    """Copy jobs.csv, which ``farm import csv`` and a scenario's trace read."""
+    """Copy jobs.csv, which ``farm import csv`` and scenario traces can read."""
     count = len(run.jobs)
     shutil.copyfile(run.path / JOBS, out)
     return count
@@ -26,4 +26,4 @@ EXPORTS: dict[str, Callable[[Run, Path], int]] = {
     "batsim": batsim.export,
     "taskcluster": taskcluster.export,
 }
-"""Format -> what writes a run to a new file (batsim: a new directory); returns how many jobs."""
+"""By format: writes a run to a new file (batsim: directory) and returns the number of jobs."""

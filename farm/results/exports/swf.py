@@ -1,6 +1,6 @@
-"""``swf``: the Standard Workload Format 2.2 (18 fields a job, -1: not known, whole seconds).
+"""``swf``: the Standard Workload Format 2.2 (18 fields per job, -1: unknown, whole seconds).
 
-Submit times count from the first job, waiting times from there to the start. A user is the
+Submit times count from the first job, waiting times from submission to start. A user is the
 outermost key of the job's invocation, an executable its kind, a queue its platform.
 """
 
@@ -16,7 +16,7 @@ STATUS = {"succeeded": 1, "failed": 0, "cancelled": 5, "lost": -1}
 
 
 class _Numbers:
-    """Numbers names as they appear, from 1."""
+    """Numbers names in order of appearance, from 1."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -26,7 +26,7 @@ class _Numbers:
 
 
 def export(run: Run, out: Path) -> int:
-    """Write the run's jobs by arrival; return how many there are."""
+    """Write the run's jobs by arrival; return their number."""
     rows = sorted(run.jobs, key=lambda row: (row.arrived_at, row.job_id))
     users, kinds, queues = _Numbers(), _Numbers(), _Numbers()
     first = rows[0].arrived_at if rows else 0.0
@@ -64,7 +64,7 @@ def _line(number: int, row: JobRow, first: float, user: int, kind: int, queue: i
         1 if row.started_at is not None else -1,  # processors
         -1,  # processor time
         -1,  # memory
-        1,  # processors asked for
+        1,  # requested processors
         _seconds(row.declared_time),
         -1,
         STATUS[row.outcome] if ran or row.outcome == "cancelled" else -1,

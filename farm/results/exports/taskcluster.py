@@ -1,4 +1,4 @@
-"""``taskcluster``: a datastore.json, as the Taskcluster simulator writes and its pages read it."""
+"""``taskcluster``: a datastore.json for the pages of the Taskcluster simulator."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from farm.results.event_store import event_store
 from farm.results.run_directory import Run
 from farm.scenario import parse_scenario
-from farm.scenario.document import parse_document
+from farm.scenario.file.document import parse_document
 
 
 def export(run: Run, out: Path) -> int:
-    """Write the file; return how many jobs it has."""
+    """Write the file; return the number of jobs."""
     begin, end = run_phase(run.scenario_text)
     store = event_store(run.entries(), begin, end)
     out.write_text(store.to_json(), encoding="utf-8")
@@ -19,7 +19,7 @@ def export(run: Run, out: Path) -> int:
 
 
 def run_phase(scenario_text: str) -> tuple[float, float]:
-    """Return the farm seconds between which a scenario's run counts (without phases: all)."""
+    """Return the begin and end of a scenario's run phase, farm seconds (without phases: all)."""
     phases = parse_scenario(parse_document(scenario_text, "scenario.yaml")).phases
     if phases is None:
         return 0.0, float("inf")

@@ -1,4 +1,4 @@
-"""The slowdown that was measured, as a figure and as characters."""
+"""The measured slowdown, as a figure and as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WIDEST_BAR = 40
 
 
 def calibration_figure(measurements: Sequence[Measurement], title: str) -> Figure:
-    """Return slowdown over the number of heavy jobs, with the spread of the repeats."""
+    """Return a figure of the slowdown over the number of heavy jobs, with the repeats' spread."""
     base = measurements[0].median_s
     return Figure(
         title,

@@ -1,7 +1,8 @@
-"""Charts: matplotlib figures, the same in a page, in a notebook and as a file.
+"""Charts: matplotlib figures that look the same in a page, in a notebook and as a file.
 
-Lines are told apart by dashes and bars by hatching as well as by colours (Okabe and Ito's, which
-colour-blind people distinguish). Matplotlib is the extra ``report``, loaded by the first chart.
+Lines are distinguished by dashes and bars by hatching as well as by colours (Okabe and Ito's,
+which colour-blind people can tell apart). Matplotlib, of the extra ``report``, is loaded by the
+first chart.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 WIDTH = 7.2
-#: by its name in a page, where it has a second value for dark screens
+#: the colour's name in a page, where it has a second value for dark screens
 COLOURS = {
     "c0": "#0072b2", "c1": "#d55e00", "c2": "#009e73", "c3": "#b4588f", "c4": "#a87800",
     "c5": "#2b8cc4", "c6": "#1b1b1c", "ink": "#1b1b1b", "dim": "#6a6a6a", "grid": "#e2e2e2",
@@ -47,14 +48,14 @@ _STYLE: Any = {
     "lines.linewidth": 1.4, "savefig.dpi": 160,
     "svg.fonttype": "none", "svg.hashsalt": "farm",
 }  # fmt: skip
-#: what says when and by what a file was made: the same numbers give the same file
+#: no date and no producer, so that the same numbers give the same file
 _UNSAID = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
 class Chart:
-    """A picture: its ``title``, and the matplotlib ``figure`` with its one pair of ``axes``.
+    """A chart: its ``title``, and the matplotlib ``figure`` with its ``axes``.
 
-    Raises InputError where matplotlib is not installed.
+    Raises InputError if matplotlib is not installed.
     """
 
     def __init__(self, title: str, x: str = "", y: str = "", height: float = 2.7) -> None:
@@ -68,21 +69,21 @@ class Chart:
         self.axes.set(xlabel=x, ylabel=y)
 
     def line(self, name: str, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats) -> None:
-        """Draw a line through points; few of them are marked."""
+        """Draw a line through points, marking a few of them."""
         number = len(self.axes.lines)
         few = len(xs) <= 50
         looks = {"color": colour(number), "linestyle": DASHES[number % len(DASHES)]}
         self.axes.plot(xs, ys, label=label(name), **looks, marker="o" if few else "", markersize=3)
 
     def finished(self, *, legend: bool = True) -> Chart:
-        """Return the chart, below it what its lines or bars are called."""
+        """Return the chart with a legend below it."""
         if legend and self.axes.get_legend_handles_labels()[0]:
             self.figure.legend(loc="outside lower left", ncols=4, frameon=False)
         return self
 
     @property
     def svg(self) -> str:
-        """The SVG document, with a white ground and colours that any program reads."""
+        """The SVG document, with a white background and plain colours."""
         return self._drawn("svg", facecolor="white").decode()
 
     @property
@@ -98,14 +99,14 @@ class Chart:
 
     @property
     def themed(self) -> str:
-        """The element for a page that has ``page_colours``: light or dark, as its reader likes."""
+        """The SVG element for a page with ``page_colours``: light or dark as the reader prefers."""
         text = self.element
         for name, value in COLOURS.items():
             text = text.replace(value, f"var(--{name})")
         return text
 
     def save(self, path: str | Path) -> Path:
-        """Write it as SVG, PNG or PDF, as the name ends. Raises InputError if that fails."""
+        """Write the chart as SVG, PNG or PDF, by its suffix. Raises InputError on failure."""
         path = Path(path)
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: allowed: a name that ends in {', '.join(SUFFIXES)}")
@@ -125,7 +126,7 @@ class Chart:
         return file.getvalue()
 
     def _repr_svg_(self) -> str:
-        """Show it in a notebook."""
+        """Show the chart in a notebook."""
         return self.svg
 
     def __repr__(self) -> str:
@@ -145,7 +146,7 @@ def _style() -> Iterator[None]:
             "figures need matplotlib; allowed: pip install 'build-farm-emulator[report]'"
         ) from None
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
-        # of names in scripts that the measuring font lacks; the reader's font draws them
+        # names in scripts that the measuring font lacks; the reader's font draws them
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         yield
 
@@ -162,13 +163,13 @@ def colour(number: int) -> str:
 
 
 def label(name: str, most: int = 30) -> str:
-    """Return a name as it stands in a legend, which leaves out what begins with an underscore."""
+    """Return a name for a legend, which would leave out one that begins with an underscore."""
     short = name if len(name) <= most else name[: most - 1] + "…"
     return f" {short}" if short.startswith("_") else short
 
 
 def page_colours() -> str:
-    """Return the rules that a page with inline charts needs."""
+    """Return the CSS rules that a page with inline charts needs."""
 
     def rule(colours: dict[str, str]) -> str:
         return "".join(f"--{name}:{value};" for name, value in colours.items())
@@ -181,6 +182,6 @@ def page_colours() -> str:
 
 
 def time_unit(longest: float) -> tuple[str, float]:
-    """Return the unit that suits a length of farm time, and its seconds."""
+    """Return the unit that suits a span of farm time, and its length in seconds."""
     units = (("d", 86400.0, 3), ("h", 3600.0, 2), ("min", 60.0, 2), ("s", 1.0, 0))
     return next((unit, seconds) for unit, seconds, least in units if longest >= least * seconds)

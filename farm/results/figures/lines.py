@@ -1,4 +1,4 @@
-"""Lines in a frame: as pictures, or as a page around them."""
+"""Line charts: as pictures, or as a page of them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farm.results.figures.chart import SUFFIXES, Chart
+from farm.results.figures.page import Section, page, write_page
 from farm.results.output_file import check_output
-from farm.results.report.page import Section, page, write_page
 
 Points = Sequence[tuple[float, float]]
 
 
 class Figure(NamedTuple):
-    """Named lines in a frame."""
+    """A line chart."""
 
     title: str
     lines: Mapping[str, Points]
-    #: names of the axes: across, up
+    #: names of the axes: x, y
     axes: tuple[str, str]
-    #: error bars: across, from, to
+    #: error bars: x, from, to
     bars: Sequence[tuple[float, float, float]] = ()
-    #: names of 0, 1, 2, … across, in the place of numbers
+    #: names of 0, 1, 2, … on the x-axis, instead of numbers
     ticks: Sequence[str] = ()
 
     def draw(self) -> Chart:
-        """Draw the lines through their points."""
+        """Draw the chart."""
         chart = Chart(self.title, *self.axes, height=4.0)
         for x, low, high in self.bars:
             chart.axes.vlines(x, low, high, color="#6a6a6a")
@@ -39,14 +39,14 @@ class Figure(NamedTuple):
 
 
 def check_figures(path: Path | None, option: str) -> None:
-    """Raise InputError for a file that ``write_figures`` could not write."""
+    """Raise InputError if ``write_figures`` could not write the file."""
     check_output(path, (".html", *SUFFIXES), option)
 
 
 def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
-    """Write figures as a page (.html), or one picture each (.svg, .png, .pdf); InputError.
+    """Write figures as a page (.html), or as one picture each (.svg, .png, .pdf).
 
-    Pictures after the first have a number in their names: ``wait.svg``, ``wait-2.svg``.
+    Pictures after the first are numbered: ``wait.svg``, ``wait-2.svg``. Raises InputError.
     """
     check_figures(path, option)
     if path.suffix == ".html":

@@ -1,4 +1,4 @@
-"""Figure 4.1: the slowdown to expect, one line per heavy fraction over the number of slots."""
+"""Figure 4.1: the expected slowdown over the number of slots, one line per heavy fraction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from farm.results.figures.lines import Figure
 
 
 def risk_figure(lines: Mapping[float, Sequence[float]]) -> Figure:
-    """Return f(n, p) as it is drawn: for each p, its values over the number n of slots."""
+    """Return the figure of f(n, p): for each p a line over the number n of slots."""
     return Figure(
         "Expected slowdown of a builder filled at random",
         {f"p = {p:g}": list(enumerate(values, 1)) for p, values in lines.items()},
@@ -17,7 +17,7 @@ def risk_figure(lines: Mapping[float, Sequence[float]]) -> Figure:
 
 
 def text_plot(lines: Mapping[float, Sequence[float]], rows: int = 14) -> str:
-    """Draw the lines with characters: each is marked a, b, … and labelled below."""
+    """Draw the lines as text: they are marked a, b, … and labelled below."""
     slots = max(len(values) for values in lines.values())
     top = max(1.0001, *(max(values) for values in lines.values()))
     grid = [[" "] * (3 * slots) for _ in range(rows)]

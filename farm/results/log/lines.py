@@ -1,15 +1,15 @@
-"""The lines of the event log: their form is derived from the events and commands themselves.
+"""The lines of the event log, whose form is derived from the event and command classes.
 
 A line is the event or command with ``at_s`` and ``event`` in front and its keys renamed by
-:func:`farm.results.json_names.door_name`; nothing is spelled by hand per kind. These differ:
+:func:`farm.results.json_names.json_name`. The exceptions are:
 
-* ``job-submitted`` is one line per job (its fields laid flat, ``id`` as ``job``); the jobs of
+* ``job-submitted`` is one line per job (with its fields inlined, ``id`` as ``job``); the jobs of
   one event share a ``batch`` number;
-* ``builder-requested`` and ``builder-joined`` have the builder's fields laid flat (``id`` as
+* ``builder-requested`` and ``builder-joined`` have the builder's fields inlined (``id`` as
   ``builder``);
 * ``job-dispatched`` names the job instead of repeating it;
-* the end of a job is written into the ``job-finished`` line that caused it, or, where no such
-  event did, as a line of its own: ``job-cancelled``, or ``job-finished`` with ``decided``.
+* the end of a job is written into the ``job-finished`` line that caused it, or, if no such event
+  did, as a separate line: ``job-cancelled``, or ``job-finished`` with ``decided``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import msgspec
 from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 
 Field = tuple[str, Any] | tuple[str, Any, Any]
 
 
 def fields_of(struct: type[msgspec.Struct], *leave_out: str) -> list[Field]:
-    """Return a struct's fields, in order, as ``msgspec.defstruct`` wants them."""
+    """Return a struct's fields, in order, as ``msgspec.defstruct`` takes them."""
     found: list[Field] = []
     for field in msgspec.structs.fields(struct):
         if field.name in leave_out:
@@ -44,9 +44,9 @@ def fields_of(struct: type[msgspec.Struct], *leave_out: str) -> list[Field]:
 
 
 def line_type(name: str, fields: list[Field]) -> Any:
-    """Return a struct class for lines with these fields, keys renamed for the door."""
+    """Return a struct class for lines with these fields and renamed keys."""
     return msgspec.defstruct(
-        name, fields, rename=door_name, omit_defaults=True, gc=False, module=__name__
+        name, fields, rename=json_name, omit_defaults=True, gc=False, module=__name__
     )
 
 
@@ -68,7 +68,7 @@ def _optional(fields: list[Field]) -> list[Field]:
 
 
 JobDetail = line_type("JobDetail", fields_of(Job))
-"""A whole job inside a line: only where it differs from the job as it was submitted."""
+"""A whole job in a line, only given if it differs from the submitted one."""
 
 HEAD: list[Field] = [("at", float), ("event", str)]
 IGNORED_MARK: Field = ("ignored", bool, False)
@@ -93,7 +93,7 @@ DispatchedLine = line_type(
     "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
 )
 
-#: what EndJob knows and the job-finished event that caused it does not
+#: what EndJob adds to the job-finished event that caused it
 _TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason")
 _STORY = fields_of(EndJob, *_TOLD)
 STORY = tuple(field[0] for field in _STORY)
@@ -133,6 +133,18 @@ PLAIN_COMMANDS: dict[type[Command], Any] = {
     for command in COMMANDS
     if command not in (StartJob, EndJob, RequestBuilder)
 }
+
+LINES: dict[Any, Any] = {
+    **PLAIN_EVENTS,
+    **PLAIN_COMMANDS,
+    JobsSubmitted: SubmittedLine,
+    BuilderJoined: JoinedLine,
+    JobFinished: FinishedLine,
+    StartJob: DispatchedLine,
+    EndJob: EndedLine,
+    RequestBuilder: RequestedLine,
+}
+"""The type of an event's or a command's line, if it has a separate one."""
 
 job_values = values_of(Job)
 builder_values = values_of(Builder)

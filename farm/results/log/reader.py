@@ -1,41 +1,38 @@
-"""Reads an event log back: exactly the events and commands that were written."""
+"""Reads back an event log: exactly the events and commands that were written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from operator import attrgetter, or_
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
+from msgspec.structs import astuple
 
-from farm.core.commands import (
-    IGNORED,
-    Command,
-    EndJob,
-    Ignored,
-    RequestBuilder,
-    StartJob,
-    log_name,
-)
+from farm.core.commands import IGNORED, Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
 from farm.core.errors import InputError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
+from farm.results.json_names import json_name
 from farm.results.log.lines import (
+    LINES,
     PLAIN_COMMANDS,
     PLAIN_EVENTS,
     STORY,
-    DispatchedLine,
     EmptyBatchLine,
-    EndedLine,
-    FinishedLine,
-    JoinedLine,
-    RequestedLine,
-    SubmittedLine,
+    fields_of,
+    story_values,
+    values_of,
 )
+
+PIECE = 1 << 20
+"""Bytes of a log, and up to the end of a line, that are decoded together."""
 
 
 class Entry(msgspec.Struct):
-    """One event with the commands that it led to, as the driver's observer saw them.
+    """One event with the resulting commands, as the driver's observer received them.
 
     ``commands`` is IGNORED for a stale event. ``cut`` is True for the last entry of a log whose
     writer was killed: some of its commands may be missing.
@@ -58,29 +55,42 @@ class _Kind(msgspec.Struct):
     empty: bool = False
 
 
-_LINES: dict[tuple[str, bool], Any] = {
-    ("job-submitted", False): SubmittedLine,
-    ("builder-joined", False): JoinedLine,
-    ("builder-requested", False): RequestedLine,
-    ("job-dispatched", False): DispatchedLine,
-    ("job-finished", False): FinishedLine,
-    ("job-finished", True): EndedLine,
-    ("job-cancelled", False): EndedLine,
-    **{(log_name(struct), False): line for struct, line in (PLAIN_EVENTS | PLAIN_COMMANDS).items()},
+def _tagged(line: Any, name: str) -> Any:
+    """Return the type of line that is recognised by its kind, so that all are decoded as one."""
+    fields = fields_of(line, "event")
+    return msgspec.defstruct(
+        line.__name__, fields, rename=json_name, gc=False, tag=name, tag_field="event"
+    )
+
+
+_TAGGED = {struct: _tagged(line, log_name(struct)) for struct, line in LINES.items()}
+_DECIDED = _tagged(LINES[EndJob], log_name(JobFinished))
+_CANCELLED = _tagged(LINES[EndJob], "job-cancelled")
+_EMPTY = _tagged(EmptyBatchLine, log_name(JobsSubmitted))
+#: all lines but those few that share their kind with others
+_USUAL = [*(line for struct, line in _TAGGED.items() if struct is not EndJob), _CANCELLED]
+_DECODERS = {
+    **{(line.__struct_config__.tag, False): msgspec.json.Decoder(line) for line in _USUAL},
+    (log_name(JobFinished), True): msgspec.json.Decoder(_DECIDED),
 }
-_PLAIN: dict[Any, type[msgspec.Struct]] = {
-    line: struct for struct, line in (PLAIN_EVENTS | PLAIN_COMMANDS).items()
-}
-#: why a job ended, where an older log does not say
+_all_usual = msgspec.json.Decoder(reduce(or_, _USUAL)).decode_lines
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+_decode_empty = msgspec.json.Decoder(_EMPTY).decode
+
+#: why a job ended, if an older log does not say
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
-_COMMAND_LINES = {RequestedLine, DispatchedLine, EndedLine, *PLAIN_COMMANDS.values()}
+_JOB, _BUILDER = Job.__struct_fields__, Builder.__struct_fields__
+_builder_values = attrgetter("builder", *_BUILDER[1:])
+_end_values = attrgetter(
+    *[name for name in EndJob.__struct_fields__ if name not in ("job", "cause")]
+)
 
 
 def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
     """Yield the entries of an event log in order.
 
-    A last line that was cut short (its writer was killed) is left out with a note to
-    ``on_note``. Raises InputError, with the line's number, for a file that is missing or garbled.
+    A truncated last line (its writer was killed) is left out with a note to ``on_note``. Raises
+    InputError, with the line number, for a file that is missing or invalid.
     """
     path = Path(path)
     try:
@@ -88,76 +98,118 @@ def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> 
     except OSError as error:
         raise InputError(f"{path}: cannot read the event log: {error.strerror}") from None
     with file:
-        reader = _LogReader(path)
-        for number, raw in enumerate(file, 1):
-            whole = raw.endswith(b"\n")
-            try:
-                line = reader.decode(raw, number)
-            except InputError:
-                if whole:
-                    raise
-                if on_note:
-                    on_note(f"{path}, line {number}: cut short; the log ends before it")
-                reader.mark_cut()
-                break
+        yield from entries_of(_pieces(file), str(path), on_note)
+
+
+def entries_of(
+    pieces: Iterable[bytes], source: str = "event log", on_note: Callable[[str], None] | None = None
+) -> Iterator[Entry]:
+    """Yield the entries of an event log that comes in pieces of whole lines, as ``read_log``."""
+    reader, number = _LogReader(source), 0
+    for piece in pieces:
+        for line in _decoded(piece, reader, number, on_note):
+            number += 1
             if (done := reader.take(line, number)) is not None:
                 yield done
-        if (last := reader.finish()) is not None:
-            yield last
+    if (last := reader.finish()) is not None:
+        yield last
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    while piece := file.read(PIECE) + file.readline():
+        yield piece
+
+
+def _decoded(
+    piece: bytes, reader: _LogReader, before: int, on_note: Callable[[str], None] | None
+) -> Iterator[Any]:
+    """Yield the lines of a piece; whether all are well and usual shows when they are decoded."""
+    try:
+        lines = _all_usual(piece)
+        if len(lines) == piece.count(b"\n"):
+            yield from lines
+            return
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass
+    for number, raw in enumerate(piece.splitlines(keepends=True), before + 1):
+        try:
+            line = reader.decode(raw, number)
+        except InputError:
+            if raw.endswith(b"\n"):
+                raise
+            if on_note:
+                on_note(f"{reader.source}, line {number}: cut short; the log ends before it")
+            reader.mark_cut()
+            return
+        yield line
 
 
 class _LogReader:
-    """Puts lines together to entries; knows the jobs that have not ended."""
+    """Assembles lines into entries; keeps the jobs that have not ended."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, source: str) -> None:
+        self.source = source
         self.entry: Entry | None = None
         self._batch: int | None = None
         self._batch_jobs: list[Job] = []
         self._jobs: dict[str, Job] = {}
-        self._kind = msgspec.json.Decoder(_Kind)
-        self._decoders = {key: msgspec.json.Decoder(line) for key, line in _LINES.items()}
-        self._empty = msgspec.json.Decoder(EmptyBatchLine)
+        self._events: dict[Any, Callable[[Any], Event]] = {
+            **{_TAGGED[struct]: _plain_event(struct) for struct in PLAIN_EVENTS},
+            _TAGGED[JobsSubmitted]: self._submission,
+            _EMPTY: lambda line: JobsSubmitted(line.at, ()),
+            _TAGGED[BuilderJoined]: lambda line: BuilderJoined(line.at, _builder(line)),
+            _TAGGED[JobFinished]: _finish,
+        }
+        self._commands: dict[Any, Callable[[Any, int], Command]] = {
+            **{_TAGGED[struct]: _plain_command(struct) for struct in PLAIN_COMMANDS},
+            _TAGGED[RequestBuilder]: lambda line, _: RequestBuilder(_builder(line), line.outside),
+            _TAGGED[StartJob]: self._dispatch,
+            _DECIDED: self._decided_end,
+            _CANCELLED: self._decided_end,
+        }
 
     def decode(self, raw: bytes, number: int) -> Any:
         """Return the line's struct; raises InputError."""
         try:
-            kind = self._kind.decode(raw)
+            kind = _decode_kind(raw)
             if kind.empty and kind.event == log_name(JobsSubmitted):
-                return self._empty.decode(raw)
-            decoder = self._decoders.get((kind.event, kind.decided))
+                return _decode_empty(raw)
+            decided = kind.decided and kind.event == log_name(JobFinished)
+            decoder = _DECODERS.get((kind.event, decided))
             if decoder is not None:
                 return decoder.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InputError(
-                f"{self.path}, line {number}: not a line of an event log: {error}"
+                f"{self.source}, line {number}: not a line of an event log: {error}"
             ) from None
-        known = ", ".join(sorted({kind for kind, _ in _LINES}))
+        known = ", ".join(sorted({kind for kind, _ in _DECODERS}))
         raise InputError(
-            f"{self.path}, line {number}: unknown event {kind.event!r}; known: {known}"
+            f"{self.source}, line {number}: unknown event {kind.event!r}; known: {known}"
         )
 
     def mark_cut(self) -> None:
-        """Say of the entry in hand that commands may be missing."""
+        """Mark the current entry as one whose commands may be incomplete."""
         if self.entry is not None:
             self.entry.cut = True
 
     def take(self, line: Any, number: int) -> Entry | None:
-        """Take in one line; return the entry that it shows to be complete, if any."""
-        if type(line) in _COMMAND_LINES:
-            self._append(self._command(line, number), number)
+        """Take in one line; return the previous entry if this line completes it."""
+        kind = type(line)
+        if (command := self._commands.get(kind)) is not None:
+            self._append(command(line, number), number)
             return None
-        if type(line) is SubmittedLine and line.batch is not None and line.batch == self._batch:
+        if self._batch is not None and getattr(line, "batch", None) == self._batch:
             self._batch_jobs.append(self._submitted(line))
             return None
         done = self.finish()
-        self.entry = Entry(self._event(line), IGNORED if line.ignored else [], number)
-        if type(line) is FinishedLine and line.ended:
-            self._append(self._merged_end(line, number), number)
+        event = self._events[kind](line)
+        self.entry = Entry(event, IGNORED if line.ignored else [], number)
+        if kind is _TAGGED[JobFinished] and line.ended:
+            self._append(self._told_end(line, number), number)
         return done
 
     def finish(self) -> Entry | None:
-        """Return the entry in hand, complete; None before the first."""
+        """Return the current entry, now complete; None before the first."""
         entry = self.entry
         if entry is not None and self._batch is not None:
             entry.event = JobsSubmitted(entry.event.at, tuple(self._batch_jobs))
@@ -165,55 +217,39 @@ class _LogReader:
         self.entry = None
         return entry
 
-    def _event(self, line: Any) -> Any:
-        kind = type(line)
-        if kind is SubmittedLine:
-            job = self._submitted(line)
-            if line.batch is not None:
-                self._batch, self._batch_jobs = line.batch, [job]
-            return JobsSubmitted(line.at, (job,))
-        if kind is EmptyBatchLine:
-            return JobsSubmitted(line.at, ())
-        if kind is JoinedLine:
-            return BuilderJoined(line.at, _builder(line))
-        if kind is FinishedLine:
-            return JobFinished(
-                line.at, line.job, line.attempt, line.builder, line.outcome, line.reason
-            )
-        return _PLAIN[kind](at=line.at, **_same_fields(_PLAIN[kind], line, "at"))
+    def _submission(self, line: Any) -> JobsSubmitted:
+        job = self._submitted(line)
+        if line.batch is not None:
+            self._batch, self._batch_jobs = line.batch, [job]
+        return JobsSubmitted(line.at, (job,))
 
     def _submitted(self, line: Any) -> Job:
-        job = Job(id=line.job, **_same_fields(Job, line, "id"))
+        job = Job(**dict(zip(_JOB, astuple(line)[1:-2], strict=True)))
         if not line.ignored:
             self._jobs.setdefault(job.id, job)
         return job
 
-    def _command(self, line: Any, number: int) -> Command:
-        kind = type(line)
-        if kind is RequestedLine:
-            return RequestBuilder(_builder(line), line.outside)
-        if kind is DispatchedLine:
-            job = self._job(line, number)
-            return StartJob(job, line.attempt, line.builder, line.slot)
-        if kind is EndedLine:
-            job = self._job(line, number)
-            self._jobs.pop(line.job, None)
-            told = _same_fields(EndJob, line, "job") | {"cause": _cause_of(line)}
-            return EndJob(job, **told)
-        command: Any = _PLAIN[kind](**_same_fields(_PLAIN[kind], line))
-        return cast("Command", command)
+    def _dispatch(self, line: Any, number: int) -> StartJob:
+        return StartJob(self._job(line, number), line.attempt, line.builder, line.slot)
 
-    def _merged_end(self, line: Any, number: int) -> EndJob:
+    def _decided_end(self, line: Any, number: int) -> EndJob:
         job = self._job(line, number)
         self._jobs.pop(line.job, None)
+        told = [*_end_values(line), _cause_of(line)]
+        return EndJob(job, *told)
+
+    def _told_end(self, line: Any, number: int) -> EndJob:
+        job = self._job(line, number)
+        self._jobs.pop(line.job, None)
+        told = dict(zip(STORY, story_values(line), strict=True)) | {"cause": _cause_of(line)}
         return EndJob(
             job,
-            outcome=line.outcome,
-            attempts=line.attempt,
+            line.outcome,
+            line.attempt,
             finished_at=line.at,
             builder=line.builder,
             reason=line.reason,
-            **({name: getattr(line, name) for name in STORY} | {"cause": _cause_of(line)}),
+            **told,
         )
 
     def _append(self, command: Command, number: int) -> None:
@@ -224,13 +260,27 @@ class _LogReader:
 
     def _job(self, line: Any, number: int) -> Job:
         if line.job_now is not None:
-            return Job(**_same_fields(Job, line.job_now))
+            return Job(**dict(zip(_JOB, astuple(line.job_now), strict=True)))
         if (job := self._jobs.get(line.job)) is None:
             self._refuse(number, f"job {line.job!r} was never submitted, or has ended already")
         return job
 
     def _refuse(self, number: int, why: str) -> NoReturn:
-        raise InputError(f"{self.path}, line {number}: not a line of an event log: {why}")
+        raise InputError(f"{self.source}, line {number}: not a line of an event log: {why}")
+
+
+def _plain_event(struct: Any) -> Callable[[Any], Event]:
+    values = values_of(struct)
+    return lambda line: struct(*values(line))
+
+
+def _plain_command(struct: Any) -> Callable[[Any, int], Command]:
+    values = values_of(struct)
+    return lambda line, _: struct(*values(line))
+
+
+def _finish(line: Any) -> JobFinished:
+    return JobFinished(line.at, line.job, line.attempt, line.builder, line.outcome, line.reason)
 
 
 def _cause_of(line: Any) -> Any:
@@ -238,10 +288,4 @@ def _cause_of(line: Any) -> Any:
 
 
 def _builder(line: Any) -> Builder:
-    return Builder(id=line.builder, **_same_fields(Builder, line, "id"))
-
-
-def _same_fields(struct: type[msgspec.Struct], line: Any, *leave_out: str) -> dict[str, Any]:
-    """Return what the line says for each of the struct's fields."""
-    names = struct.__struct_fields__
-    return {name: getattr(line, name) for name in names if name not in leave_out}
+    return Builder(**dict(zip(_BUILDER, _builder_values(line), strict=True)))

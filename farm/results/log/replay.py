@@ -1,4 +1,4 @@
-"""Replays a recorded run through a fresh scheduler: the same events must give the same commands."""
+"""Replays a recorded run through a new scheduler: the same events must give the same commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.results.log.reader import Entry, read_log
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The first event to which a scheduler answered otherwise than the log says."""
+    """The first event for which a scheduler's commands differ from the log."""
 
     line: int
     event: Event
@@ -35,11 +35,11 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference | None:
-    """Hand a log's events to a scheduler; return the first difference, None if there is none.
+    """Pass a log's events to a scheduler; return the first difference, None if there is none.
 
-    ``scheduler`` must be fresh and configured like the one that made the log. The last entry of
-    a log that was cut short may have lost commands; there only those that are left are compared.
-    Raises InputError for a log that cannot be read.
+    ``scheduler`` must be new and configured like the one that made the log. The last entry of a
+    truncated log may lack commands; only the remaining ones are compared there. Raises InputError
+    for a log that cannot be read.
     """
     entries = read_log(log) if isinstance(log, str | Path) else log
     for entry in entries:

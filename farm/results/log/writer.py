@@ -1,7 +1,7 @@
-"""The event log of a run (``events.jsonl``): every event and every command, one a line.
+"""The event log of a run (``events.jsonl``): every event and command, one per line.
 
 The writer is an observer of the driver; :mod:`farm.results.log.reader` reads its lines back
-exactly. What each line looks like is :mod:`farm.results.log.lines`' business.
+exactly. :mod:`farm.results.log.lines` defines the lines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CommandWriter = Callable[[float, Any], None]
 
 
 class EventLogLines:
-    """Observer that makes the lines of each event and the commands it led to, as they happened.
+    """Observer that makes the lines of each event and its commands.
 
     The same events and commands give the same bytes.
     """
@@ -79,12 +79,12 @@ class EventLogLines:
                 writers[type(command)](at, command)
 
     def take(self) -> bytes:
-        """Return the lines made since the last time, whole events; empty if there are none."""
+        """Return the lines made since the last call, in whole events; may be empty."""
         lines = list(self._lines)
         self._lines.clear()
         return self._encode(lines) if lines else b""
 
-    # Each event's writer returns how many of the commands its line tells as well (0 or 1).
+    # Each event's writer returns how many of the commands its line includes (0 or 1).
 
     def _plain_event(self, line: Any, kind: str, values: Any) -> EventWriter:
         append = self._lines.append
@@ -162,13 +162,13 @@ class EventLogLines:
         )
 
     def _end(self, job: Job) -> Any:
-        """Forget a job; return its detail if it is not as it was submitted."""
+        """Forget a job; return its detail if it has changed since its submission."""
         known = self._jobs.pop(job.id, None)
         return None if known is job or known == job else JobDetail(*job_values(job))
 
 
 def _tells_the_end(event: JobFinished, end: EndJob) -> bool:
-    """Whether the event's line can tell this end too: nothing in it would be lost."""
+    """Return whether the event's line can include this end without loss."""
     return (
         end.job.id == event.job
         and end.outcome == event.outcome != "cancelled"
@@ -180,11 +180,11 @@ def _tells_the_end(event: JobFinished, end: EndJob) -> bool:
 
 
 class EventLogWriter(EventLogLines):
-    """Observer that writes the event log of a run into a file of its own.
+    """Observer that writes the event log of a run to a file.
 
-    At most about ``buffer_lines`` lines are held in memory; they are written together, whole
-    events at a time, and at :meth:`close`. A live run calls :meth:`flush` between batches of
-    events. Raises InputError if the file exists.
+    At most about ``buffer_lines`` lines are kept in memory; they are written together, in whole
+    events, and at :meth:`close`. A live run calls :meth:`flush` between batches of events. Raises
+    InputError if the file exists.
     """
 
     def __init__(self, path: Path | str, buffer_lines: int = 4096) -> None:
@@ -206,19 +206,23 @@ class EventLogWriter(EventLogLines):
 
     def flush(self) -> None:
         """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+        self.write(self.take())
+
+    def write(self, lines: bytes) -> None:
+        """Hand lines to the operating system. Raises RunError if it cannot."""
         try:
-            self._file.write(self.take())
+            self._file.write(lines)
             self._file.flush()
         except OSError as error:
             raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None
 
     def close(self) -> None:
-        """Write what is left and close the file; closing twice does nothing."""
+        """Write the remaining lines and close the file; may be called twice."""
         if not self._file.closed:
             try:
                 self.flush()
             finally:
-                with suppress(OSError):  # flush() has said what there is to say
+                with suppress(OSError):  # flush() has raised the error already
                     self._file.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Settings side by side: a dot for each mean or difference, a bar for its interval."""
+"""Charts that compare settings: a dot for each mean or difference, a bar for its interval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROW = 0.34
 
 
 class Dot(NamedTuple):
-    """A value with its interval, and what is said beside it."""
+    """A value with its interval and its label."""
 
     name: str
     value: float

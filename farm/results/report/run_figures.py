@@ -23,9 +23,9 @@ SPANS = (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0, 864000.0)
 
 
 class RunFigures:
-    """The figures of a run by name; each is drawn when it is asked for.
+    """The figures of a run by name, drawn on demand.
 
-    ``log_lines`` yields its event log, or None where no events were kept.
+    ``log_lines`` yields its event log, or is None if no events were kept.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class RunFigures:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What there is to draw."""
+        """The names of the figures."""
         return tuple(self._drawn)
 
     def draw(self, name: str) -> list[Chart]:
-        """Return the charts of this name: none where the run has nothing to show in them."""
+        """Return the charts of this name; empty if the run has no data for them."""
         if name not in self._drawn:
             hint = did_you_mean(name, self._drawn)
             raise InputError(f"plot: found {name!r}; {hint}allowed: {', '.join(self._drawn)}")
@@ -61,12 +61,12 @@ class RunFigures:
 
     @property
     def _time(self) -> tuple[str, float]:
-        """The unit of farm time, and its seconds."""
+        """The unit of farm time, and its length in seconds."""
         return time_unit(self._jobs.grid[-1] - self._jobs.grid[0])
 
-    def _over_time(self, title: str, y: str = "", height: float = 2.7) -> Chart:
+    def _over_time(self, title: str, height: float = 2.7) -> Chart:
         jobs, (unit, seconds) = self._jobs, self._time
-        chart = Chart(title, f"farm time ({unit})", y, height)
+        chart = Chart(title, f"farm time ({unit})", "", height)
         chart.axes.set_xlim(jobs.grid[0] / seconds, jobs.grid[-1] / seconds)
         return chart
 
@@ -106,7 +106,7 @@ class RunFigures:
         return charts
 
     def _distribution(self) -> list[Chart]:
-        chart = Chart("Share of jobs that waited, and took, at most so long", y="% of the jobs")
+        chart = Chart("Distribution of waiting and response times", y="% of the jobs")
         longest = 1.0
         for name, values in (("waiting", self._jobs.waiting), ("response", self._jobs.response)):
             known = values[~np.isnan(values)]
@@ -141,7 +141,7 @@ class RunFigures:
         return [chart.finished()]
 
     def _blocks(self, chart: Chart, rows: list[list[Lane]]) -> None:
-        """Draw each job as a block; a page shows its name where a pointer rests."""
+        """Draw each job as a block; a page shows its name under the pointer."""
         jobs, unit = self._jobs, self._time[1]
         ends = np.where(np.isnan(jobs.finished), jobs.end, jobs.finished)
         for number, platform in enumerate(np.unique(jobs.platform)):
@@ -164,7 +164,7 @@ class RunFigures:
                 bar.set_gid(f"said:{jobs.ids[job]} ({platform}), {readable_span(span)}")
 
     def _shading(self, chart: Chart, rows: list[list[Lane]]) -> None:
-        """Draw each row as an image of intervals, the darker the busier, however many jobs."""
+        """Draw each row as an image of intervals, darker when busier, for any number of jobs."""
         grid, unit = self._jobs.grid, self._time[1]
         image = np.zeros((len(rows), len(grid) - 1, 4))
         image[..., :3] = (0.0, 0.45, 0.7)
@@ -194,7 +194,7 @@ class RunFigures:
         return [chart.finished(legend=False)]
 
     def _estimates(self) -> list[Chart]:
-        """Draw what was estimated at submission against what came: median and middle 80 %."""
+        """Draw the estimates at submission against the outcome: median and middle 80 %."""
         jobs = self._jobs
         known = ~np.isnan(jobs.estimated) & ~np.isnan(jobs.dispatched)
         if known.sum() < 2:

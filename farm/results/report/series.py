@@ -1,4 +1,4 @@
-"""What the figures of a run are drawn from: its jobs as arrays, its builders and plans."""
+"""The data behind a run's figures: its jobs as arrays, its builders and plans."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from farm.results.figures.chart import Floats
 from farm.results.jobs_table import JobRow
 
 BINS = 400
-"""Points of a line over time: the highest value in each interval."""
+"""The maximum number of points of a line over time: the highest value of each interval."""
 
 
 class Jobs:
-    """The jobs of a run in columns; instants that never came are NaN."""
+    """The jobs of a run in columns; instants that were never reached are NaN."""
 
     def __init__(self, rows: Sequence[JobRow]) -> None:
         self.arrived = _floats([row.arrived_at for row in rows])
@@ -44,12 +44,12 @@ class Jobs:
         return np.linspace(self.begin, max(self.end, self.begin + 1.0), BINS + 1)
 
     def waiting_at(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Return how many of the chosen jobs waited, the most in each interval."""
+        """Return how many of the chosen jobs were waiting, the maximum of each interval."""
         ends = np.where(np.isnan(self.started), self.finished, self.started)
         return highest(self.arrived[chosen], ends[chosen], self.grid)
 
     def running_at(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Return how many of the chosen jobs ran."""
+        """Return how many of the chosen jobs were running, the maximum of each interval."""
         ran = chosen & ~np.isnan(self.started)
         return highest(self.started[ran], self.finished[ran], self.grid)
 
@@ -59,7 +59,7 @@ def _floats(values: Iterable[float | None]) -> Floats:
 
 
 def highest(starts: Floats, ends: Floats, grid: Floats) -> Floats:
-    """Return for each interval of the grid the most spans there at once; NaN ends never come."""
+    """Return the maximum number of concurrent spans in each interval; an end of NaN is never."""
     over = ends[~np.isnan(ends)]
     times = np.concatenate([starts, over])
     changes = np.concatenate([np.ones(len(starts)), -np.ones(len(over))])
@@ -78,7 +78,7 @@ class Plan(NamedTuple):
 
 
 class Builders:
-    """The lives of builders and the plans for pools, read off an event log."""
+    """The builders' lives and the pools' plans, from an event log."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self.requested: dict[str, float] = {}
@@ -109,12 +109,12 @@ class Builders:
         return list(dict.fromkeys([*self.pool_of.values(), *self.plans]))
 
     def there(self, pool: str, grid: Floats) -> Floats:
-        """Return how many builders of a pool were there."""
+        """Return how many builders of a pool were present."""
         names = [name for name in self.joined if self.pool_of[name] == pool]
         return self._spans(names, self.joined, self.gone, grid)
 
     def booting(self, pool: str, grid: Floats) -> Floats:
-        """Return how many builders of a pool were requested and had not joined."""
+        """Return how many builders of a pool were requested but had not joined."""
         names = [name for name in self.requested if self.pool_of[name] == pool]
         ended = {**self.gone, **self.joined}
         late = [name for name in names if ended.get(name, np.inf) > self.requested[name]]
@@ -127,7 +127,7 @@ class Builders:
         return highest(first, _floats(ends.get(name) for name in names), grid)
 
     def desired(self, pool: str, grid: Floats) -> Floats:
-        """Return what the algorithm wanted at the end of each interval, NaN before its first."""
+        """Return the algorithm's last plan in each interval; NaN before its first."""
         plans = self.plans.get(pool, [])
         times = np.array([plan.at for plan in plans])
         places = np.searchsorted(times, grid[1:], side="right") - 1
@@ -135,14 +135,14 @@ class Builders:
 
 
 class Lane(NamedTuple):
-    """One slot of a builder, and the places of the jobs that it ran."""
+    """One slot of a builder, and the rows of the jobs that it ran."""
 
     name: str
     jobs: list[int]
 
 
 def lanes(jobs: Jobs) -> list[Lane]:
-    """Return the slots that the jobs ran in: a builder has as many as it ran jobs at once."""
+    """Return the slots in which the jobs ran: as many per builder as it ran jobs concurrently."""
     found: dict[str, list[Lane]] = {}
     free: dict[str, list[tuple[float, int]]] = {}
     for place in np.argsort(jobs.started, kind="stable").tolist():

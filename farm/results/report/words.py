@@ -14,7 +14,7 @@ TOLD = ("waiting_time mean", "response_time mean", "cost")
 
 
 def of_run(summary: Summary) -> Iterator[str]:
-    """Say what a run came to."""
+    """Describe a run."""
     jobs, wait = summary.jobs, summary.waiting_time
     share = readable_percent(jobs.succeeded / jobs.submitted) if jobs.submitted else "none"
     yield (
@@ -41,7 +41,7 @@ def of_run(summary: Summary) -> Iterator[str]:
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:
-    """Say what differs."""
+    """Describe what differs."""
     for pair in comparison.pairs:
         told = {found.metric: found for found in pair.metrics}
         words = [
@@ -56,7 +56,7 @@ def of_comparison(comparison: Comparison) -> Iterator[str]:
 
 
 def of_sweep(sweep: Sweep) -> Iterator[str]:
-    """Say which settings are best, and what is more than noise."""
+    """Describe which settings are best, and which differences are significant."""
     for name in TOLD:
         rows = [row for row in sweep.rows if row.metric == name and row.mean is not None]
         if not rows or not sweep.axes:

@@ -1,1 +1,1 @@
-"""What a run came to, in one small value."""
+"""The summary of a run."""

@@ -1,11 +1,11 @@
-"""What builders did with their time, within a window of the run."""
+"""How builders spent their time, within a window of the run."""
 
 from __future__ import annotations
 
 import msgspec
 import numpy as np
 
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.summary.columns import Columns
 from farm.results.summary.ends import Flags, total
 from farm.results.summary.percentiles import Floats
@@ -19,19 +19,19 @@ class Window(msgspec.Struct, frozen=True):
     end: float = float("inf")
 
     def holds(self, at: Floats) -> Flags:
-        """Whether instants lie in the window (NaN does not)."""
+        """Return which instants are in the window (NaN is not)."""
         return (self.start <= at) & (at < self.end)
 
     def overlap(self, start: Floats, end: Floats) -> Floats:
-        """Return how much of spans lies in the window, seconds."""
+        """Return how much of each span is in the window, seconds."""
         inside: Floats = np.minimum(end, self.end) - np.maximum(start, self.start)
         return np.maximum(inside, 0.0, out=inside)
 
 
-class BuilderCounts(msgspec.Struct, frozen=True, rename=door_name):
-    """Builders in the window: what happened to how many, and how many were there at most.
+class BuilderCounts(msgspec.Struct, frozen=True, rename=json_name):
+    """Counts of builders in the window, and the maximum number present.
 
-    A builder is over-provisioned when it joined in the window and never in its life ran a job.
+    A builder is over-provisioned if it joined in the window and never ran a job.
     """
 
     requested: int
@@ -46,9 +46,9 @@ class BuilderCounts(msgspec.Struct, frozen=True, rename=door_name):
 class BuilderTimes(msgspec.Struct, frozen=True):
     """Seconds in the window, over all builders."""
 
-    #: builders there (joined, not yet gone)
+    #: builders present (joined and not left)
     present: float
-    #: slots there: the same, each builder times its slots
+    #: slots present: the same, each builder times its slots
     slots: float
     #: slots that held a job, from its dispatch to its end
     busy: float
@@ -71,7 +71,7 @@ def builder_counts(columns: Columns, window: Window) -> BuilderCounts:
 
 
 def builder_times(columns: Columns, window: Window) -> BuilderTimes:
-    """Add up the builders' time in the window."""
+    """Sum up the builders' time in the window."""
     there, held = present(columns.spans, window, columns.last_at), columns.attempts
     return BuilderTimes(
         present=total(there),
@@ -81,7 +81,7 @@ def builder_times(columns: Columns, window: Window) -> BuilderTimes:
 
 
 def present(spans: Spans, window: Window, last_at: float) -> Floats:
-    """Return how long each builder was there, seconds."""
+    """Return how long each builder was present, seconds."""
     gone_at = np.where(np.isnan(spans.gone_at), last_at, spans.gone_at)
     there = window.overlap(spans.joined_at, gone_at)
     return np.where(np.isnan(spans.joined_at), 0.0, there)
@@ -92,7 +92,7 @@ def _count(flags: Flags) -> int:
 
 
 def _most_present(spans: Spans, window: Window) -> int:
-    """Return the greatest number of builders there at once; one that leaves makes room first."""
+    """Return the maximum number of builders present; leaving precedes joining at an instant."""
     gone_at = np.where(np.isnan(spans.gone_at), np.inf, spans.gone_at)
     some = (spans.joined_at < window.end) & (gone_at > window.start)
     joined_at, gone_at = np.maximum(spans.joined_at[some], window.start), gone_at[some]

@@ -1,8 +1,8 @@
-"""What builders cost, and whom they served: in all, by pool, by platform, by invocation.
+"""The costs of builders and the jobs they served: in total, by pool, platform and invocation.
 
-A builder is paid from its request until it is gone, so its boot is billed, in whole billing units
-of its pool. What a pool costs is shared among its jobs by the slot time that they held: who used
-half of it pays half of what it cost, idle time included.
+A builder is billed from its request until it has left, boot included, in whole billing units of its
+pool. A pool's costs are shared among its jobs in proportion to the slot time that they held: one
+that used half of it pays half of the costs, idle time included.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import msgspec
 import numpy as np
 
 from farm.core.model import Job, Platform
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total
+from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total, which
 from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
-"""Invocations that are listed: those with the most jobs; the others are one line."""
+"""How many invocations are listed: those with the most jobs; the others share one line."""
 OTHERS = "…"
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """What a pool's builders cost: price of a builder-hour; seconds that are billed as one."""
+    """A pool's tariff: the price of a builder-hour, and the billing unit in seconds."""
 
     price: float = 1.0
     unit_time: float = 0.0
 
     def paid_time(self, used: Floats) -> Floats:
-        """Return the seconds that are paid for this many."""
+        """Return the seconds that are billed for this many."""
         return np.ceil(used / self.unit_time) * self.unit_time if self.unit_time else used
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     """A part of a run: the jobs of a pool, a platform or an invocation."""
 
     submitted: int
@@ -47,16 +47,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     waiting_time: Spread
     response_time: Spread
     cost: float
-    #: share of the slot time paid in which no job was there; None: nothing was paid
+    #: idle share of the billed slot time; None: nothing was billed
     idle_share: float | None
-    #: jobs served ÷ the time that counts
+    #: jobs served ÷ the length of the window
     throughput_per_s: float | None
-    #: of a pool: builders there, added up over time
+    #: for a pool: the sum of the time that builders were present
     builder_time: float | None = None
 
 
 class Paid(msgspec.Struct):
-    """What was paid for a pool, and what its jobs used of it; seconds."""
+    """The billed time of a pool, and how much of it its jobs used; seconds."""
 
     cost: float = 0.0
     builder_time: float = 0.0
@@ -69,7 +69,7 @@ Place = tuple[str, Platform, str]
 
 
 Invocations = Callable[[Mapping[str, str]], str]
-"""Says whom jobs with these attributes are charged to."""
+"""Returns the invocation to which jobs with these attributes are charged."""
 
 
 class Costs:
@@ -81,26 +81,26 @@ class Costs:
         self.pools: dict[str, Paid] = {name: Paid() for name in bills}
         self._columns = columns
         self._pools = ["", *columns.spans.pools]
-        # the last one is of jobs without attributes
+        # the last entry is for jobs without attributes
         charged_to = [*map(invocation, columns.ends.attributions), ""]
         self._invocation_of, self._invocations = numbered(charged_to)
         self._pay(window, bills)
         held = columns.attempts
         times = window.overlap(held.dispatched_at, held.ended_at)
         pool = columns.pool_of[held.builder]
-        some = (times > 0) & (pool >= 0)
+        some = which((times > 0) & (pool >= 0))
         for number, busy in enumerate(_sums(pool[some], times[some])):
             self.pools[columns.spans.pools[number]].busy_time += busy
-        some &= held.row >= 0
+        some = which((times > 0) & (pool >= 0) & (held.row >= 0))
         of, places = self.places(columns.ends, held.row[some], pool[some])
         self.busy: dict[Place, float] = dict(zip(places, _sums(of, times[some]), strict=True))
 
     def places(
         self, ends: Ends, rows: Numbers, pool: Numbers | None = None
     ) -> tuple[Numbers, list[Place]]:
-        """Return the place of each row, numbered in the order in which they appear.
+        """Return the place of each row, numbered in order of appearance.
 
-        ``pool``: where each was; None: where it ended.
+        ``pool``: the pool of each row; None: the pool where it ended.
         """
         if pool is None:
             pool = self._columns.pool_of[ends.builder[rows]]
@@ -133,17 +133,17 @@ class Costs:
 
     @property
     def total(self) -> float:
-        """What all builders cost."""
+        """The total cost of all builders."""
         return math.fsum(paid.cost for paid in self.pools.values())
 
     @property
     def idle_share(self) -> float | None:
-        """The share of the slot time paid in which no job was there."""
+        """The idle share of the billed slot time."""
         slot_time = sum(paid.slot_time for paid in self.pools.values())
         return _idle_share(sum(paid.busy_time for paid in self.pools.values()), slot_time)
 
     def used(self, places: Iterable[Place]) -> tuple[float, float | None]:
-        """Return the cost of the jobs at these places, and the idle share that they pay for."""
+        """Return the cost of the jobs at these places, and the share of it that is idle time."""
         cost = busy = slot_time = 0.0
         for place in places:
             held, paid = self.busy.get(place, 0.0), self.pools.get(place[0])
@@ -160,7 +160,7 @@ def _idle_share(busy: float, slot_time: float) -> float | None:
 
 
 class Parts:
-    """The jobs that count, by place, and what becomes of them in tables."""
+    """Builds the parts of a summary from the jobs that count."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Parts:
             self._lost[place] = self._lost.get(place, 0) + 1
 
     def by_pool(self) -> dict[str, Part]:
-        """Return each pool's part, those without jobs too."""
+        """Return each pool's part, including pools without jobs."""
         found = self._by(lambda place: place[0])
         parts = {}
         for name, paid in self._costs.pools.items():
@@ -205,7 +205,7 @@ class Parts:
         return {name: self._part(found[name]) for name in sorted(found)}
 
     def by_invocation(self) -> dict[str, Part]:
-        """Return each invocation's part; nothing if no job is charged to any."""
+        """Return each invocation's part; empty if no job is charged to any."""
         found = self._by(lambda place: place[2])
         if set(found) <= {""}:
             return {}
@@ -227,7 +227,9 @@ class Parts:
 
     def _part(self, places: Sequence[Place]) -> Part:
         rows = [found for place in places if (found := self._rows.get(place)) is not None]
-        ends = self._ends.taken(np.concatenate(rows)) if rows else self._ends.taken(np.arange(0))
+        ends = self._ends
+        if [len(some) for some in rows] != [len(ends)]:
+            ends = ends.taken(np.concatenate([np.arange(0), *rows]))
         responses = ends.responses()
         cost, idle_share = self._costs.used(places)
         return Part(
@@ -243,6 +245,6 @@ class Parts:
 
 
 def _sums(numbers: Numbers, times: Floats) -> list[float]:
-    """Add up the times of each number, in order."""
+    """Return the sum of the times for each number."""
     sums: list[float] = np.bincount(numbers, times).tolist()
     return sums

@@ -1,4 +1,4 @@
-"""How jobs ended, in columns: what a summary is made of, a million jobs in half a second."""
+"""The ends of jobs in columns, so that a million are summarised in half a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.core.commands import EndJob
-from farm.core.model import Cause, Outcome, Platform
+from farm.core.model import Cause, Job, Outcome, Platform
 from farm.results.summary.percentiles import Floats
 
 Flags = npt.NDArray[np.bool_]
@@ -22,9 +22,9 @@ CAUSES = {cause: number for number, cause in enumerate(Cause)}
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """Some jobs, in the order of ending; an instant that never came is NaN.
+    """Jobs in order of ending; an instant that was never reached is NaN.
 
-    Where there are few of something it is numbered; -1: none.
+    Values that repeat are numbered; -1: none.
     """
 
     arrived_at: Floats
@@ -33,31 +33,30 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: Floats
     service_time: Floats
     attempts: Numbers
-    #: places in ``OUTCOMES`` and ``CAUSES``
+    #: indexes in ``OUTCOMES`` and ``CAUSES``
     outcome: Numbers
     cause: Numbers
     slot: Numbers
-    #: another job's execution served it
+    #: served by another job's execution
     shared: Flags
     builder: Numbers
     platform: Numbers
     attribution: Numbers
     matrix: Numbers
     platforms: Sequence[Platform]
-    #: attributes that jobs have
+    #: the jobs' attributes
     attributions: Sequence[Mapping[str, str]]
     matrices: Sequence[str]
 
     @classmethod
     def of(cls, ends: Sequence[EndJob], builders: dict[str, int]) -> Ends:
-        """Return the columns of these jobs; builders are numbered, those not known behind."""
+        """Return the columns of these jobs; unknown builders are numbered last."""
         jobs = [end.job for end in ends]
         arrived_at = floats([job.arrived_at for job in jobs])
         submitted_at = floats([end.submitted_at for end in ends])
         platform, platforms = numbered([job.platform for job in jobs])
         matrix, matrices = numbered([job.matrix for job in jobs])
-        known = {id(job.attributes): job.attributes for job in jobs if job.attributes}
-        attribution, _ = numbered([id(job.attributes) for job in jobs], dict.fromkeys(known))
+        attribution, attributions = attributed(jobs)
         outcomes = {outcome: number for number, outcome in enumerate(OUTCOMES)}
         return cls(
             arrived_at=np.where(np.isnan(arrived_at), submitted_at, arrived_at),
@@ -72,10 +71,10 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
             shared=np.array([end.served_by is not None for end in ends], np.bool_),
             builder=numbered([end.builder for end in ends], builders)[0],
             platform=platform,
-            attribution=np.where(attribution < len(known), attribution, -1),
+            attribution=attribution,
             matrix=matrix,
             platforms=platforms,
-            attributions=list(known.values()),
+            attributions=attributions,
             matrices=matrices,
         )
 
@@ -83,7 +82,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.finished_at)
 
     def taken(self, some: Flags | Numbers) -> Ends:
-        """Return some of them, by flags or by rows."""
+        """Return a selection, by flags or by rows."""
         if some.dtype == np.bool_ and some.all():
             return self
         changed: dict[str, Any] = {}
@@ -94,47 +93,47 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changed)
 
     def within(self, start: float, end: float) -> Ends:
-        """Return those that arrived in this time."""
+        """Return the jobs that arrived in this window."""
         return self.taken((start <= self.arrived_at) & (self.arrived_at < end))
 
     @property
     def served(self) -> Flags:
-        """Whether it succeeded or failed: a cancelled job was not served."""
+        """Which jobs succeeded or failed: a cancelled job was not served."""
         served: Flags = self.outcome != CANCELLED
         return served
 
     def counts(self) -> dict[Outcome, int]:
-        """Count them by outcome."""
+        """Count the jobs by outcome."""
         counted = np.bincount(self.outcome, minlength=len(OUTCOMES)).tolist()
         return dict(zip(OUTCOMES, counted, strict=True))
 
     def makespan(self) -> float | None:
-        """Return last finish - first arrival, seconds; None: there are none."""
+        """Return last finish - first arrival, seconds; None without jobs."""
         if not len(self):
             return None
         return float(self.finished_at.max() - self.arrived_at.min())
 
     def waits(self, by: float = np.inf) -> Floats:
-        """Return how long those waited that started, and were over by an instant."""
+        """Return the waiting times of the jobs that started, and ended by an instant."""
         started = ~np.isnan(self.started_at) & (self.finished_at <= by)
         return (self.started_at - self.arrived_at)[started]
 
     def responses(self) -> Floats:
-        """Return the response times of the served ones."""
+        """Return the response times of the jobs that were served."""
         return (self.finished_at - self.arrived_at)[self.served]
 
     def has_stretch(self) -> Flags:
-        """Return which have one: those that were served, and took time."""
+        """Return which jobs have a stretch: those that were served and took time."""
         return self.served & (self.service_time > 0)
 
     def stretches(self) -> Floats:
-        """Return response time ÷ service time alone, where there is one."""
+        """Return response time ÷ service time alone, for jobs that have a stretch."""
         some = self.has_stretch()
         stretches: Floats = (self.finished_at - self.arrived_at)[some] / self.service_time[some]
         return stretches
 
     def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
-        """Return last end - first arrival of each matrix, by first end; not of unfinished ones."""
+        """Return last end - first arrival of each finished matrix, in order of first end."""
         some, matrix, names = self._matrices()
         released, finished = np.full(len(names), np.inf), np.full(len(names), -np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])
@@ -155,7 +154,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         return times
 
     def _matrices(self) -> tuple[Flags, Numbers, list[str]]:
-        """Return which jobs have a matrix, its number by first end, and the matrices' names."""
+        """Return which jobs have a matrix, its number in order of first end, and the names."""
         some = self.matrix >= 0
         number, order = in_order_of_appearance(self.matrix[some])
         return some, number, [self.matrices[place] for place in order.tolist()]
@@ -167,14 +166,19 @@ def floats(values: Sequence[float | None]) -> Floats:
 
 
 def total(values: Floats) -> float:
-    """Add up in order, as a sum on paper is."""
+    """Return the sum, added up from first to last."""
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
+def which(some: Flags) -> Flags | slice:
+    """Return what takes these of a column: all of them without a copy."""
+    return slice(None) if some.all() else some
 
 
 def numbered(
     values: Iterable[Hashable], known: dict[Any, Any] | None = None
 ) -> tuple[Numbers, list[Any]]:
-    """Number the values, None as -1: those not known in the order in which they first appear."""
+    """Number the values, None as -1; unknown ones get the next numbers as they appear."""
     known = {} if known is None else known
     for number, value in enumerate(known):
         known[value] = number
@@ -182,8 +186,14 @@ def numbered(
     return np.array(numbers, np.int64), list(known)
 
 
+def attributed(jobs: Iterable[Job]) -> tuple[Numbers, list[dict[str, str]]]:
+    """Number the attributes that jobs have, as ``numbered`` does; -1: it has none."""
+    numbers, found = numbered([tuple(job.attributes.items()) or None for job in jobs])
+    return numbers, list(map(dict, found))
+
+
 def in_order_of_appearance(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Number from 0, in the order of first appearance; return also what each stands for."""
+    """Number the values from 0, in order of first appearance; return also the distinct values."""
     if len(numbers) and (numbers == numbers[0]).all():
         return np.zeros(len(numbers), np.int64), numbers[:1]
     found, first, places = np.unique(numbers, return_index=True, return_inverse=True)

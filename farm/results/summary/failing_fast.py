@@ -1,4 +1,4 @@
-"""Failing fast: what cancelling the rest of a matrix saved."""
+"""Fail-fast: the time saved by cancelling the rest of a matrix."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from farm.results.summary.ends import CAUSES, Ends, total
 
 
 def time_saved(ends: Ends, columns: Columns) -> float:
-    """Return the slot time that fail-fast spared the builders of some jobs, seconds.
+    """Return the slot time that fail-fast saved, seconds.
 
-    Of a job cancelled while it waited its whole service time; of one stopped while it ran what
-    was left of it on its builder, as if nothing else had slowed it.
+    For a job cancelled while waiting, its whole service time; for one stopped while running, what
+    was left of it on its builder, without contention.
     """
     spared = ends.taken(ends.cause == CAUSES[Cause.FAIL_FAST])
     speeds = np.ones(len(columns.pool_of))

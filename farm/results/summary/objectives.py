@@ -2,7 +2,7 @@
 
 An objective is one or several terms joined by ``and``; a term compares a statistic (mean p50 p90
 p95 p99 max) of a metric (waiting_time response_time stretch matrix_response_time) over the jobs of
-a run with a limit: a duration, or for stretch a number.
+a run with a limit: a span of time, or for stretch a number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from farm.results.summary.ends import CAUSES
 from farm.results.summary.percentiles import Floats, quantile
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import counted
-from farm.units import format_time, parse_time
+from farm.units import format_roughly, parse_time
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
@@ -42,21 +42,21 @@ class Term(msgspec.Struct, frozen=True):
     limit: float
 
     def is_met_by(self, value: float) -> bool:
-        """Whether this value keeps the promise (infinity never does)."""
+        """Return whether this value meets the objective (infinity never does)."""
         return value < self.limit or (not self.strict and value == self.limit)
 
     @property
     def name(self) -> str:
-        """What is measured: ``p95(waiting_time)``."""
+        """The measured quantity: ``p95(waiting_time)``."""
         return f"{self.statistic}({self.metric})"
 
     def show(self, value: float) -> str:
-        """Write a value of this term's metric for a person."""
+        """Return a value of this term's metric as readable text."""
         if not math.isfinite(value):
             return "never"
         if self.metric == "stretch":
             return f"{value:.3g}"
-        return format_time(round(value, 1) if value < 60 else float(round(value)))
+        return format_roughly(value)
 
     def __str__(self) -> str:
         return f"{self.name} {'<' if self.strict else '<='} {self.show(self.limit)}"
@@ -98,7 +98,7 @@ def _limit(text: str, metric: str, option: str) -> float:
 def measure(records: RunRecords, window: Window, term: Term) -> float:
     """Return the term's statistic in a run (percentiles: type 7).
 
-    A job that was never served, or given up, counts as infinity; cancelled ones do not count.
+    A job that was never served, or was given up, counts as infinity; cancelled ones are ignored.
     """
     ends, lost = counted(records, records.columns(), window)
     given_up = ends.cause == CAUSES[Cause.UNRUNNABLE]
@@ -125,5 +125,5 @@ def _statistic(values: Floats, statistic: str) -> float:
     level = int(statistic[1:]) / 100
     if np.quantile(values, level, method="higher") == math.inf:
         return math.inf
-    # what is beyond does not count, but infinity times 0 would
+    # the value beyond has no weight, but infinity times 0 would be NaN
     return quantile(np.minimum(values, sys.float_info.max), level)

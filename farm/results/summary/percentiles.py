@@ -1,8 +1,8 @@
-"""Percentiles by one rule everywhere: linear interpolation between closest ranks.
+"""Percentiles, all by the same rule: linear interpolation between closest ranks.
 
 The p-quantile of n sorted values x[0] … x[n-1] lies at rank h = (n - 1)·p and is
 x[⌊h⌋] + (h - ⌊h⌋)·(x[⌊h⌋+1] - x[⌊h⌋]): type 7 of Hyndman and Fan, "Sample Quantiles in
-Statistical Packages" (1996); NumPy's default. No project of ours uses another.
+Statistical Packages" (1996); NumPy's default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How a quantity is spread over jobs or matrices; every number but ``count`` is None for none.
+    """The distribution of a quantity; without values every number but ``count`` is None.
 
     ``std`` is the population's standard deviation (divided by n, not n - 1).
     """

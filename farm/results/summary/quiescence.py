@@ -1,4 +1,4 @@
-"""Whether a farm came to rest in the ramp-down: what was open, and who was there, at its end."""
+"""Whether a farm came to rest in the ramp-down: open jobs and present builders at its end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 
 from farm.core.model import Job
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.summary.columns import Columns
 
 
-class Quiescence(msgspec.Struct, frozen=True, rename=door_name):
-    """The farm at the instant at which its last phase ended, and how long jobs went on after it."""
+class Quiescence(msgspec.Struct, frozen=True, rename=json_name):
+    """The farm at the end of its last phase, and how long jobs continued after it."""
 
-    #: jobs that waited or ran
+    #: jobs that were waiting or running
     open_jobs: int
     builders: int
     busy_builders: int
@@ -26,7 +26,7 @@ class Quiescence(msgspec.Struct, frozen=True, rename=door_name):
 def quiescence(
     columns: Columns, unended: Iterable[tuple[Job, float]], ends_at: float
 ) -> Quiescence:
-    """Return how the farm stood at that instant; ``unended``: jobs, with their submission."""
+    """Return the farm's state at that instant; ``unended``: jobs, with their submission."""
     ends, spans, held = columns.ends, columns.spans, columns.attempts
     open_jobs = (ends.arrived_at <= ends_at) & (ends_at < ends.finished_at)
     there = (spans.joined_at <= ends_at) & ~(spans.gone_at <= ends_at)

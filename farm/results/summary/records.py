@@ -1,7 +1,7 @@
-"""What happened in a run, kept in memory: the story of each job and the life of each builder.
+"""The records of a run in memory: the history of each job and the life of each builder.
 
-``EndJob`` already holds a job's whole history, so the records *are* the EndJob values; nothing is
-copied while a run goes on.
+``EndJob`` already contains a job's whole history, so the records *are* the EndJob values; nothing
+is copied during a run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans,
 
 
 class RunRecords(msgspec.Struct):
-    """Everything that summaries and tables are made of.
+    """The data from which summaries and tables are computed.
 
     ``ends`` is in order of ending; ``submissions`` in order of arrival at the farm; ``estimates``
-    holds the first dispatch estimate given for each job (the instant, or None: no estimate).
+    has the first dispatch estimate of each job (the instant, or None: no estimate).
     """
 
     ends: Sequence[EndJob]
@@ -43,9 +43,9 @@ class RunRecords(msgspec.Struct):
     events: int
     #: farm time of the last event
     last_at: float
-    #: jobs that were submitted and did not end; None: not counted
+    #: jobs that were submitted but did not end; None: not counted
     left: int | None = None
-    #: the same in columns, if they were there before the values
+    #: the same in columns, if these were made first
     made_of: Columns | None = None
 
     def columns(self) -> Columns:
@@ -59,7 +59,7 @@ class RunRecords(msgspec.Struct):
         return Columns(ends, spans, void, self.last_at)
 
     def unended(self) -> list[tuple[Job, float]]:
-        """Return the submitted jobs that never ended, each with its submission's instant."""
+        """Return the submitted jobs that never ended, each with the instant of its submission."""
         if self.left == 0:
             return []
         ended = {end.job.id for end in self.ends}
@@ -72,7 +72,7 @@ class RunRecords(msgspec.Struct):
 
 
 class Recorder:
-    """Observer that keeps a run's records. Cheap enough for millions of jobs."""
+    """Observer that collects a run's records, for millions of jobs if need be."""
 
     def __init__(self) -> None:
         self._ends: list[EndJob] = []
@@ -115,7 +115,7 @@ class Recorder:
             take(event)
 
     def records(self) -> RunRecords:
-        """Return what was recorded so far (the lists are shared, not copied)."""
+        """Return the records so far (the lists are shared, not copied)."""
         return RunRecords(
             ends=self._ends,
             submissions=self._submissions,
@@ -156,7 +156,7 @@ class Recorder:
 
 
 def records_of(entries: Iterable[Entry]) -> RunRecords:
-    """Return the records of a run that is read back from its event log."""
+    """Return the records of a run from its event log."""
     recorder = Recorder()
     for entry in entries:
         recorder(entry.event, entry.commands)

@@ -1,15 +1,15 @@
-"""The lives of builders, and who held their slots: as values, and in columns."""
+"""The lives of builders and the attempts on their slots, as values and in columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from farm.core.commands import EndJob
-from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered
+from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered, which
 from farm.results.summary.percentiles import Floats
 
 BuilderEnd = Literal["retired", "lost"]
@@ -18,7 +18,7 @@ _ENDS = {None: STAYED, "retired": RETIRED, "lost": LOST}
 
 
 class BuilderSpan(msgspec.Struct):
-    """One life of a builder, from request (or joining) until it is gone; instants in farm time."""
+    """One life of a builder, from request (or joining) until it has left; farm time."""
 
     builder: str
     pool: str
@@ -31,7 +31,7 @@ class BuilderSpan(msgspec.Struct):
 
 
 class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that came to nothing, yet held a slot from its dispatch until it was given up."""
+    """A void attempt, which held a slot from its dispatch until it was given up."""
 
     job: str
     builder: str
@@ -41,7 +41,7 @@ class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Spans(msgspec.Struct, frozen=True, kw_only=True):
-    """Lives of builders; an instant that never came is NaN, builders and pools are numbered."""
+    """Lives of builders; instants never reached are NaN, builders and pools are numbered."""
 
     builder: Numbers
     pool: Numbers
@@ -70,16 +70,16 @@ class Spans(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def taken(self, some: Flags) -> Spans:
-        """Return some of them."""
+        """Return a selection."""
         columns = {name: getattr(self, name)[some] for name in self.__struct_fields__[:-1]}
         return Spans(**columns, pools=self.pools)
 
 
 class Attempts(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts that held a slot and are over."""
+    """Ended attempts that held a slot."""
 
     builder: Numbers
-    #: the row of its job among the ends; -1: that never ended
+    #: the row of its job among the ends; -1: the job never ended
     row: Numbers
     dispatched_at: Floats
     ended_at: Floats
@@ -88,7 +88,7 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
     def void(
         cls, attempts: Sequence[VoidAttempt], ends: Sequence[EndJob], builders: dict[str, int]
     ) -> Attempts:
-        """Return those that came to nothing."""
+        """Return the void attempts."""
         rows = {end.job.id: row for row, end in enumerate(ends)} if attempts else {}
         return cls(
             builder=numbered([one.builder for one in attempts], builders)[0],
@@ -99,30 +99,37 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def all(cls, ends: Ends, void: Attempts) -> Attempts:
-        """Return every attempt: those of the jobs that ended, then those that came to nothing."""
+        """Return every attempt: those of the jobs that ended, then the void ones."""
         dispatched = (ends.builder >= 0) & ~np.isnan(ends.dispatched_at)
         over_at = _over_at(ends, dispatched)
-        rows = np.flatnonzero(~np.isnan(over_at))
+        some = which(~np.isnan(over_at))
         return cls(
-            builder=np.concatenate((ends.builder[rows], void.builder)),
-            row=np.concatenate((rows, void.row)),
-            dispatched_at=np.concatenate((ends.dispatched_at[rows], void.dispatched_at)),
-            ended_at=np.concatenate((over_at[rows], void.ended_at)),
+            builder=_with(ends.builder[some], void.builder),
+            row=_with(np.arange(len(ends), dtype=np.int32)[some], void.row),
+            dispatched_at=_with(ends.dispatched_at[some], void.dispatched_at),
+            ended_at=_with(over_at[some], void.ended_at),
         )
 
 
-def _over_at(ends: Ends, dispatched: Flags) -> Floats:
-    """Return when each job's own execution was over; NaN: it had none of its own.
+def _with(column: Any, more: Any) -> Any:
+    return np.concatenate((column, more)) if len(more) else column
 
-    An execution outlives the job that led it while it serves others; it is told by its slot.
+
+def _over_at(ends: Ends, dispatched: Flags) -> Floats:
+    """Return when each job's own execution ended; NaN if it had none.
+
+    An execution outlives its leader while it serves others; it is recognised by its slot.
     """
-    over_at: Floats = np.where(dispatched & ~ends.shared, ends.finished_at, np.nan)
+    own = dispatched & ~ends.shared
+    if own.all():
+        return ends.finished_at
+    over_at: Floats = np.where(own, ends.finished_at, np.nan)
     served = np.flatnonzero(dispatched & ends.shared)
     if not len(served):
         return over_at
     which = list(zip(ends.builder, ends.slot, ends.dispatched_at, strict=True))
     last = {which[row]: row for row in served.tolist()}
-    for row in np.flatnonzero(dispatched & ~ends.shared).tolist():
+    for row in np.flatnonzero(own).tolist():
         if (follower := last.pop(which[row], None)) is not None:
             over_at[row] = max(over_at[row], ends.finished_at[follower])
     for row in last.values():

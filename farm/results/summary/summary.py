@@ -1,7 +1,7 @@
-"""The summary of a run (``summary.json``): what it came to, in one small value.
+"""The summary of a run (``summary.json``).
 
-Only jobs that arrived in the run phase count, and builders' numbers are clipped to it; without
-phases everything counts.
+Only jobs that arrived in the run phase count, and builders' times are clipped to it; without phases
+everything counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from farm.core.model import Job
 from farm.results.jobs_table import invocation_of
-from farm.results.json_names import door_name
+from farm.results.json_names import json_name
 from farm.results.summary.builder_time import (
     BuilderCounts,
     Window,
@@ -36,10 +36,10 @@ WorldName = Literal["simulated", "live"]
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a summary says about the run beside what happened in it.
+    """What a summary needs to know about a run besides its records.
 
-    ``window`` is the run phase; ``fair_share`` the attributes that jobs are charged by, outermost
-    first: its first is the party of the fairness index. ``as_taskcluster``: what counts is what the
+    ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
+    first: the first is the party of the fairness index. ``as_taskcluster``: count what the
     Taskcluster simulator counts (``farm.results.summary.taskcluster``).
     """
 
@@ -49,20 +49,20 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     policy: str
     window: Window = Window()
-    #: when the last phase ends; None: there are no phases
+    #: when the last phase ends; None: no phases
     ends_at: float | None = None
     fair_share: tuple[str, ...] = ()
     as_taskcluster: bool = False
-    #: by pool, what its builders cost
+    #: the tariffs, by pool
     bills: Mapping[str, Bill] = {}
 
 
-#: real seconds below which what a live farm does for a job counts beside the job
+#: real seconds below which a live farm's overhead per job is noticeable
 SHORT = 0.05
 
 
 class JobCounts(msgspec.Struct, frozen=True):
-    """Jobs that arrived in the window, by how they ended; ``lost`` never did."""
+    """Jobs that arrived in the window, by how they ended; ``lost`` ones never did."""
 
     submitted: int
     succeeded: int
@@ -71,8 +71,8 @@ class JobCounts(msgspec.Struct, frozen=True):
     lost: int
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
-    """What a run came to. Spans are seconds; None where nothing was there to measure.
+class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The summary of a run. Spans are seconds; None where there was nothing to measure.
 
     Waiting times are of the jobs that started; response times and stretches of those that
     succeeded or failed (a cancelled job was not served); a matrix counts when all its jobs ended.
@@ -92,37 +92,37 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
-    #: of the matrices with a failed job: its end - the matrix's release
+    #: for matrices with a failed job: its end - the matrix's release
     first_failure_time: Spread = Spread(count=0)
     #: slot time of the jobs that fail-fast cancelled
     saved_time: float = 0.0
     builders: BuilderCounts
-    #: builders there, added up over time
+    #: the sum of the time that builders were present
     builder_time: float
-    #: busy slot time ÷ slot time there
+    #: busy slot time ÷ present slot time
     utilization: float | None
     fairness_index: float
-    #: what all builders cost, from request until gone: price of their hours, in billing units
+    #: the cost of all builders, from request until they have left, in whole billing units
     cost: float = 0.0
-    #: share of the slot time paid in which no job was there; None: nothing was paid
+    #: idle share of the billed slot time; None: nothing was billed
     idle_share: float | None = None
-    #: jobs served ÷ the time that counts
+    #: jobs served ÷ the length of the window
     throughput_per_s: float | None = None
     pools: dict[str, Part] = {}
     platforms: dict[str, Part] = {}
-    #: whom jobs are charged to, where their attributes say it
+    #: by invocation, if the jobs' attributes give one
     invocations: dict[str, Part] = {}
-    #: events that the scheduler took in, over the whole run
+    #: events that the scheduler handled, over the whole run
     events: int
     #: real seconds that the run took
     wall_time: float
     #: start and end of the phase that counts, farm time; None: the whole run
     run_phase: tuple[float, float] | None = None
-    #: how the farm stood when the last phase ended
+    #: the farm's state at the end of the last phase
     quiescence: Quiescence | None = None
-    #: what went wrong in functions of the user's own
+    #: errors in the user's own functions
     warnings: tuple[str, ...] = ()
-    #: what the reader should know of the run: a speed at which the live farm's own work counts
+    #: remarks on the run, such as a speed at which the live farm's overhead is noticeable
     remarks: tuple[str, ...] = ()
 
     @property
@@ -132,19 +132,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=door_name):
 
     @property
     def ended_well(self) -> bool:
-        """Whether no job was lost, and no function of the user's own failed."""
+        """Whether no job was lost and none of the user's functions failed."""
         return not (self.jobs.lost or self.warnings)
 
 
 def too_fast(records: RunRecords, speed: float) -> list[str]:
-    """Return the remark that a live run's jobs were too short to tell of the scenario, if any."""
+    """Return the remark that a live run's jobs were too short to be representative, if any."""
     times = records.columns().ends.service_time
     median = float(np.median(times)) / speed if len(times) else math.inf
     if median >= SHORT:
         return []
     said = (
-        f"at speed {speed:g} the median job lasts {median * 1000:.2g} real ms, so the farm's own "
-        f"work counts; from {SHORT * 1000:g} ms on (speed {speed * median / SHORT:.2g}) "
+        f"at speed {speed:g} the median job lasts {median * 1000:.2g}ms of real time, so the "
+        f"farm's own work counts; from {SHORT * 1000:g}ms on (speed {speed * median / SHORT:.2g}) "
         "live and simulated runs agree better"
     )
     return [said]
@@ -157,7 +157,7 @@ def summarise(
     warnings: Iterable[str] = (),
     remarks: Iterable[str] = (),
 ) -> Summary:
-    """Return what a run came to; copes with no jobs, no builders and jobs that never started."""
+    """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
     window, columns, ends_at = info.window, records.columns(), info.ends_at
     rest = None if ends_at is None else quiescence(columns, records.unended(), ends_at)
     arrivals = window
@@ -180,7 +180,7 @@ def summarise(
         jobs=JobCounts(submitted=len(ends) + len(lost), lost=len(lost), **ends.counts()),
         attempts=int(ends.attempts[~ends.shared].sum()),
         makespan=makespan,
-        # as Taskcluster: of the jobs that were over by the phase's end
+        # as Taskcluster does: of the jobs that ended by the phase's end
         waiting_time=spread_of(ends.waits(info.window.end if info.as_taskcluster else np.inf)),
         response_time=spread_of(ends.responses()),
         stretch=spread_of(ends.stretches()),
@@ -214,17 +214,17 @@ def counted(records: RunRecords, columns: Columns, window: Window) -> tuple[Ends
 
 
 def _parties(ends: Ends, fair_share: tuple[str, ...]) -> Numbers:
-    """Return who is charged for each job that has a stretch, numbered."""
+    """Return the number of the party that is charged for each job with a stretch."""
     names = [invocation_of(one, fair_share).partition("/")[0] for one in ends.attributions]
-    of, _ = numbered([*names, ""])  # the last one is of jobs without attributes
+    of, _ = numbered([*names, ""])  # the last entry is for jobs without attributes
     return of[ends.attribution[ends.has_stretch()]]
 
 
 def jain_index(shares: Sequence[float]) -> float:
-    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is all to one.
+    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is everything for one.
 
     Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC TR-301 (1984). It is 1.0
-    for no shares, for one, and where all are zero.
+    for no shares, for one share, and if all are zero.
     """
     squares = sum(share * share for share in shares)
     if not shares or squares == 0.0:
@@ -234,7 +234,7 @@ def jain_index(shares: Sequence[float]) -> float:
 
 
 def fairness_index(parties: Numbers, stretches: Floats) -> float:
-    """Return Jain's index over each party's mean stretch, of jobs given by party and stretch."""
+    """Return Jain's index of the parties' mean stretches, from each job's party and stretch."""
     if not len(parties):
         return 1.0
     party, _ = in_order_of_appearance(parties)

@@ -1,4 +1,4 @@
-"""A summary as a person reads it on a terminal."""
+"""A summary as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from farm.terminal.console import many
 
 
 def render_summary(summary: Summary) -> RenderableType:
-    """Return a summary as rich tables: how long things took, and what it cost."""
+    """Return a summary as rich tables: times, and costs."""
     title = Text.assemble(
         (summary.name, "bold"),
         f"  {summary.world}, {summary.policy}, seed {summary.seed}, {summary.engine}",

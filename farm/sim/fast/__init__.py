@@ -1,4 +1,4 @@
-"""The fast lane: a scenario in columns, played by a compiled loop with the reference's results.
+"""The fast engine: a compiled loop over columns, with the same results as the reference.
 
 ``choice`` says whether it plays, and ``coverage`` what it can play. ``load`` turns jobs into arrays
 and ``play`` pools; the compiled loop stands in ``kernel/``, halts where a provisioning algorithm

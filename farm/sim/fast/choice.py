@@ -49,7 +49,7 @@ def try_fast(
 
     Args:
         scenario: whose pools and phases are played.
-        scheduler: whose rules and estimator are taken; it is not told of anything.
+        scheduler: provides rules and estimator; it receives no events.
         load: the jobs by arrival; they are only looked at as far as needed.
         algorithms: who sizes each provisioned pool.
         forced: play it though it is not worth it.

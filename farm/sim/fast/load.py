@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
-from farm.results.summary.ends import Numbers, numbered
+from farm.results.summary.ends import Numbers, attributed, numbered
 from farm.results.summary.percentiles import Floats
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
@@ -39,7 +40,7 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What is submitted under a policy; farms of any kind may play it, again and again."""
+    """What is submitted under a policy: a play writes into its columns."""
 
     jobs: Jobs
     #: the run time that each job is queued with, seconds
@@ -50,12 +51,25 @@ class Load(msgspec.Struct, frozen=True):
     # for the kernel
     columns: Array
     in_order: Array
-    batch_columns: Array
+    #: where the jobs of each instant begin, and behind them where the last ones end
+    batches: Array
 
     def batch(self, number: int) -> tuple[Job, ...]:
         """Return the jobs that were submitted together, by the batch's number from 0."""
-        begin, end = self.batch_columns["begin"][number : number + 2].tolist()
+        begin, end = self.batches[number : number + 2].tolist()
         return tuple([self.jobs[place] for place in range(begin, end)])
+
+    def ids(self) -> list[str]:
+        """Return the jobs' ids, in order."""
+        return (
+            self.jobs.ids() if isinstance(self.jobs, AlikeJobs) else [job.id for job in self.jobs]
+        )
+
+    def job_values(self, begin: int, end: int) -> list[Iterable[Any]]:
+        """Return the fields of some jobs as columns, in the order of the fields."""
+        if isinstance(self.jobs, AlikeJobs):
+            return self.jobs.columns(begin, end)
+        return list(zip(*map(astuple, self.jobs[begin:end]), strict=True))
 
 
 def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
@@ -79,27 +93,17 @@ def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
     made["lane"] = lane[traits.platform]
     in_order = _order(policy, samples, estimates, made["submitted_at"])
     made["order"][in_order] = np.arange(len(jobs))
-    return Load(jobs, estimates, traits, lanes, made, in_order, _batches(made["submitted_at"]))
+    begins = np.flatnonzero(np.diff(made["submitted_at"], prepend=-1.0))
+    batches = np.append(begins, len(jobs)).astype(np.int32)
+    return Load(jobs, estimates, traits, lanes, made, in_order, batches)
 
 
 def _traits(jobs: Sequence[Job]) -> Traits:
     platform, platforms = numbered([job.platform for job in jobs])
     matrix, matrices = numbered([job.matrix for job in jobs])
-    known = {id(job.attributes): job.attributes for job in jobs if job.attributes}
-    numbers = {one: number for number, one in enumerate(known)}
-    attribution = np.array([numbers.get(id(job.attributes), -1) for job in jobs])
+    attribution, attributions = attributed(jobs)
     fails = np.array([job.fails for job in jobs])
-    attributions = list(known.values())
     return Traits(fails, platform, matrix, attribution, platforms, matrices, attributions)
-
-
-def _batches(submitted_at: Array) -> Array:
-    """Return where each instant's jobs begin, and behind them where the last ones end."""
-    begin = np.flatnonzero(np.diff(submitted_at, prepend=-1.0))
-    made = np.zeros(len(begin) + 1, layout.BATCH)
-    made["at"][:-1] = submitted_at[begin]
-    made["begin"][:-1], made["begin"][-1] = begin, len(submitted_at)
-    return made
 
 
 def _order(

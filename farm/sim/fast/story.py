@@ -1,4 +1,4 @@
-"""From a fast play to what the reference would have recorded: records, and every event in order."""
+"""From a fast play to what the reference would have recorded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 
-from farm.core import commands, events
-from farm.core.commands import Command, EndJob
-from farm.core.events import Event
+from farm.core import events
+from farm.core.commands import EndJob
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
 from farm.results.summary.columns import Columns
@@ -29,89 +27,6 @@ _CAUSES = np.array(
     [CAUSES[one] for one in (Cause.FINISHED, Cause.FINISHED, Cause.LOST, Cause.POISONOUS)], np.int8
 )
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
-
-
-class Told(msgspec.Struct):
-    """A play's builders, jobs and plans, as the values that events and commands are made of."""
-
-    played: Played
-    builders: Sequence[Builder]
-    #: why each builder was lost
-    reasons: Sequence[str]
-    #: the end of each job that ended
-    ends: dict[int, EndJob]
-
-    @classmethod
-    def of(cls, played: Played) -> Told:
-        """Return what a play's notes are told with."""
-        builders, reasons = _builders(played), _reasons(played)
-        ended = _ended(played).tolist()
-        told = _ends(played, [builder.id for builder in builders], reasons)
-        return cls(played, builders, reasons, dict(zip(ended, told, strict=True)))
-
-    def events(self) -> dict[int, Callable[..., Event]]:
-        """Return, by kind of note, what makes its event from the note."""
-        load, builders, reasons = self.played.load, self.builders, self.reasons
-        jobs, names = load.jobs, [builder.id for builder in self.builders]
-        pools, plans = self.played.pools, self.played.farm.plans
-
-        def planned(at: float, place: int, *_: Any) -> Event:
-            pool, *numbers = plans[place].item()
-            return events.PoolPlanned(at, pools[pool].name, *numbers)
-
-        return {
-            layout.ARRIVALS_ENDED: lambda at, *_: events.ArrivalsEnded(at),
-            layout.SUBMITTED: lambda at, n, *_: events.JobsSubmitted(at, load.batch(n)),
-            layout.JOINED: lambda at, n, *_: events.BuilderJoined(at, builders[n]),
-            layout.STARTED: lambda at, n, b, _, attempt: events.JobStarted(
-                at, jobs[n].id, attempt, names[b]
-            ),
-            layout.FINISHED: lambda at, n, b, _, attempt: events.JobFinished(
-                at, jobs[n].id, attempt, names[b], _outcome(jobs[n].fails)
-            ),
-            layout.CLEANED: lambda at, n, _, slot, __: events.SlotCleaned(at, names[n], slot),
-            layout.RETIRED: lambda at, n, *_: events.BuilderRetired(at, names[n]),
-            layout.LOST: lambda at, n, *_: events.BuilderLost(at, names[n], reasons[n]),
-            layout.RANG: lambda at, *_: events.AlarmRang(at),
-            layout.PLANNED: planned,
-        }
-
-    def commands(self) -> dict[int, Callable[..., Command]]:
-        """Return, by kind of note, what makes its command from the note."""
-        jobs, builders, reasons = self.played.load.jobs, self.builders, self.reasons
-        names = [builder.id for builder in self.builders]
-        return {
-            layout.START: lambda _, n, b, slot, attempt: commands.StartJob(
-                jobs[n], attempt, names[b], slot
-            ),
-            layout.END: lambda _, n, *__: self.ends[n],
-            layout.REQUEUED: lambda _, n, b, __, attempt: commands.RequeueJob(
-                jobs[n].id, attempt, names[b], reasons[b]
-            ),
-            layout.REQUESTED: lambda _, n, *__: commands.RequestBuilder(builders[n]),
-            layout.DRAINED: lambda _, n, *__: commands.DrainBuilder(names[n]),
-            layout.RETIRE: lambda _, n, *__: commands.RetireBuilder(names[n]),
-            layout.LOSE: lambda _, n, *__: commands.LoseBuilder(names[n]),
-            layout.ALARM: lambda at, *_: commands.SetAlarm(at),
-        }
-
-
-def story(played: Played) -> Iterator[tuple[Event, Sequence[Command]]]:
-    """Yield every event with its commands, as the driver tells observers of them."""
-    farm, told = played.farm, Told.of(played)
-    notes = farm.notes[: farm.counts[layout.NOTED]]
-    event: Event = events.FarmOpened(0.0)
-    commands: list[Command] = []
-    make_event, make_command = told.events(), told.commands()
-    names = ("kind", "at", "what", "builder", "slot", "attempt")
-    columns = [notes[name].tolist() for name in names]
-    for kind, *rest in zip(*columns, strict=True):
-        if kind in make_command:
-            commands.append(make_command[kind](*rest))
-        else:
-            yield event, commands
-            event, commands = make_event[kind](*rest), []
-    yield event, commands
 
 
 class Lazily(Sequence[T]):
@@ -134,21 +49,21 @@ class Lazily(Sequence[T]):
 def records(played: Played) -> RunRecords:
     """Return what a recorder would have kept; the values are made when they are looked at."""
     farm, load = played.farm, played.load
-    last_at = float(farm.instants[layout.LAST_EVENT])
+    last_at = float(farm.instants["last_event"][0])
     return RunRecords(
-        ends=Lazily(lambda: _ends(played, _names(played), _reasons(played))),
+        ends=Lazily(lambda: ends_of(played, _ended(played))),
         submissions=Lazily(
             lambda: (
                 events.JobsSubmitted(at, load.batch(number))
-                for number, at in enumerate(load.batch_columns["at"][:-1].tolist())
+                for number, at in enumerate(farm.jobs["submitted_at"][load.batches[:-1]].tolist())
             )
         ),
         builders=Lazily(lambda: _spans(played, _names(played))),
-        void_attempts=Lazily(lambda: _void(played, _names(played), _reasons(played))),
+        void_attempts=Lazily(lambda: _void(played, _names(played), reasons_of(played))),
         estimates={},
-        events=int(farm.counts[layout.EVENTS]),
+        events=int(farm.counts["events"][0]),
         last_at=last_at,
-        left=len(farm.jobs) - int(farm.counts[layout.ENDED]),
+        left=len(farm.jobs) - int(farm.counts["ended"][0]),
         made_of=Columns(
             _end_columns(played), _span_columns(played), _void_columns(played), last_at
         ),
@@ -210,7 +125,7 @@ def _span_columns(played: Played) -> Spans:
 
 
 def _void_columns(played: Played) -> Attempts:
-    ended, void = _ended(played), played.farm.void[: played.farm.counts[layout.VOID]]
+    ended, void = _ended(played), played.farm.void[: played.farm.counts["void"][0]]
     rows = np.full(len(played.farm.jobs), -1)
     rows[ended] = np.arange(len(ended))
     return Attempts(
@@ -222,11 +137,11 @@ def _void_columns(played: Played) -> Attempts:
 
 
 def _ended(played: Played) -> Any:
-    return played.farm.ended[: played.farm.counts[layout.ENDED]]
+    return played.farm.ended[: played.farm.counts["ended"][0]]
 
 
 def _void(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[VoidAttempt]:
-    for job, builder, *instants in played.farm.void[: played.farm.counts[layout.VOID]].tolist():
+    for job, builder, *instants in played.farm.void[: played.farm.counts["void"][0]].tolist():
         at, ended_at = instants
         yield VoidAttempt(played.load.jobs[job].id, names[builder], at, ended_at, reasons[builder])
 
@@ -245,7 +160,7 @@ def _spans(played: Played, names: Sequence[str]) -> Iterator[BuilderSpan]:
 
 
 def _made(played: Played) -> Any:
-    return played.farm.builders[: played.farm.counts[layout.MADE]]
+    return played.farm.builders[: played.farm.counts["made"][0]]
 
 
 def _names(played: Played) -> list[str]:
@@ -253,25 +168,27 @@ def _names(played: Played) -> list[str]:
     return [f"{played.pools[pool].name}-{number}" for pool, number in rows]
 
 
-def _builders(played: Played) -> list[Builder]:
+def builders_of(played: Played) -> list[Builder]:
+    """Return every builder that was requested, in the order of request."""
     rows = _made(played)[["pool", "number"]].tolist()
     return [
         played.pools[pool].builder(number, index) for index, (pool, number) in enumerate(rows, 1)
     ]
 
 
-def _reasons(played: Played) -> list[str]:
+def reasons_of(played: Played) -> list[str]:
+    """Return why each builder was lost; empty: it was not."""
     return [_REASONS.get(reason, "") for reason in _made(played)["reason"].tolist()]
 
 
-def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[EndJob]:
-    """Yield how each job ended, in the order of ending."""
-    farm, jobs, estimates = played.farm, played.load.jobs, played.load.estimates.tolist()
-    ended = _ended(played)
+def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
+    """Yield how these jobs ended, by their numbers."""
+    farm, jobs, names, reasons = played.farm, played.load.jobs, _names(played), reasons_of(played)
+    estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
     told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
     lost_under = _lost_under(played)
-    for number, row in zip(ended.tolist(), told, strict=True):
+    for number, estimate, row in zip(ended.tolist(), estimates, told, strict=True):
         submitted_at, finished_at, at, builder, slot, attempts, started, how, losses = row
         job, reason = jobs[number], ""
         cause = Cause.FAILED if job.fails else Cause.FINISHED
@@ -284,7 +201,7 @@ def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Itera
             reason = f"{reasons[builder]} (builders lost under it: {under})"
         yield EndJob(
             job,
-            _outcome(job.fails or how != layout.ENDS_WELL),
+            outcome_of(job.fails or how != layout.ENDS_WELL),
             attempts,
             submitted_at,
             finished_at,
@@ -293,7 +210,7 @@ def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Itera
             names[builder],
             slot,
             reason,
-            estimates[number],
+            estimate,
             None,
             cause,
         )
@@ -302,11 +219,12 @@ def _ends(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Itera
 def _lost_under(played: Played) -> dict[int, list[int]]:
     """Return the builders whose loss each job outlived, by job."""
     found: dict[int, list[int]] = defaultdict(list)
-    void = played.farm.void[: played.farm.counts[layout.VOID]]
+    void = played.farm.void[: played.farm.counts["void"][0]]
     for job, builder in void[["job", "builder"]].tolist():
         found[job].append(builder)
     return found
 
 
-def _outcome(fails: bool) -> Outcome:
+def outcome_of(fails: bool) -> Outcome:
+    """Return the outcome of an attempt that fails, or does not."""
     return "failed" if fails else "succeeded"

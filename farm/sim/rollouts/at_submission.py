@@ -1,4 +1,4 @@
-"""Estimates by rollouts: the farm is forked at the submission and played forward."""
+"""Estimates by rollouts: at a submission the farm is forked and simulated forward."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.core.state import JobState
-from farm.forecasts.dispatch.at_submission import Given
+from farm.forecasts.dispatch.at_submission import Forecast
 from farm.scenario import Scenario
 from farm.sim.rollouts.draws import RunTimes
 from farm.sim.rollouts.rollout import Fork, rollouts
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
-"""The quantiles that an estimate is given with."""
+"""The quantiles of an estimate."""
 
 
-class RolloutGiver:
-    """Rolls the farm out ``count`` times for each submission."""
+class RolloutForecaster:
+    """Simulates ``count`` continuations of the farm for each submission."""
 
     rules = "rollout"
     in_steps = False
@@ -43,11 +43,11 @@ class RolloutGiver:
         self._count = count
         self._truthful = truthful
 
-    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:  # noqa: ARG002 - as all givers
-        """Nothing: each submission is rolled out for itself."""
+    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:  # noqa: ARG002 - interface
+        """Do nothing: each submission has its own rollouts."""
         return iter(())
 
-    def give(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Given]:
+    def forecast(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:
         """Return an estimate for each of these waiting jobs, in order."""
         fork = Fork(
             snapshot=snapshot_of(scheduler, at),
@@ -63,14 +63,14 @@ class RolloutGiver:
         levels = [found.wait_quantile(level) + at for level in LEVELS]
         means = found.mean_wait + at
         return [
-            _given(float(means[column]), [float(level[column]) for level in levels])
+            _forecast_of(float(means[column]), [float(level[column]) for level in levels])
             for column in range(len(names))
         ]
 
 
-def _given(mean_at: float, quantiles_at: list[float]) -> Given:
+def _forecast_of(mean_at: float, quantiles_at: list[float]) -> Forecast:
     median = quantiles_at[4]
     if not np.isfinite(median):
-        return Given(None)
+        return Forecast(None)
     known = tuple(quantiles_at) if np.isfinite(quantiles_at).all() else ()
-    return Given(median, mean_at if np.isfinite(mean_at) else None, known)
+    return Forecast(median, mean_at if np.isfinite(mean_at) else None, known)

@@ -29,8 +29,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state import JobStatus
 from farm.scenario import Scenario
-from farm.sim.rollouts.draws import Floats, RunTimes, end_at, service_times, uniforms
-from farm.sim.rollouts.queue_only import Lane, roll, slots_to_come
+from farm.sim.rollouts.draws import Floats, RunTimes, ends_of, service_times, uniforms
+from farm.sim.rollouts.queue_only import roll, slots_to_come
 from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
@@ -81,7 +81,7 @@ class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A farm to be rolled out: where it stands, by which rules it goes on, what is not known.
+    """A farm to be simulated from its present state: snapshot, rules, and unknowns.
 
     ``snapshot`` is of the farm as it is; ``rekey`` says that the scenario's policy or keys are
     others than those it ran under until then.
@@ -93,7 +93,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
     algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
-    #: the scenario's workload goes on after the snapshot; otherwise nothing more arrives
+    #: the scenario's workload continues after the snapshot; otherwise nothing more arrives
     arrivals: bool = False
     #: the run times are the truth itself: outcomes are known too
     truthful: bool = False
@@ -192,9 +192,7 @@ class _Plan:
             if view.status is JobStatus.CANCELLING:
                 ends[:, column] = at
                 continue
-            ends[:, column] = [
-                end_at(fork.run_times, view, builder, share, at) for share in u[:, column].tolist()
-            ]
+            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column].tolist(), at)
         return ends
 
     # --- the fast lane ----------------------------------------------------------------------
@@ -233,26 +231,12 @@ class _Plan:
 
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""
-        by_platform: dict[str, Lane] = {}
-        for column, view in enumerate(self.waiting):
-            platform = view.job.platform.normalised()
-            lane = by_platform.setdefault(str(platform), Lane(platform, [], []))
-            lane.columns.append(column)
-            lane.keys.append(view.key)
-        lanes = list(by_platform.values())
-        if len(lanes) == 1:
-            lanes = [self._cut(lanes[0])]
         slots = slots_to_come(self.base, self.attempts, self.specs)
-        dispatched = roll(lanes, slots, self._ends, self._times)
+        columns = [self._columns.get(self.leader_of[name], -1) for name in self.wanted]
+        dispatched = roll(self.waiting, slots, self._ends, self._times, set(columns))
         # the last column: what was dispatched in the instant of the opening
-        dispatched = np.column_stack((dispatched, np.full(self.count, self.base.at)))
-        return dispatched[:, [self._columns.get(self.leader_of[name], -1) for name in self.wanted]]
-
-    def _cut(self, lane: Lane) -> Lane:
-        """Leave out the jobs behind the last one of interest: they do not matter to it."""
-        columns = (self._columns.get(self.leader_of[name], -1) for name in self.wanted)
-        last = max(columns, default=-1)
-        return Lane(lane.platform, lane.columns[: last + 1], lane.keys[: last + 1])
+        dispatched[:, -1] = self.base.at
+        return dispatched.take(columns, axis=1)
 
     # --- the whole simulation ---------------------------------------------------------------
 
@@ -314,7 +298,7 @@ class _Watch:
     def next_event(self) -> Event | None:
         """Return the next event while a job of interest waits and anything is dispatched at all.
 
-        Builders that come and go for ever, while the rest can never run, would not end otherwise.
+        Otherwise builders that come and go would prevent an end when the rest can never run.
         """
         self._events_in_vain += 1
         if not self._left or self._events_in_vain > MAX_EVENTS_IN_VAIN:

@@ -1,4 +1,4 @@
-"""Traces: jobs that were recorded somewhere. One format a file, the registry here.
+"""Traces: recorded jobs. One file per format; the registry is here.
 
 To add a format: a module with ``read(path, options) -> Records`` and one line in ``FORMATS``.
 Readers raise TraceError, which names the record or line, for whatever is wrong with a file.
@@ -32,7 +32,7 @@ class Format(NamedTuple):
 def _read_csv(path: Path, options: TraceOptions) -> Records:
     """Return the jobs of our own table, or of one whose columns are named by the options."""
     if options.fields:
-        return read_foreign(path, options.fields).records
+        return read_foreign(path, options.fields)
     return csv_table.read(path, options)
 
 

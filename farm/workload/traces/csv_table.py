@@ -47,12 +47,17 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     service: list[float] = []
     ids: list[str] = []
     details: list[dict[str, Any]] = []
+    cancelled = 0
     try:
         header = _header(next(rows, []), f"{path}:1")
         for row in rows:
             where = f"{path}:{rows.line_num}"
-            fields = _fields(header, row, where) if row else None
-            if fields is not None:
+            if not row:
+                continue
+            fields = _fields(header, row, where)
+            if fields is None:
+                cancelled += 1
+            else:
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
@@ -61,7 +66,9 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
     if not arrived:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    return Records(np.array(arrived), np.array(service), _unique(ids, path), details)
+    left_out = {"cancelled before they ran": cancelled} if cancelled else {}
+    found = Records(np.array(arrived), np.array(service), _unique(ids, path), details)
+    return found._replace(left_out=left_out)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:

@@ -34,7 +34,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     if backwards.size:
         place = int(backwards[0]) + 1
         raise TraceError(
-            f"{path}: record {place + 1}: created at {created[place]:.0f} ms, before the record "
-            f"above it ({created[place - 1]:.0f} ms); allowed: ascending times, so this is garbled"
+            f"{path}: record {place + 1}: created at {created[place]:.0f}ms, before the record "
+            f"above it ({created[place - 1]:.0f}ms); allowed: ascending times, so this is garbled"
         )
     return Records(created / 1000.0, durations / 1000.0)

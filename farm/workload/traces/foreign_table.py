@@ -26,7 +26,7 @@ from calendar import timegm
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -49,17 +49,7 @@ _ISO = re.compile(
 )
 
 
-class Reading(NamedTuple):
-    """What was read of a foreign table, and what was not."""
-
-    records: Records
-    #: columns that nothing was made of
-    unused: tuple[str, ...]
-    #: why rows were left out, and how many
-    left_out: dict[str, int]
-
-
-def read_foreign(path: Path, fields: Mapping[str, str]) -> Reading:
+def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
     """Return the jobs of a table; TraceError names the line and column that is wrong."""
     rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
@@ -84,7 +74,7 @@ def read_foreign(path: Path, fields: Mapping[str, str]) -> Reading:
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise TraceError(f"{path}: found no job that can be used" + (f": {why}" if why else ""))
     unused = tuple(name for name in header if name not in fields.values())
-    return Reading(_records(found), unused, dict(left_out))
+    return _records(found)._replace(left_out=left_out, unused=unused)
 
 
 def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:

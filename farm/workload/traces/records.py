@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,22 +28,33 @@ class Records(NamedTuple):
     details: list[dict[str, Any]] | None = None
     #: processors that each job took; None: one
     width: NDArray[np.int64] | None = None
+    #: why rows of the file were left out, and how many
+    left_out: Mapping[str, int] = {}
+    #: columns that nothing was made of
+    unused: tuple[str, ...] = ()
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
         places = order.tolist()
-        return Records(
-            self.arrived[order],
-            self.service[order],
-            None if self.ids is None else [self.ids[place] for place in places],
-            None if self.details is None else [self.details[place] for place in places],
-            None if self.width is None else self.width[order],
+        return self._replace(
+            arrived=self.arrived[order],
+            service=self.service[order],
+            ids=None if self.ids is None else [self.ids[place] for place in places],
+            details=None if self.details is None else [self.details[place] for place in places],
+            width=None if self.width is None else self.width[order],
         )
 
     @property
     def numbered(self) -> list[str]:
         """The trace's own ids, else numbers from 1."""
         return self.ids or [f"{number:06d}" for number in range(1, len(self.arrived) + 1)]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What of the file is not among the jobs, and why."""
+        told = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
+                for why, count in self.left_out.items()]  # fmt: skip
+        return told + ([f"columns not used: {', '.join(self.unused)}"] if self.unused else [])
 
     @property
     def parallel(self) -> int:

@@ -22,6 +22,7 @@ are added up into one job, submitted when the first part was.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +74,8 @@ def read(path: Path, options: TraceOptions) -> Records:
     """Return the jobs of an SWF file; TraceError names the line (from 1) that is wrong."""
     mapping = _mapping(path, options.fields or {})
     log = read_log(path)
-    lines = list(_jobs(log))
+    left_out: Counter[str] = Counter()
+    lines = list(_jobs(log, left_out))
     if not lines:
         raise TraceError(f"{path}: found no job with a known submit and run time")
     numbers = [f"{line[JOB]:.0f}" for line in lines]
@@ -84,6 +86,7 @@ def read(path: Path, options: TraceOptions) -> Records:
         numbers if len(set(numbers)) == len(numbers) else None,
         [describe(line) for line in lines],
         np.array([_processors(line) for line in lines]),
+        left_out,
     )
 
 
@@ -132,7 +135,7 @@ def _float(word: str) -> float:
         return math.nan
 
 
-def _jobs(log: SwfLog) -> Iterator[Line]:
+def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
     """Yield one line a job: those that can be placed and did run, parts put together."""
     preemption = (log.header.get("Preemption") or ["No"])[-1].lower()
     lines = log.lines
@@ -141,8 +144,11 @@ def _jobs(log: SwfLog) -> Iterator[Line]:
     elif any(line[STATUS] in PARTS for line in lines):
         lines = _put_together(lines)
     for line in lines:
-        never_ran = line[STATUS] == CANCELLED and line[RUN] <= 0
-        if line[SUBMIT] >= 0 and line[RUN] >= 0 and not never_ran:
+        if line[STATUS] == CANCELLED and line[RUN] <= 0:
+            left_out["cancelled before they ran"] += 1
+        elif line[SUBMIT] < 0 or line[RUN] < 0:
+            left_out["without a submit or run time"] += 1
+        else:
             yield line
 
 

@@ -47,4 +47,6 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     ids.sort(key=created.__getitem__)
     arrived = np.array([created[task] for task in ids]) / 1000.0
     service = np.array([ended[task] - started[task] for task in ids]) / 1000.0
-    return Records(arrived - arrived[0], service, ids)
+    open_ = len(created) - len(ids)
+    left_out = {"of tasks that did not end": open_} if open_ else {}
+    return Records(arrived - arrived[0], service, ids, left_out=left_out)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from farm.app.studies.page import Section
 from farm.app.studies.thesis import model
 from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
@@ -21,6 +20,7 @@ from farm.app.studies.thesis.live_slice import live_slice
 from farm.app.studies.thesis.model import MAKESPAN, POLICY_OF, ends_of, nodes, play_cases
 from farm.cli.main import app
 from farm.core.errors import InputError
+from farm.results.figures.page import Section
 
 DOCS = Path(__file__).parents[3] / "docs"
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
@@ -136,7 +136,7 @@ def test_the_command_writes_a_page(
 ):
     """Self-contained, with a drawing for each figure; what cannot be is refused beforehand."""
     shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
-    monkeypatch.setattr("farm.cli.study.thesis", lambda *_, **__: shown)
+    monkeypatch.setattr("farm.cli.runs.study.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from farm.app.jobs.told_estimate import ToldEstimate
 from farm.core import events
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import PoolSpec
@@ -17,7 +18,7 @@ from farm.live.wire.messages import Ask
 
 AMD64 = Platform("amd64", True)
 POOLS = {
-    name: PoolSpec(name=name, processors=(processor,))
+    name: PoolSpec(name=name, processors=(processor,), provisioned=processor == "arm64")
     for name, processor in (("linux", "amd64"), ("arm", "arm64"))
 }
 
@@ -75,13 +76,25 @@ def test_no_builder_is_there(told: Told):
     assert told.of("b").why == "no pool of the farm has builders that could run it"
 
 
+def test_a_provisioner_may_bring_builders_that_no_estimate_counts(told: Told):
+    """Said of a job for which a provisioned pool has builders, of no other."""
+    told.submit("fixed")
+    told.submit("elastic", platform=Platform("arm64", True))
+    assert not told.of("fixed").may_grow
+    assert told.of("elastic").may_grow
+    estimate = {"job": "j", "dispatch_in_s": 60.0, "run_time_s": 5.0, "completion_in_s": 65.0}
+    said = [ToldEstimate(**estimate, ahead=1, may_grow=it).said() for it in (True, False)]
+    assert "1m (1 job before it, sooner if more builders come); it will run" in said[0]
+    assert "1m (1 job before it); it will run" in said[1]
+
+
 def test_builders_are_busy_or_take_nothing(told: Told):
     """How many are ahead; of a running job there is nothing to say."""
     told.join("linux-1")
     told.submit("a", "b", "c")
     assert told.of("a").why == ""
     assert told.of("b").why == "all 1 builders that could run it are busy, it is the next"
-    assert told.of("c").why == "all 1 builders that could run it are busy, 1 jobs are ahead"
+    assert told.of("c").why == "all 1 builders that could run it are busy, 1 job is ahead"
     told.scheduler.handle(events.DrainRequested(2.0, "*"))
     assert told.of("c").why == "all 1 builders that could run it are drained, failed or leaving"
 

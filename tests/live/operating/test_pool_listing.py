@@ -61,7 +61,7 @@ def farm(server, client, keys) -> Iterator[Farm]:
 def test_nobody_sizes_the_pool(farm: Farm):
     """A provisioner that cannot even start (no Engine) leaves no other trace."""
     farm.publish()
-    assert farm.trouble() == "no provisioner is at work"
+    assert farm.trouble() == "no provisioner is running"
     farm.publish(watcher=EMBEDDED)
     assert farm.trouble() == "", "farm run does it itself"
 

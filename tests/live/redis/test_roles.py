@@ -100,6 +100,7 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
     """Scheduler, provisioner, hosts and people need no more than their roles may."""
     guarded.start("scheduler", "farm", "scheduler", "farm.yaml")
@@ -171,24 +172,30 @@ def test_what_is_anothers_is_refused(guarded: Guarded, role: str, words: tuple[s
 
 @pytest.mark.live
 def test_a_list_file_is_what_a_server_takes(guarded: Guarded, tmp_path: Path):
-    """It starts with it, lets the users in, and nobody without a password."""
+    """It lets only them in, by password, and keeps transactions when it starts again."""
     users = users_of("farm:", ["reader", "admin"], [])
     lines = lines_of(users, guarded.folder / "passwords", aclfile=True)
     (tmp_path / "users.acl").write_text("\n".join(lines) + "\n")
     with choose_server(None) as first:
         assert isinstance(first, EmbeddedServer)
         binary, port = first.binary, first.url.rpartition(":")[2].partition("/")[0]
-    process = subprocess.Popen(
-        [str(binary), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path),
-         "--aclfile", str(tmp_path / "users.acl")],
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    command = [
+        str(binary), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path),
+        "--aclfile", str(tmp_path / "users.acl"), "--appendonly", "yes", "--appendfsync", "always",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         guarded_place = guarded.place
         guarded.place = f"127.0.0.1:{port}/0"
         with contextlib.closing(guarded.client("admin")) as client:
             _until_up(client)
             assert client.acl_whoami() == "farm-admin"
+            client.pipeline(transaction=True).set("farm:a", 1).set("farm:b", 2).execute()
+            process.kill()
+            process.wait(30)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            _until_up(client)
+            assert client.mget("farm:a", "farm:b") == [b"1", b"2"]
         nobody = connect(f"redis://{guarded.place}", "nobody")
         with contextlib.closing(nobody), pytest.raises(redis.AuthenticationError):
             nobody.ping()
@@ -203,7 +210,7 @@ def _until_up(client) -> None:
     while True:
         try:
             client.ping()
-        except redis.ConnectionError:
+        except (redis.ConnectionError, redis.BusyLoadingError):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         else:

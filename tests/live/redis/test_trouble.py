@@ -159,7 +159,7 @@ def test_a_farm_goes_on_by_itself_when_the_trouble_is_over(farm: Troubled, kind,
     farm.assert_the_same_processes()
     # twice where a waiting read is broken off first, and the next one answered
     assert 1 <= farm.said(KINDS[kind]) == farm.said("well again") - well <= 2
-    assert farm.said("has gone silent") == 0
+    assert farm.said("its host is silent") == 0
     assert farm.trouble() is None
 
 

@@ -46,10 +46,9 @@ def test_manual_by_hour(plan: Any, hour: float, capacity: int) -> None:
 
 
 def test_before_the_first_hour_the_last_entry_holds(plan: Any) -> None:
-    """Protects tables that do not begin at midnight, and days that do not begin at farm time 0."""
+    """Protects tables that do not begin at midnight."""
     night_and_day = Manual(capacity={6: 20, 22: 2})
     assert plan(night_and_day, at=3 * HOUR)[0] == 2
-    assert plan(night_and_day, at=3 * HOUR, midnight_at=-4 * HOUR)[0] == 20
 
 
 @pytest.mark.parametrize(

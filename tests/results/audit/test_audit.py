@@ -100,9 +100,9 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
         (BuilderJoined(0.0, Builder(id="one", pool="p", index=0, takes_jobs=False)), NO_COMMANDS),
         DISPATCHED,
     ),
-    "is not there": (DISPATCHED,),
+    "is not present": (DISPATCHED,),
     "is draining": (JOINED, (DrainRequested(0.0, "o*"), NO_COMMANDS), DISPATCHED),
-    "which is not there": (JOINED, (BuilderLost(0.0, "one"), NO_COMMANDS), DISPATCHED),
+    "which is not present": (JOINED, (BuilderLost(0.0, "one"), NO_COMMANDS), DISPATCHED),
     "never submitted": (JOINED, (AlarmRang(0.0), [StartJob(A, 1, "one", 0)])),
     "dispatched while not waiting": (
         JOINED,
@@ -135,7 +135,7 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
             [EndJob(A, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)],
         ),
     ),
-    "a stale report was taken in": (
+    "a stale report was accepted": (
         JOINED,
         DISPATCHED,
         (JobStarted(1.0, "a", 2, "one"), NO_COMMANDS),

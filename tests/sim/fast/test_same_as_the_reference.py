@@ -22,18 +22,21 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
+from farm.results.log.writer import EventLogLines
 from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import RunInfo, summarise
 from farm.sim.fast.coverage import why_not, why_not_these
+from farm.sim.fast.event_log import log_of
 from farm.sim.fast.load import load_of
 from farm.sim.fast.play import play as play_fast
-from farm.sim.fast.story import records, story
+from farm.sim.fast.story import records
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
 from provisioner.algorithms.sizing import AnyAlgorithm
+from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 INFO: Any = {"name": "", "world": "simulated", "engine": "", "seed": 1, "policy": ""}
@@ -158,18 +161,17 @@ def rules(draw: st.DrawFn) -> SchedulingRules:
 
 def simulated(
     rules: Any, specs: list[PoolSpec], algorithms: Any, jobs: list[Job], estimator: str, ends: float
-) -> tuple[RunRecords, list[Any]]:
-    """Play by the scheduler; return the records and the story."""
-    told: list[Any] = []
-    recorder = Recorder()
+) -> tuple[RunRecords, bytes]:
+    """Play by the scheduler; return the records and the event log."""
+    recorder, log = Recorder(), EventLogLines()
     scheduler = Scheduler(rules, make_estimator(estimator), specs)
     world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
     sized = sorted((s for s in specs if s.provisioned), key=lambda s: -algorithms[s.name].interval)
     for place, spec in enumerate(sized):
         observer = PoolObserver(scheduler, spec)
         world.provision(SimulatedProvisioner(spec.name, algorithms[spec.name], observer, place))
-    play(scheduler, world, [recorder, lambda event, commands: told.append((event, list(commands)))])
-    return recorder.records(), told
+    play(scheduler, world, [recorder, log])
+    return recorder.records(), log.take()
 
 
 def compare(
@@ -184,10 +186,9 @@ def compare(
     noted(f"played: {played is not None}, comes and goes: {any(s.loses for s in specs)}")
     if played is None:
         return False
-    kept, told = simulated(rules, specs, algorithms, jobs, estimator, ends)
-    for fast, reference in zip(
-        ((event, list(commands)) for event, commands in story(played)), told, strict=True
-    ):
+    kept, log = simulated(rules, specs, algorithms, jobs, estimator, ends)
+    told = b"".join(log_of(played, data.draw(st.sampled_from([1, 5, 1000])))).splitlines()
+    for fast, reference in zip(told, log.splitlines(), strict=True):
         assert fast == reference
     of_play = records(played)
     for field in ("ends", "submissions", "builders", "void_attempts"):
@@ -209,7 +210,7 @@ cases = given(
 
 
 @cases
-@settings(max_examples=100, deadline=None)
+@examples(20)
 def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
     """Protects equality on farms and loads drawn at random."""
     compare(rules, specs, jobs, estimator, ends_at, data)

@@ -14,7 +14,7 @@ from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import FARM, LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.by_formula import FormulaGiver
+from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.results.audit.auditor import Auditor
@@ -106,17 +106,17 @@ def test_a_long_queue_is_swept_now_and_then() -> None:
     """Between sweeps a new job is estimated by its place in the last one."""
     wanted = scenario(rules=["farm"])
     scheduler = make_scheduler(wanted)
-    giver = FormulaGiver(FARM, "last-3", refresh=100.0, swept_at_most=0)
+    forecaster = FormulaForecaster(FARM, "last-3", refresh=100.0, swept_at_most=0)
     sweeps = []
 
     def watch(event, _) -> None:
         waiting = [state for state in scheduler.jobs.values() if state.slot is None]
         if waiting:
-            for _ in giver.prepare(scheduler, event.at):
+            for _ in forecaster.prepare(scheduler, event.at):
                 pass
-            (given,) = giver.give(scheduler, waiting[-1:], event.at)
+            (given,) = forecaster.forecast(scheduler, waiting[-1:], event.at)
             assert given.dispatch_at is not None
-            sweeps.append(giver.swept_at)
+            sweeps.append(forecaster.swept_at)
 
     Simulation(wanted, scheduler=scheduler).play([watch])
     assert len(sweeps) > 100
@@ -183,7 +183,7 @@ class Hasty:
         self.at = self.at if event is None else event.at
         return event
 
-    def tell(self, make) -> None:
+    def add_event(self, make) -> None:
         """Put an event in."""
         self.events.append(make(self.at))
 
@@ -194,8 +194,8 @@ def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
 
     def around(world, _):
         hasty = Hasty(world, steps)
-        givers = [FormulaGiver(one, "last-3", **more) for one in rules]
-        hasty.around = EstimatingWorld(hasty, scheduler, givers, tell=hasty.tell)
+        forecasters = [FormulaForecaster(one, "last-3", **more) for one in rules]
+        hasty.around = EstimatingWorld(hasty, scheduler, forecasters, add_event=hasty.add_event)
         return hasty.around
 
     told, auditor = [], Auditor()

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from farm.core.errors import RunError
-from workers.burn import burners
+from workers.burn import burners, client
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
@@ -88,7 +88,13 @@ def test_closed_burners_end_a_measurement(fire):
 
 
 def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
-    """A program that hangs does not hang its host."""
+    """A program that hangs does not hang its host, and is killed."""
+    one = fire(rates={})
+    pids = one.burn_for_ever()
+    program = one.burners.pid
     monkeypatch.setattr(burners, "MEASURE_TIMEOUT", 0.01)
+    monkeypatch.setattr(client, "CLOSE_TIMEOUT", 0.01)
     with pytest.raises(RunError, match="no answer within"):
-        fire(rates={}).burners.rates(["stress"], turns=10_000)
+        one.burners.rates(["memory"], turns=10_000)
+    await_gone([program, *pids])
+    assert one.end().error is not None

@@ -8,7 +8,6 @@ from itertools import combinations, pairwise
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Table
 from farm.app.studies.thesis.evaluation import TABLE_SLOTS, Evaluation, spread
 from farm.app.studies.thesis.job_sets import model_sets
 from farm.app.studies.thesis.model import (
@@ -23,6 +22,7 @@ from farm.app.studies.thesis.model import (
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
+from farm.results.figures.page import Table
 
 #: ratios this close are the same: what lies between runs of a thousand sets
 SAME = 0.01
@@ -254,7 +254,7 @@ def _model(found: Evaluation) -> Iterable[Claim]:
     yield Claim(
         "5.3.2",
         "with slowdown LJF's makespan rises beyond six slots (5.10)",
-        f"its mean is lowest at {least:g} slots ({at[least]:.2f} s) and {at[16.0]:.2f} s at 16",
+        f"its mean is lowest at {least:g} slots ({at[least]:.2f}s) and {at[16.0]:.2f}s at 16",
         least < 16 and at[16.0] > at[least],
     )
     pairs = [(spread(plain, p, m), spread(slowed, p, m)) for p in POLICY_OF for m in range(3)]
@@ -263,9 +263,9 @@ def _model(found: Evaluation) -> Iterable[Claim]:
         "5.3.2",
         "the standard deviation is higher with slowdown (tables 5.1, 5.2)",
         f"in {sum(b[0] > a[0] for a, b in pairs)} of {len(pairs)} cells, by little: LJF's makespan "
-        f"{ljf[0][0]:.0f} and {ljf[1][0]:.0f} s. The variance is infinite, and other seeds give "
+        f"{ljf[0][0]:.0f} and {ljf[1][0]:.0f}s. The variance is infinite, and other seeds give "
         "half or twice as much; the interquartile ranges are higher, too: "
-        f"{ljf[0][1]:.0f} and {ljf[1][1]:.0f} s",
+        f"{ljf[0][1]:.0f} and {ljf[1][1]:.0f}s",
         all(b[0] > a[0] for a, b in pairs),
     )
 
@@ -355,7 +355,7 @@ def _proof() -> Claim:
             for slots in (2, 3)
         ]
         times[name] = [max(ends_of(jobs, "LJF", Plan((pool,)))) for pool in pools]
-    told = "; ".join(f"{name}: {a:.1f} and {b:.1f} s" for name, (a, b) in times.items())
+    told = "; ".join(f"{name}: {a:.1f} and {b:.1f}s" for name, (a, b) in times.items())
     proven = [abs(a - b) < 1e-9 for a, b in times.values()]
     return Claim(
         "6.2",

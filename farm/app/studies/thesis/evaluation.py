@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Section, Table, drawn
 from farm.app.studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
 from farm.app.studies.thesis.model import (
     ALL,
@@ -28,6 +27,8 @@ from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.results.figures.chart import Chart
+from farm.results.figures.lines import Figure
+from farm.results.figures.page import Section, Table
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))
@@ -45,7 +46,7 @@ THESIS_SAYS = {
     "SJF-aging": ("Bad", "Bad", "Medium"),
 }
 SINGLE, SEVERAL = "a single matrix", "five matrices, 30 s apart"
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -59,14 +60,14 @@ class Evaluation(msgspec.Struct, frozen=True):
     overload: tuple[float, ...]
 
 
-def evaluate(runs: int, tell: Tell = lambda _: None) -> Evaluation:
+def evaluate(runs: int, on_step: OnStep = lambda _: None) -> Evaluation:
     """Play chapter 5, the model on ``runs`` job sets (at most 1000)."""
-    tell("section 5.1 in virtual time")
+    on_step("section 5.1 in virtual time")
     single, several = _jenkins(1, UNAGED), _jenkins(5, ALL)
     sets = model_sets(runs)
-    tell("the model without slowdown")
+    on_step("the model without slowdown")
     plain = play_cases({x: (sets, nodes(int(x))) for x in MODEL_SLOTS})
-    tell("the model with slowdown")
+    on_step("the model with slowdown")
     slowed = play_cases({x: (sets, nodes(int(x), PAGE_16)) for x in MODEL_SLOTS})
     return Evaluation(single, several, plain, slowed, tuple(map(_reference_job, range(11))))
 
@@ -140,6 +141,7 @@ def sections(found: Evaluation) -> list[Section]:
 
 def _load_testing(found: Evaluation) -> Section:
     line = {"reference job": [(float(k), times) for k, times in enumerate(found.overload)]}
+    axes = ("heavy jobs beside it", "times as long")
     return Section(
         "5.2 Load testing",
         [
@@ -147,7 +149,7 @@ def _load_testing(found: Evaluation) -> Section:
             8 threads, which share it evenly. The thesis measured this with bc and stress; farm
             calibrate measures it on a machine at hand."""
         ],
-        [drawn("Figure 5.6: the reference job", "heavy jobs beside it", "times as long", line)],
+        [Figure("Figure 5.6: the reference job", line, axes).draw()],
     )
 
 
@@ -156,12 +158,11 @@ def _measured(
 ) -> Section:
     """Draw medians over the job sets, a line for each policy; all numbers stand in tables."""
     charts = [
-        drawn(
+        Figure(
             f"Figure {name}: {METRICS[measure]} (median)",
-            "slots",
-            "seconds",
             {p: [(x, plays.median(p, x, measure)) for x in plays.xs] for p in plays.policies},
-        )
+            ("slots", "seconds"),
+        ).draw()
         for name, measure in places.items()
     ]
     kept = [numbers(f"Figure {name}", plays, m, "slots") for name, m in places.items()]
@@ -193,7 +194,7 @@ def _figure_4_1() -> Chart:
         ]
         for p in (0.1, 0.2, 0.3, 0.4, 0.5)
     }
-    return drawn("Figure 4.1: slowdown to expect, f(n, p)", "slots", "slowdown", lines)
+    return Figure("Figure 4.1: slowdown to expect, f(n, p)", lines, ("slots", "slowdown")).draw()
 
 
 def spread(plays: Plays, policy: str, measure: int) -> tuple[float, float]:

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from farm.app.studies.page import Section, drawn
-from farm.app.studies.thesis.evaluation import PAGE_16, Tell, numbers
+from farm.app.studies.thesis.evaluation import PAGE_16, OnStep, numbers
 from farm.app.studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
 from farm.app.studies.thesis.model import (
     MAKESPAN,
@@ -27,6 +26,8 @@ from farm.app.studies.thesis.model import (
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown
 from farm.core.errors import InputError
 from farm.core.pools.spec import PoolSpec
+from farm.results.figures.lines import Figure
+from farm.results.figures.page import Section
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
@@ -43,10 +44,10 @@ MEAN = ALPHA / (ALPHA - 1)
 UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
 
 
-def future_work(runs: int, trace: Path | None, tell: Tell = lambda _: None) -> list[Section]:
+def future_work(runs: int, trace: Path | None, on_step: OnStep = lambda _: None) -> list[Section]:
     """Play each question on ``runs`` job sets, at most 200, and a trace if one is given."""
     recorded = [_trace(trace)] if trace else []
-    tell("the future work")
+    on_step("the future work")
     runs = min(runs, MAX_SETS)
     sets = model_sets(runs)
     return [
@@ -78,10 +79,11 @@ def _section(
     lines = {
         policy: [(x, plays.ratio(policy, x, measure)) for x in plays.xs] for policy in POLICY_OF
     }
+    heading = f"{kind.capitalize()}, as a ratio to Random's"
     return Section(
         title,
         [f"{text} Best in {kind}, by {axis}: {told}."],
-        [drawn(f"{kind.capitalize()}, as a ratio to Random's", axis, "ratio", lines, ticks)],
+        [Figure(heading, lines, (axis, "ratio"), ticks=ticks).draw()],
         [numbers(METRICS[m].capitalize(), plays, m, axis, ticks) for m in range(3)],
     )
 
@@ -124,7 +126,7 @@ def _distributions(runs: int) -> Section:
     cases: Cases = {float(n): (some, nodes(SLOTS, PAGE_16)) for n, some in enumerate(sets.values())}
     return _section(
         "6.4.1 Other distributions",
-        f"""Service times of one mean ({MEAN:.1f} s) from other distributions: normal (standard
+        f"""Service times of one mean ({MEAN:.1f}s) from other distributions: normal (standard
         deviation a third of the mean), lognormal (twice the mean), bimodal (four fifths around a
         quarter of the mean, one fifth around four times the mean) and a mixture of all three. The
         variance is infinite for Pareto alone.""",

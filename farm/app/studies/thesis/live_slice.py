@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 
 from farm.app.api import run
-from farm.app.studies.page import Section, Table
-from farm.app.studies.thesis.evaluation import SEVERAL, SINGLE, Tell, asleep
+from farm.app.studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, asleep
 from farm.app.studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
 from farm.app.studies.thesis.model import (
     ALL,
@@ -21,6 +20,7 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.model import Job
+from farm.results.figures.page import Section, Table
 
 SLOTS = 20.0
 #: farm seconds in a real one
@@ -29,7 +29,7 @@ SPEED = 30.0
 PAUSE = 10.0
 
 
-def live_slice(tell: Tell = lambda _: None) -> Section:
+def live_slice(on_step: OnStep = lambda _: None) -> Section:
     """Run one test of each sort under every policy, four runs each, on a farm with 20 slots."""
     return Section(
         "5.1 on a real farm",
@@ -41,20 +41,20 @@ def live_slice(tell: Tell = lambda _: None) -> Section:
             machine many more, and each is worth {SPEED:g} of farm time."""
         ],
         tables=[
-            _table(SINGLE, 1, UNAGED, tell),
-            _table(SEVERAL, 5, ALL, tell),
+            _table(SINGLE, 1, UNAGED, on_step),
+            _table(SEVERAL, 5, ALL, on_step),
         ],
     )
 
 
-def _table(title: str, matrices: int, policies: Sequence[str], tell: Tell) -> Table:
+def _table(title: str, matrices: int, policies: Sequence[str], on_step: OnStep) -> Table:
     sets = jenkins_sets(matrices)
     tests = [sets[first : first + RUNS] for first in range(0, len(sets), RUNS)]
     test = min(tests, key=lambda runs: sum(job.service_time for job in runs[0]))
     simulated = play_cases({SLOTS: (test, asleep(SLOTS))}, policies)
     rows = []
     for policy in policies:
-        tell(f"{policy} on a real farm, {title}")
+        on_step(f"{policy} on a real farm, {title}")
         rows.append((policy, *_compared(_live(test, policy, simulated), simulated, policy)))
     return Table(
         f"{title}, seconds: live; in virtual time; live ÷ virtual",
@@ -72,7 +72,7 @@ def _compared(live: np.ndarray, simulated: Plays, policy: str) -> Iterator[str]:
 
 
 def _live(test: list[JobSet], policy: str, simulated: Plays) -> np.ndarray:
-    """Run a test's runs, one after the other, on a farm of its own; (runs, measures) seconds."""
+    """Run a test's runs, one after the other, on a new farm; (runs, measures) seconds."""
     apart = simulated.of(policy, SLOTS, 0).max() * 1.1 + PAUSE
     result = run(
         {

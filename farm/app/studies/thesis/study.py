@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from farm.app.studies.page import Section
 from farm.app.studies.thesis.claims import claims_table
-from farm.app.studies.thesis.evaluation import Tell, evaluate, sections
+from farm.app.studies.thesis.evaluation import OnStep, evaluate, sections
 from farm.app.studies.thesis.future_work import future_work
+from farm.results.figures.page import Section
 
 TITLE = "Improving the scheduling policy for a CI server: the thesis, played again"
 
@@ -27,7 +27,7 @@ def thesis(
     *,
     live: bool = False,
     trace: Path | None = None,
-    tell: Tell = lambda _: None,
+    on_step: OnStep = lambda _: None,
 ) -> list[Section]:
     """Play the thesis's experiments, the model on ``runs`` job sets (at most 1000).
 
@@ -36,18 +36,18 @@ def thesis(
         parts: what is played.
         live: play a slice of section 5.1 on a real farm, too.
         trace: recorded jobs for the future work.
-        tell: told what is being played.
+        on_step: called with what is played next.
     """
     found = [_introduction(runs)]
     if Part.EVALUATION in parts:
-        evaluation = evaluate(runs, tell)
+        evaluation = evaluate(runs, on_step)
         found += [Section("The claims", tables=[claims_table(evaluation)]), *sections(evaluation)]
     if live:
         from farm.app.studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
 
-        found.append(live_slice(tell))
+        found.append(live_slice(on_step))
     if Part.FUTURE_WORK in parts:
-        found += future_work(runs, trace, tell)
+        found += future_work(runs, trace, on_step)
     return found
 
 
@@ -65,3 +65,14 @@ def _introduction(runs: int) -> Section:
             stand beside them in the tables.""",
         ],
     )
+
+
+def tables(sections: Sequence[Section]) -> dict[str, list[dict[str, str]]]:
+    """Return all tables by their titles, a dict for each row."""
+    return {
+        f"{section.title}: {one.title}": [
+            dict(zip(one.columns, row, strict=True)) for row in one.rows
+        ]
+        for section in sections
+        for one in section.tables
+    }

@@ -1,1 +1,1 @@
-"""Fair share: a tree of invocations per platform queue, as Buildbarn's scheduler has it."""
+"""Fair share: a tree of invocations per platform queue, as in Buildbarn's scheduler."""

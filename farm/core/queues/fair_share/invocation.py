@@ -1,7 +1,7 @@
-"""A node of the fair-share tree: an invocation, to which waiting and running jobs are charged.
+"""A node of the fair-share tree: an invocation to which waiting and running jobs are charged.
 
-Counts named without "own" are over the node's whole subtree. A slot plays the part that a
-worker plays in Buildbarn: "executing" counts slots, not builders.
+Counts named without "own" cover the node's whole subtree. A slot corresponds to a worker in
+Buildbarn: "executing" counts slots, not builders.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from farm.core.queues.heap import UpdatableHeap
 from farm.core.state import JobState, Slot
 
 Instant = tuple[float, int]
-"""A time and a running number: what happens at the same time is ordered by what came first."""
+"""A time and a running number, which orders what happens at the same time."""
 
 _BASE = 2**0.01
-#: b^100 is 2 in the mathematician's world; in binary64 it is a little more, and that decides
-#: "two slots at priority 0" against "one at priority 100" (the more urgent one wins)
+#: b^100 is 2 in exact arithmetic; in binary64 it is slightly more, and that decides between "two
+#: slots at priority 0" and "one at priority 100" (the more urgent one wins)
 _PER_HUNDRED = _BASE**100 / 2
 
 
 class Operation(msgspec.Struct, eq=False):
-    """One execution's place in one node: what jobs of that node wait for."""
+    """One execution's entry in one node, for which jobs of that node wait."""
 
     node: Invocation
     execution: Execution
-    #: orders the node's own queue
+    #: its key in the node's own queue
     key: tuple[Any, ...]
     level: int
     priority: int
-    #: who waits for it: jobs of this node with the same action, the oldest first
+    #: the jobs that wait for it: those of this node with the same action, oldest first
     states: list[JobState]
 
     def rekeyed(self, state: JobState) -> Operation:
-        """Let another operation take its place, with the key and urgency of this job.
+        """Replace it by another operation, with the key and urgency of this job.
 
-        This one stays as it was: who keeps an order (``Replay``) may still need it.
+        This one stays unchanged: a kept order (``Replay``) may still need it.
         """
         job, places = state.job, self.execution.operations
         moved = Operation(
@@ -52,7 +52,7 @@ class Operation(msgspec.Struct, eq=False):
 
 
 class Execution(msgspec.Struct, eq=False):
-    """What one slot will run once, on behalf of one operation per node that wants it."""
+    """What one slot runs once, on behalf of one operation per interested node."""
 
     operations: list[Operation] = []
     #: where it runs; None while it waits
@@ -73,7 +73,7 @@ def _weight(priority: int) -> tuple[int, float]:
 
 @lru_cache(maxsize=65536)
 def score(executing: int, priority: int) -> tuple[int, float]:
-    """Return (executing + 1) · 2^(priority/100) as a pair that compares like the number.
+    """Return (executing + 1) · 2^(priority/100) as a pair that compares like that number.
 
     ``priority`` is any int32; smaller is more urgent. Equal priorities with equal counts are
     exactly equal. The smaller score goes first.
@@ -86,21 +86,21 @@ def score(executing: int, priority: int) -> tuple[int, float]:
 def urgency(
     level: int, priority: int, executing: int, started: Instant, created: int
 ) -> tuple[Any, ...]:
-    """Return the key that orders siblings with waiting jobs, the next one first.
+    """Return the key that sorts siblings with waiting jobs, the next one first.
 
     Static level, then score, then least recently started, then oldest node.
     """
     return (-level, *score(executing, priority), started, created)
 
 
-#: the first items of an urgency, this many, are what fairness says; the rest takes turns
+#: this many leading items of an urgency express fairness; the rest makes siblings take turns
 TIE = 3
 
 
 class FreeSlots:
-    """The free slots of one node, in the order in which they will be taken.
+    """The free slots of one node, in the order in which they are taken.
 
-    Beyond them come those of its children, of the least used child first.
+    They are followed by those of its children, the least used child's first.
     """
 
     __slots__ = ("_slots",)
@@ -123,15 +123,16 @@ class FreeSlots:
         del self._slots[slot]
 
     def least_used(self, children: UpdatableHeap[Invocation]) -> Invocation | None:
-        """Return which of the children with free slots gives one."""
+        """Return the child, of those with free slots, whose slot is taken."""
         return children.first()
 
 
 class SwappingFreeSlots(FreeSlots):
-    """Upstream's order: taking one moves the last into its place (three are taken 0, 2, 1).
+    """Upstream's order: taking one moves the last to its place (three are taken as 0, 2, 1).
 
-    And upstream's choice of a child, by what its subtree executes and the free slots of the child
-    *itself*: children whose free slots all lie deeper tie, and the one that ended first gives.
+    The choice of a child is upstream's too: by what its subtree executes and the child's *own*
+    free slots, so that children whose free slots all lie deeper tie, and the one that ended first
+    is taken.
     """
 
     __slots__ = ("_at", "_list")
@@ -161,7 +162,7 @@ class SwappingFreeSlots(FreeSlots):
             self._at[last] = hole
 
     def least_used(self, children: UpdatableHeap[Invocation]) -> Invocation | None:
-        """Return which of the children with free slots gives one."""
+        """Return the child, of those with free slots, whose slot is taken."""
         return min(children, key=cmp_to_key(_own_utilization), default=None)
 
 
@@ -174,7 +175,7 @@ def _own_utilization(one: Invocation, other: Invocation) -> int:
 
 
 class Invocation:
-    """A node: its own queue, its children, and what runs and idles below it."""
+    """A node: its own queue, its children, and the running and idle slots below it."""
 
     __slots__ = (
         "children",
@@ -216,14 +217,14 @@ class Invocation:
         self.waiting_children: UpdatableHeap[Invocation] = UpdatableHeap()
         #: waiting operations
         self.waiting = 0
-        #: level and priority of the operation that would go next (meaningless if none waits)
+        #: level and priority of the next operation (meaningless if none waits)
         self.level = 0
         self.priority = 0
-        #: added to that among its siblings: its weight
+        #: added to that priority among its siblings, for its weight
         self.offset = 0
-        #: slots that execute something here, with how many operations each serves
+        #: slots that execute something here, with the number of operations that each serves
         self.executing: dict[Slot, int] = {}
-        #: slots whose last invocation is here and that run nothing of this tree
+        #: slots whose last invocation is here and that run no job of this tree
         self.idle = 0
         #: those of them that wait for a job
         self.free = 0
@@ -233,7 +234,7 @@ class Invocation:
 
     @property
     def weighed(self) -> int:
-        """Its priority among its siblings."""
+        """Its priority among its siblings, with its weight."""
         return self.priority + self.offset
 
     @property
@@ -243,7 +244,7 @@ class Invocation:
 
     @property
     def empty(self) -> bool:
-        """Whether this node is not needed."""
+        """Whether this node can be dropped."""
         return not (self.waiting or self.executing or self.idle or self.children)
 
     def lineage(self) -> Iterator[Invocation]:
@@ -254,10 +255,10 @@ class Invocation:
             node = node.parent
 
     def first(self) -> Operation | Invocation | None:
-        """Return the own operation or the child that goes first; None if nothing waits.
+        """Return the operation or the child that goes first; None if nothing waits.
 
-        What is queued directly in a node precedes its children, whatever the priorities. Only a
-        higher static level below beats it.
+        Jobs queued directly in a node precede its children, whatever the priorities. Only a
+        higher static level below goes first.
         """
         own = self.queue.first()
         child = self.waiting_children.first()
@@ -266,7 +267,7 @@ class Invocation:
         return own if child is None or own.level >= child.level else child
 
     def refresh(self) -> None:
-        """Bring the node to its right place among its siblings, after any change of its own."""
+        """Move the node to its right place among its siblings, after it has changed."""
         first = self.first()
         if first is not None:
             self.level, self.priority = first.level, first.priority
@@ -278,7 +279,7 @@ class Invocation:
         else:
             parent.waiting_children.put(self, self.urgency())
         if self.free:
-            utilization = len(self.executing) / self.free  # orders like e ÷ (e + f)
+            utilization = len(self.executing) / self.free  # sorts like e ÷ (e + f)
             parent.free_children.put(self, (utilization, self.completed, self.created))
         else:
             parent.free_children.discard(self)
@@ -289,7 +290,7 @@ class Invocation:
         return urgency(self.level, weighed, executing, self.started, self.created)
 
     def free_slot(self) -> Slot | None:
-        """Return the free slot to take here: own ones first, then the least used child's."""
+        """Return the free slot to take: the node's own first, then the least used child's."""
         node = self
         while not node.own_free:
             child = node.own_free.least_used(node.free_children)

@@ -1,7 +1,7 @@
-"""Which keys charge a job to which invocation.
+"""The keys by which a job is charged to an invocation.
 
 A fair-share path is a list of key names, outermost first; each name stands for a function from
-the job to a text. A job that lacks the attribute gets ``NO_KEY``: all such jobs share one node.
+a job to a string. A job without the attribute gets ``NO_KEY``: all such jobs share one node.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ KeyExtractor = Callable[[Job], str]
 PathExtractor = Callable[[Job], tuple[str, ...]]
 
 NO_KEY = "-"
-"""The key of a job that does not say."""
+"""The key of a job without the attribute."""
 
 ATTRIBUTE_PREFIX = "attribute:"
 
 
 def attribute(name: str, instead: str = "") -> KeyExtractor:
-    """Return the extractor of one entry of ``job.attributes``, or where it is not said another."""
+    """Return the extractor of one entry of ``job.attributes``, or else of the next name."""
     return lambda job: job.attributes.get(name) or job.attributes.get(instead) or NO_KEY
 
 
@@ -43,16 +43,16 @@ KEYS: Mapping[str, KeyExtractor] = {
     "platform.processor": lambda job: job.platform.processor or NO_KEY,
     "platform.virtualized": lambda job: "virtual" if job.platform.needs_virtual else "native",
 }
-"""The names that a scenario may use, beside ``attribute:NAME`` for any attribute."""
+"""The names that a scenario may use, besides ``attribute:NAME`` for any attribute."""
 
 
 def path_extractor(
     names: Sequence[str], own: Mapping[str, KeyExtractor] | None = None
 ) -> PathExtractor:
-    """Return the function from a job to its path; no names: every job's path is ().
+    """Return the function from a job to its path; without names every path is ().
 
-    ``own``: further extractors by name; they take precedence. Raises ScenarioError for a name
-    that is unknown.
+    ``own``: additional extractors by name, which take precedence. Raises ScenarioError for an
+    unknown name.
     """
     known = {**KEYS, **(own or {})}
     extractors = tuple(_extractor(name, known) for name in names)

@@ -1,4 +1,4 @@
-"""Looking at a fair-share tree: children and queues, never disturbing it.
+"""Read-only listings of a fair-share tree: children and queues.
 
 Every listing is a sorted copy.
 """
@@ -18,15 +18,15 @@ Filter = Literal["all", "active", "queued"]
 
 
 class InvocationView(msgspec.Struct, frozen=True):
-    """A child of a node, as listed. Counts are over its whole subtree unless named ``own``."""
+    """A child of a node, as listed. Counts cover its whole subtree unless named ``own``."""
 
     path: tuple[str, ...]
-    #: waiting operations (a job shared by two nodes counts in both)
+    #: waiting operations (a job shared by two nodes counts in both nodes)
     waiting: int
     own_waiting: int
     #: slots that execute something here
     executing: int
-    #: slots whose last invocation is here and that run nothing
+    #: slots whose last invocation is here and that run no job
     idle: int
     #: those of them that wait for a job
     free: int
@@ -34,21 +34,21 @@ class InvocationView(msgspec.Struct, frozen=True):
     children: int
     waiting_children: int
     active_children: int
-    #: of the job that would go next here; None if nothing waits
+    #: priority of the job that would go next here; None if none waits
     priority: int | None
     started_at: float
     completed_at: float
 
 
 class TreeListing:
-    """What can be read off one tree."""
+    """The listings of one tree."""
 
     def __init__(self, tree: InvocationTree, running: Mapping[Slot, Execution]) -> None:
         self._tree = tree
         self._running = running
 
     def waiting_by_outermost(self) -> Iterator[tuple[str, int]]:
-        """Yield the outermost invocations for which something waits, with how much: O(them)."""
+        """Yield the outermost invocations with waiting operations, and how many: O(invocations)."""
         for name, node in self._tree.root.children.items():
             if node.waiting:
                 yield name, node.waiting
@@ -56,10 +56,10 @@ class TreeListing:
     def children(
         self, path: tuple[str, ...] = (), show: Filter = "all", *, limit: int | None = None
     ) -> list[InvocationView]:
-        """List a node's children; none if there is no such node.
+        """List a node's children; empty if there is no such node.
 
-        ``queued``: those in which something waits, the one that gets the next slot first.
-        ``active``: those in which something waits or executes, and ``all``: both by key.
+        ``queued``: those with waiting jobs, the one that gets the next slot first. ``active``:
+        those with waiting or running jobs, and ``all``: both sorted by key.
         """
         node = self._tree.find(path)
         if node is None:
@@ -72,12 +72,12 @@ class TreeListing:
         return [_view(child) for child in found[:limit]]
 
     def queue(self, path: tuple[str, ...] = ()) -> list[JobState]:
-        """List the jobs queued directly in a node in the order in which they will leave it."""
+        """List the jobs queued directly in a node, in dispatch order."""
         node = self._tree.find(path)
         return [] if node is None else [found.states[0] for found in node.queue.ordered()]
 
     def running_in(self, path: tuple[str, ...] = ()) -> list[JobState]:
-        """List the jobs of a node and below that are being executed, in order of submission."""
+        """List the running jobs of a node and below, in order of submission."""
         top = self._tree.find(path)
         states = [
             state
@@ -89,13 +89,13 @@ class TreeListing:
         return sorted(states, key=lambda state: state.serial)
 
     def idle_in(self, path: tuple[str, ...] = ()) -> list[tuple[Slot, tuple[str, ...]]]:
-        """List the free slots whose last invocation is a node or below, with that one's path."""
+        """List the free slots whose last invocation is this node or below, with its path."""
         top = self._tree.find(path)
         nodes = () if top is None else top.subtree()
         return [(slot, node.path) for node in nodes for slot in node.own_free]
 
     def node(self, path: tuple[str, ...] = ()) -> InvocationView | None:
-        """Return a node as it would be listed, None if there is none."""
+        """Return a node as it would be listed; None if there is none."""
         found = self._tree.find(path)
         return None if found is None else _view(found)
 

@@ -1,8 +1,8 @@
 """The waiting jobs of one platform, shared fairly among invocations of any depth.
 
 The tree is a heap of heaps. A free slot descends from the root: jobs queued directly in a node
-come first, in the policy's order; otherwise the child with the smallest
-(executing slots + 1) · 2^(priority/100) does, the least recently started one on a tie.
+come first, in the policy's order; then the child with the smallest
+(executing slots + 1) · 2^(priority/100), the least recently started one on a tie.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class FairShareQueue:
 
     ``stickiness``: seconds per level, outermost first, during which a slot that could serve
     several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
-    three of upstream's habits: every level's limit counts from the switch at the outermost level,
-    the free slots of one node are taken in swap-removal order, and of its children without free
-    slots of their own the one that ended first gives one, however much runs below it. ``offsets``
-    are added to the priorities of nodes among their siblings; ``weigh`` looks at them anew.
+    three of upstream's properties: every level's limit counts from the switch at the outermost
+    level, the free slots of one node are taken in swap-removal order, and of its children without
+    own free slots the one that ended first gives one, however much runs below it. ``offsets``
+    are added to the priorities of nodes among their siblings; ``weigh`` reads them again.
 
-    Jobs with the same action share an execution: a leader, added, and its followers, which come
-    with it or join later. Each waits in its own node with its own key; those of one node share
-    one entry, made with the key of the first. When any of them is chosen, all leave.
+    Jobs with the same action share an execution: a leader, which is added, and its followers, which
+    come with it or join later. Each waits in its own node with its own key; those of one node
+    share one entry, which has the key of the first. When any of them is chosen, all leave.
     """
 
     def __init__(
@@ -57,47 +57,47 @@ class FairShareQueue:
         self.weigh, self.offsets = self._tree.weigh, self._tree.offsets
         self._stickiness = Stickiness(stickiness, first_level_only=upstream)
         self._slots = SlotBook(self._tree, len(self._stickiness.limits))
-        #: where each waiting or running job stands, by its serial
+        #: the operation of each waiting or running job, by serial
         self._operations: dict[int, Operation] = {}
         self._running: dict[Slot, Execution] = {}
         self._waiting = 0
         #: dispatches of waiting jobs by the number of levels at which the slot did not switch
         self.retained: Counter[int] = Counter()
-        #: children, queues and running jobs of any node, for looking at
+        #: children, queues and running jobs of any node, read-only
         self.listing = TreeListing(self._tree, self._running)
 
-    # --- what waits ---------------------------------------------------------------------------
+    # --- waiting jobs -------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Count the executions that wait for a slot (jobs that share one count once)."""
+        """Count the executions that wait for a slot (jobs that share one are counted once)."""
         return self._waiting
 
     def add(self, state: JobState, at: float) -> None:
-        """Let the job wait (again: at its old place), and with it the jobs that it leads.
+        """Queue the job (at its old place, if requeued), together with the jobs that it leads.
 
-        A job that stands here already, because its former leader did, stays where it is.
+        A job that is queued already, because its former leader was, keeps its place.
         """
         for member in (state, *state.followers):
             if member.serial not in self._operations and not member.abandoned:
                 self._admit(member, at)
 
     def joined(self, follower: JobState, at: float) -> None:
-        """The follower is served by its leader's execution, waiting or running.
+        """Add a follower to its leader's execution, waiting or running.
 
-        A leader that is not here yet brings its followers along when it comes.
+        A leader that is not queued yet brings its followers along later.
         """
         if self._execution_of(follower) is not None:
             self._admit(follower, at)
 
     def remove(self, state: JobState, at: float) -> None:
-        """Take one job out: it waits, or it shares a running execution with others.
+        """Remove a job that waits, or that shares a running execution with others.
 
-        Jobs that share its execution stay. Nothing started or ended, so the nodes' times stay,
-        unless the job leaves a running execution: then its node is done with it now.
+        Jobs that share its execution stay. Nothing started or ended, so the nodes' times stay the
+        same, unless the job leaves a running execution: then that ends now for its node.
         """
         operation = self._operations.pop(state.serial, None)
         if operation is None and state.abandoned:
-            return  # it left before; the others that shared its execution have left too
+            return  # it left before, and so have the others that shared its execution
         if operation is None:
             raise InvariantError(f"job {state.job.id} is not in this queue")
         self._tree.before_sharing(operation.execution)
@@ -111,17 +111,17 @@ class FairShareQueue:
         elif len(execution.operations) > 1:
             self._tree.stop(operation, execution.slot, self._tree.instant(at))
         else:
-            return  # it is not wanted any more, but it occupies its slot until it has ended
+            return  # no job needs it any more, but it occupies its slot until it ends
         execution.operations.remove(operation)
         self._tree.settle((operation.node,))
 
     def left(self, follower: JobState, at: float) -> None:
-        """One of several jobs (the leader too) no longer wants the execution that they share."""
+        """Detach one of several jobs (maybe the leader) from the execution that they share."""
         if follower.serial in self._operations:
             self.remove(follower, at)
 
     def rekeyed(self, state: JobState, before: Key, at: float) -> None:  # noqa: ARG002
-        """A waiting job's key, level or priority was changed: it takes its new place."""
+        """Move a waiting job to its new place: its key, level or priority has changed."""
         operation = self._operations.get(state.serial)
         if operation is None or operation.execution.slot is not None:
             raise InvariantError(f"job {state.job.id} does not wait in this queue")
@@ -132,20 +132,20 @@ class FairShareQueue:
         self._tree.enqueue(moved)
         self._tree.settle((moved.node,))
 
-    # --- who goes next ------------------------------------------------------------------------
+    # --- the next job -------------------------------------------------------------------------
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
-        """Say which job this free slot would get next, changing nothing."""
+        """Return the job that this free slot would get next; nothing changes."""
         operation, _ = self._descend(self._slots.get(slot), at)
         return None if operation is None else operation.execution.leader
 
     def place(self, state: JobState, at: float) -> Slot | None:  # noqa: ARG002
-        """Say which free slot an arriving job prefers; None if no slot is free.
+        """Return the free slot that an arriving job prefers; None if no slot is free.
 
-        Nearest first: its own node, then what shares its parent, and so on up to the root, for
-        all nodes of a shared job in step. Within the found node: a slot of its own, the longest
-        free first; else in the child with the lowest executing ÷ (executing + free), the least
-        recently completed on a tie.
+        Nearest first: its own node, then its parent's subtree, and so on up to the root, level by
+        level for all nodes of a shared job. Within the node that is found: one of its own slots,
+        the longest free first; else one of the child with the lowest
+        executing ÷ (executing + free), the least recently completed on a tie.
         """
         if not self._tree.root.free:
             return None
@@ -158,7 +158,7 @@ class FairShareQueue:
         return None
 
     def _descend(self, record: SlotRecord | None, at: float) -> tuple[Operation | None, int]:
-        """Return the operation that goes next and the levels at which the slot stays."""
+        """Return the next operation and the number of levels at which the slot stays."""
         home = () if record is None or record.last is None else record.last.path
         levels = min(len(home), len(self._stickiness.limits))
         node, depth, retained = self._tree.root, 0, 0
@@ -176,18 +176,18 @@ class FairShareQueue:
         return (
             sticky is not None
             and sticky.waiting > 0
-            # level and score, not the times: stickiness only breaks exact ties
+            # only level and score, not the times: stickiness breaks exact ties only
             and sticky.urgency()[:TIE] == best.urgency()[:TIE]
             and self._stickiness.lasts(record, level, at)
         )
 
-    # --- what runs ----------------------------------------------------------------------------
+    # --- running jobs -------------------------------------------------------------------------
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
-        """The job (waiting here, or arriving now) goes to the slot.
+        """Assign a job (waiting or arriving) to the slot.
 
-        A job that waited keeps the slot's stickiness at the levels that do not change; a job
-        placed on arrival resets it at every level.
+        For a job that waited, the slot keeps its stickiness at the levels that do not change; a
+        job placed on arrival resets it at every level.
         """
         if slot in self._running:
             raise InvariantError(f"slot {slot.builder.builder.id}/{slot.number} is taken")
@@ -216,10 +216,10 @@ class FairShareQueue:
         self._tree.settle(touched)
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
-        """The slot's attempt is over; ``completed`` is False when it was lost or cancelled.
+        """End the slot's attempt; ``completed`` is False if it was lost or cancelled.
 
-        After a completion the slot belongs to the lowest common ancestor of all that it served
-        just then, otherwise to the root: nothing worth staying for is left on it.
+        After a completion the slot belongs to the lowest common ancestor of the nodes that it
+        served; otherwise to the root, since there is nothing left on it worth staying for.
         """
         execution = self._running.pop(slot, None)
         if execution is None:
@@ -235,11 +235,11 @@ class FairShareQueue:
             self._tree.stop(operation, slot, instant)
             for member in operation.states:
                 del self._operations[member.serial]
-        execution.operations.clear()  # they know each other: no work for the cycle collector
+        execution.operations.clear()  # break the reference cycle: no work for the garbage collector
         self._tree.settle(touched)
 
     def slot_free(self, slot: Slot, at: float) -> None:  # noqa: ARG002
-        """The slot can take a job and waits for one; a new slot belongs to the root."""
+        """Add a slot that waits for a job; a new slot belongs to the root."""
         record = self._slots.known(slot)
         if record.last is None:
             raise InvariantError(f"slot {slot.builder.builder.id}/{slot.number} runs a job")
@@ -247,7 +247,7 @@ class FairShareQueue:
         self._tree.settle((record.last,))
 
     def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:  # noqa: ARG002
-        """The slot no longer waits for a job; ``gone``: it is forgotten."""
+        """Withdraw a slot that waited for a job; ``gone``: for good."""
         record = self._slots.get(slot)
         if record is None or not (gone or record.free):
             return
@@ -267,7 +267,7 @@ class FairShareQueue:
         return min(len(shared), len(self._stickiness.limits))
 
     def _arrival(self, state: JobState, at: float) -> Execution:
-        """Make the execution of a job, and of those that it leads, without letting it wait."""
+        """Make the execution of a job and its followers without queueing it."""
         wanted = [m for m in (state, *state.followers) if not m.abandoned]
         first, *others = wanted or [state]
         execution = self._attach(first, at).execution
@@ -276,7 +276,7 @@ class FairShareQueue:
         return execution
 
     def _admit(self, state: JobState, at: float) -> None:
-        """Let one job wait, or count it as running if its execution runs."""
+        """Queue one job, or count it as running if its execution runs."""
         operation = self._attach(state, at)
         execution = operation.execution
         if len(operation.states) > 1:
@@ -289,7 +289,7 @@ class FairShareQueue:
         self._tree.settle((operation.node,))
 
     def _attach(self, state: JobState, at: float) -> Operation:
-        """Give the job its operation: its own, or the one of its execution in its node."""
+        """Assign the job its operation: a new one, or its execution's in its node."""
         if state.serial in self._operations:
             raise InvariantError(f"job {state.job.id} is in this queue already")
         node = self._tree.make(state.path, at)
@@ -318,7 +318,7 @@ class FairShareQueue:
                 return operation.execution
         return None
 
-    # --- looking on ---------------------------------------------------------------------------
+    # --- read-only views ----------------------------------------------------------------------
 
     def executing_in(self, path: tuple[str, ...]) -> int:
         """Count the slots that execute something of this node and below."""
@@ -326,27 +326,27 @@ class FairShareQueue:
         return 0 if node is None else len(node.executing)
 
     def turns(self, state: JobState, *, taken: bool = False) -> tuple[Turn, ...]:
-        """Say level by level whose turn it is where a job waits; ``taken``: its own, now."""
+        """Explain, level by level, whose turn it is where a job waits; ``taken``: the job's own."""
         execution = self._execution_of(state)
         return () if execution is None else best_turns(execution.operations, taken=taken)
 
     def in_order(self) -> Iterator[JobState]:
-        """Yield the jobs as they would be dispatched, one by one to new slots, none ending.
+        """Yield the jobs as they would be dispatched one by one to new slots, if none ended.
 
-        Of jobs that share an execution the leader is named. The queue must not change before
-        the end.
+        For jobs that share an execution the leader is yielded. The queue must not change during
+        the iteration.
         """
         for _, state in Replay(self._tree.root).run():
             yield state
 
     def order_kept(self) -> Iterator[list[Entry]]:
-        """Yield the jobs as ``in_order`` would now, however the queue changes afterwards."""
+        """Yield the jobs as ``in_order`` would now, even if the queue changes afterwards."""
         return kept_order(self._tree.root, self._tree.onlookers)
 
     # --- surviving a restart ------------------------------------------------------------------
 
     def memory(self) -> TreeMemory:
-        """Return what cannot be derived from the jobs and slots themselves, as plain values."""
+        """Return, as plain values, what cannot be derived from the jobs and slots."""
         nodes = list(self._tree.root.subtree())
         free = [slot for node in nodes for slot in node.own_free]
         others = [slot for slot, record in self._slots if not record.free]
@@ -367,9 +367,9 @@ class FairShareQueue:
     ) -> None:
         """Rebuild an empty queue as it was when ``memory`` was taken.
 
-        ``slots``: those still there; one that the memory does not know belongs to the root.
-        ``waiting``: jobs, leaders and followers. ``running``: leaders with their ``slot``, their
-        followers with them. Counters start from zero.
+        ``slots``: those still present; one that is not in the memory belongs to the root.
+        ``waiting``: leaders and followers. ``running``: leaders with their ``slot``, and their
+        followers. Counters start from zero.
         """
         known = {(slot.builder.builder.id, slot.number): slot for slot in slots}
         nodes = [(self._tree.make(node.path, 0.0), node) for node in memory.nodes]
@@ -387,9 +387,9 @@ class FairShareQueue:
         self._tree.settle(node for node, _ in nodes)
 
     def _resume(self, state: JobState) -> None:
-        """Count a job as running on its slot, which continues as it was."""
+        """Count a job as running on its slot, whose record stays the same."""
         if state.slot is None:
-            raise InvariantError(f"job {state.job.id} is said to run, but nowhere")
+            raise InvariantError(f"job {state.job.id} is running, but on no slot")
         execution = self._arrival(state, 0.0)
         self._slots.release(state.slot, self._slots.known(state.slot))
         execution.slot = state.slot

@@ -1,7 +1,7 @@
-"""The dispatches to come from a fair-share tree, played without disturbing it.
+"""A fair-share tree's future dispatch order, computed without changing the tree.
 
-A replay reads the tree as it goes. One that is told before anything changes (``onlooker`` of its
-tree) plays the order of the moment at which it was made, whatever happens afterwards: it copies a
+A replay reads the tree as it advances. One that is notified before every change (an ``onlooker`` of
+its tree) gives the order at the moment of its creation, whatever happens afterwards: it copies a
 node just before its first change, or when its turn comes, whichever is first.
 """
 
@@ -17,7 +17,7 @@ from farm.core.queues.fair_share.invocation import Execution, Invocation, Operat
 from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.plain import Entry, Key
 
-#: dispatches replayed without a pause: about a millisecond
+#: dispatches replayed in one step: about a millisecond
 AT_ONCE = 50
 
 
@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, eq=False):
 
 
 class _Shadow:
-    """A node as it will be after the dispatches replayed so far."""
+    """A node as it would be after the dispatches replayed so far."""
 
     __slots__ = ("children", "executing", "queue", "started", "waiting")
 
@@ -42,13 +42,13 @@ class _Shadow:
 
 
 def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry]]:
-    """Yield the jobs of a tree, with their keys, in the order of this moment, some at a time.
+    """Yield the jobs of a tree, with their keys, in their present order, some at a time.
 
-    ``onlookers``: notified by the tree of its changes; we are among them until the end, or until
-    the iterator is closed or dropped.
+    ``onlookers``: those that the tree notifies of its changes; the replay is one of them until the
+    iterator ends, or is closed or dropped.
     """
     order = _kept_order(root, onlookers)
-    next(order)  # from here on we are notified of changes
+    next(order)  # from here on the replay is notified of changes
     return order
 
 
@@ -64,22 +64,22 @@ def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entr
         onlookers.remove(replay)
 
 
-#: of an empty heap: a replay never puts anything where nothing was, and leaves are many
+#: of an empty heap, shared: a replay adds nothing to an empty heap, and there are many leaves
 _NOTHING: HeapPreview[Any] = HeapPreview(UpdatableHeap())
 
 
 def _preview(heap: UpdatableHeap[Item], *, apart: bool) -> HeapPreview[Item]:
-    """Return a preview; ``apart``: one that bears changes of the heap."""
+    """Return a preview; ``apart``: one that is independent of changes of the heap."""
     if not len(heap):
         return _NOTHING
     return HeapPreview(heap.copy() if apart else heap)
 
 
 class Replay:
-    """The dispatches to come, played on shadows of the nodes that they touch.
+    """The future dispatches, computed on copies of the nodes that they change.
 
-    ``apart``: the tree may change during the replay, and says so beforehand (``before_change``,
-    ``before_sharing``); else it must not change until the replay is over.
+    ``apart``: the tree may change during the replay, which it announces (``before_change``,
+    ``before_sharing``); otherwise it must not change until the replay ends.
     """
 
     def __init__(self, root: Invocation, *, apart: bool = False) -> None:
@@ -90,33 +90,33 @@ class Replay:
         self._dispatched = 0
 
     def run(self) -> Iterator[Entry]:
-        """Yield the job in whose name each execution would be dispatched, none ending."""
+        """Yield the leader of each execution in the order of dispatch, if none ended."""
         while (operation := self._next()) is not None:
             execution = operation.execution
             kept = self._kept.get(execution)
             yield (execution.leader.key, execution.leader) if kept is None else kept.entry
-            # asked for again: the execution may have changed while the caller had the job
+            # read again: the execution may have changed while the caller had the job
             kept = self._kept.get(execution)
             self._dispatch(execution.operations if kept is None else kept.operations)
 
     # --- notifications of the tree ------------------------------------------------------------
 
     def before_change(self, node: Invocation) -> None:
-        """The node and those above it are about to change."""
+        """Copy the node and its ancestors, which are about to change."""
         for one in node.lineage():
             self._shadow(one)
 
     def before_sharing(self, execution: Execution, key: Key | None) -> None:
-        """Those whom an execution serves are about to change, or it is about to leave its nodes.
+        """Copy an execution that is about to leave its nodes, or whose members are about to change.
 
-        ``key``: the one that its leader had until now, if that is not its key any more.
+        ``key``: its leader's key until now, if that has been changed already.
         """
         if execution not in self._kept and execution.operations:
             leader = execution.leader
             entry = (leader.key if key is None else key, leader)
             self._kept[execution] = _Kept(tuple(execution.operations), entry)
 
-    # --- the play -----------------------------------------------------------------------------
+    # --- the replay ---------------------------------------------------------------------------
 
     def _shadow(self, node: Invocation) -> _Shadow:
         shadow = self._shadows.get(node)
@@ -133,7 +133,7 @@ class Replay:
         return own if own.level >= self._head(child).level else child
 
     def _head(self, node: Invocation) -> Operation | Invocation:
-        """Return what gives the node its level and priority now."""
+        """Return the item that determines the node's level and priority now."""
         if node not in self._shadows:
             return node
         first = self._first(node)

@@ -1,4 +1,4 @@
-"""What a fair-share tree remembers of each slot: where it belongs and since when."""
+"""What a fair-share tree remembers of each slot: to which node it belongs, and since when."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NEVER = float("-inf")
 
 
 class SlotRecord(msgspec.Struct, eq=False):
-    """One slot as this tree sees it."""
+    """One slot, as seen by this tree."""
 
     #: its last invocation; None while it runs a job of this tree
     last: Invocation | None
-    #: per level of stickiness: since when it has been serving its node of that level
+    #: per level of stickiness: since when it has served its node of that level
     since: list[float]
-    #: it waits for a job
+    #: whether it waits for a job
     free: bool = False
 
     def remembered(self, slot: Slot) -> SlotMemory:
@@ -47,11 +47,11 @@ class SlotBook:
         return iter(self._records.items())
 
     def get(self, slot: Slot) -> SlotRecord | None:
-        """Return the slot's record if it is known."""
+        """Return the slot's record, if there is one."""
         return self._records.get(slot)
 
     def known(self, slot: Slot) -> SlotRecord:
-        """Return the slot's record; a new slot belongs to the root."""
+        """Return the slot's record, a new one if need be: a new slot belongs to the root."""
         record = self._records.get(slot)
         if record is None:
             record = self._records[slot] = SlotRecord(None, [NEVER] * self._levels)
@@ -59,7 +59,7 @@ class SlotBook:
         return record
 
     def restore(self, slot: Slot, memory: SlotMemory) -> None:
-        """Put the slot where it was; one that ran a job belongs to the root until it does again."""
+        """Restore a slot; after running a job it belongs to the root until the job resumes."""
         since = [NEVER if since is None else since for since in memory.since[: self._levels]]
         since += [NEVER] * (self._levels - len(since))
         record = self._records[slot] = SlotRecord(None, since)
@@ -69,13 +69,13 @@ class SlotBook:
             self.offer(slot, record)
 
     def associate(self, record: SlotRecord, node: Invocation) -> None:
-        """The slot idles and belongs to this node."""
+        """Make an idle slot belong to this node."""
         record.last = node
         for above in node.lineage():
             above.idle += 1
 
     def release(self, slot: Slot, record: SlotRecord) -> Invocation | None:
-        """The slot belongs nowhere any more; return the node that it leaves."""
+        """Detach a slot from its node, which is returned."""
         node = record.last
         if node is None:
             return None
@@ -86,7 +86,7 @@ class SlotBook:
         return node
 
     def offer(self, slot: Slot, record: SlotRecord) -> None:
-        """The slot waits for a job, in the node to which it belongs."""
+        """Offer a slot for a job, in the node to which it belongs."""
         if record.free or record.last is None:
             return
         record.free = True
@@ -95,7 +95,7 @@ class SlotBook:
             above.free += 1
 
     def withdraw(self, slot: Slot, record: SlotRecord) -> None:
-        """The slot no longer waits for a job, if it did."""
+        """Withdraw a slot if it was offered."""
         if not record.free or record.last is None:
             return
         record.free = False
@@ -104,16 +104,16 @@ class SlotBook:
             above.free -= 1
 
     def forget(self, slot: Slot) -> Invocation | None:
-        """The slot is gone for good; return the node to which it belonged."""
+        """Drop a slot for good; return the node to which it belonged."""
         record = self._records.pop(slot, None)
         return None if record is None else self.release(slot, record)
 
 
 class Stickiness:
-    """Whether a slot may stay with its last invocation where the score alone does not decide.
+    """Decides whether a slot stays with its last invocation when scores tie.
 
-    ``limits`` has one span in seconds per level, outermost first; a level without one has none.
-    A limit counts from the moment at which the slot switched at that level. With
+    ``limits`` has one span in seconds per level, outermost first; other levels are not sticky.
+    A limit counts from the instant at which the slot switched at that level. With
     ``first_level_only`` it counts from the switch at the outermost level, as upstream does.
     """
 
@@ -122,11 +122,11 @@ class Stickiness:
         self._first_level_only = first_level_only
 
     def lasts(self, record: SlotRecord, level: int, at: float) -> bool:
-        """Whether the slot's time at this level is not over yet (at the limit itself it is)."""
+        """Return whether the slot's time at this level is not over (at the limit itself it is)."""
         since = record.since[0 if self._first_level_only else level]
         return since + self.limits[level] > at
 
     def switched(self, record: SlotRecord, retained: int, at: float) -> None:
-        """The slot starts a job that keeps it where it was at ``retained`` levels only."""
+        """Record that the slot starts a job with which it stays at ``retained`` levels only."""
         for level in range(retained, len(self.limits)):
             record.since[level] = at

@@ -1,4 +1,4 @@
-"""The tree of invocations: nodes made on demand and dropped when they are not needed."""
+"""The tree of invocations: nodes are created on demand and dropped when not needed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from farm.core.state import Slot
 class InvocationTree:
     """The nodes of one platform queue and their counts.
 
-    Every method that changes counts leaves the nodes' places among their siblings alone until
-    ``settle`` is called for the nodes it touched.
+    Methods that change counts do not move nodes among their siblings; ``settle`` does that for
+    the nodes that were changed.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class InvocationTree:
         self._free_slots = free_slots
         self.offsets = {} if offsets is None else offsets
         self._instants = 0
-        #: replays of an order that is to stay as it was
+        #: replays of an order that must not change
         self.onlookers: list[Replay] = []
         self.root = Invocation((), None, self.instant(0.0), free_slots())
 
@@ -42,7 +42,7 @@ class InvocationTree:
 
     @property
     def instants(self) -> int:
-        """The last running number given out."""
+        """The last running number used."""
         return self._instants
 
     def skip_instants(self, to: int) -> None:
@@ -50,7 +50,7 @@ class InvocationTree:
         self._instants = max(self._instants, to)
 
     def find(self, path: tuple[str, ...]) -> Invocation | None:
-        """Return the node of this path if there is one."""
+        """Return the node of this path, if it exists."""
         node: Invocation | None = self.root
         for key in path:
             if node is None:
@@ -59,7 +59,7 @@ class InvocationTree:
         return node
 
     def make(self, path: tuple[str, ...], at: float) -> Invocation:
-        """Return the node of this path, made now if it does not exist."""
+        """Return the node of this path, created if it does not exist."""
         node = self.root
         for key in path:
             child = node.children.get(key)
@@ -71,37 +71,37 @@ class InvocationTree:
         return node
 
     def weigh(self) -> None:
-        """Bring all nodes to their places: offsets have changed."""
+        """Move all nodes to their places after a change of the offsets."""
         for node in self.root.subtree():
-            self._tell(node)
+            self._on_change(node)
             node.offset = self.offsets.get(node.path, 0)
         self.settle(list(self.root.subtree()))
 
     def enqueue(self, operation: Operation) -> None:
-        """Let the operation wait in its node."""
-        self._tell(operation.node)
+        """Add the operation to its node's queue."""
+        self._on_change(operation.node)
         operation.node.queue.put(operation, operation.key)
         for node in operation.node.lineage():
             node.waiting += 1
 
     def dequeue(self, operation: Operation) -> None:
-        """Take the operation out of its node's queue."""
+        """Remove the operation from its node's queue."""
         self.before_sharing(operation.execution)
-        self._tell(operation.node)
+        self._on_change(operation.node)
         operation.node.queue.discard(operation)
         for node in operation.node.lineage():
             node.waiting -= 1
 
     def start(self, operation: Operation, slot: Slot, instant: Instant) -> None:
-        """Count the slot as executing for the operation; others of its execution share it."""
-        self._tell(operation.node)
+        """Count the slot as executing for the operation (and for others of its execution)."""
+        self._on_change(operation.node)
         for node in operation.node.lineage():
             node.executing[slot] = node.executing.get(slot, 0) + 1
             node.started = instant
 
     def stop(self, operation: Operation, slot: Slot, instant: Instant) -> None:
-        """Undo ``start``; a slot counts in a node until its last operation there is over."""
-        self._tell(operation.node)
+        """Undo ``start``; a slot counts in a node until its last operation there ends."""
+        self._on_change(operation.node)
         for node in operation.node.lineage():
             left = node.executing[slot] - 1
             if left:
@@ -111,19 +111,19 @@ class InvocationTree:
             node.completed = instant
 
     def before_sharing(self, execution: Execution, key: Key | None = None) -> None:
-        """Call it before an execution's members change; ``dequeue`` does.
+        """Notify replays before an execution's members change; ``dequeue`` does so itself.
 
-        ``key``: its leader's, if that has just been changed.
+        ``key``: its leader's old key, if that has just been changed.
         """
         for onlooker in self.onlookers:
             onlooker.before_sharing(execution, key)
 
-    def _tell(self, node: Invocation) -> None:
+    def _on_change(self, node: Invocation) -> None:
         for onlooker in self.onlookers:
             onlooker.before_change(node)
 
     def settle(self, nodes: Iterable[Invocation]) -> None:
-        """Bring the nodes and their ancestors to their places; drop those not needed."""
+        """Move the nodes and their ancestors to their places; drop those not needed."""
         for start in nodes:
             for node in start.lineage():
                 node.refresh()
@@ -141,7 +141,7 @@ def common_ancestor(execution: Execution) -> tuple[str, ...]:
 
 
 def shared_prefix(path: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the keys, outermost first, in which the two paths agree."""
+    """Return the common prefix of two paths."""
     depth = 0
     while path[depth : depth + 1] == other[depth : depth + 1] != ():
         depth += 1

@@ -1,7 +1,7 @@
 """What a fair-share tree must remember across a restart, as plain values.
 
-Counts follow from the jobs and slots; who belongs where, since when, and what a node started
-and ended last do not.
+Counts follow from the jobs and slots; the slots' nodes and times, and the nodes' latest starts and
+ends do not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class NodeMemory(msgspec.Struct, frozen=True):
 
 
 class SlotMemory(msgspec.Struct, frozen=True):
-    """One slot: its last invocation (None: it runs a job) and since when it serves it, by level.
+    """One slot: its last invocation (None: it runs a job) and, by level, since when it serves it.
 
     An instant of None means never.
     """
@@ -34,9 +34,9 @@ class SlotMemory(msgspec.Struct, frozen=True):
 
 
 class TreeMemory(msgspec.Struct, frozen=True):
-    """A tree: the last running number given out, its nodes (parents first) and its slots.
+    """A tree: the last running number used, its nodes (parents first) and its slots.
 
-    Free slots come first, in the order in which each node would hand them out.
+    Free slots come first, in the order in which each node would give them.
     """
 
     instants: int

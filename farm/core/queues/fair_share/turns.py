@@ -1,4 +1,4 @@
-"""Whose turn it is, level by level: what a fair-share decision is explained with."""
+"""The explanation of a fair-share decision: whose turn it is, level by level."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Party(msgspec.Struct, frozen=True):
     #: slots that execute something of it
     executing: int
     waiting: int
-    #: of the job that would go next there: smaller is more urgent
+    #: priority of its next job: smaller is more urgent
     priority: int
     level: int
-    #: when something of it was started last, farm time
+    #: when one of its jobs was last started, farm time
     started_at: float
 
 
@@ -37,7 +37,7 @@ class Turn(msgspec.Struct, frozen=True):
     """
 
     party: Party
-    #: others with waiting jobs, the first to go first (at most five)
+    #: others with waiting jobs, in order (at most five)
     rivals: tuple[Party, ...]
     #: whether it goes before all of them
     first: bool
@@ -55,7 +55,7 @@ def turns_to(operation: Operation, *, taken: bool = False) -> tuple[Turn, ...]:
 
 
 def best_turns(operations: Sequence[Operation], *, taken: bool = False) -> tuple[Turn, ...]:
-    """Return the turns to that one of an execution's operations which is nearest to its turn."""
+    """Return the turns to the operation of an execution that is nearest to its turn."""
     ways = [turns_to(operation, taken=taken) for operation in operations]
     return min(ways, key=lambda turns: sum(not turn.first for turn in turns), default=())
 
@@ -71,7 +71,7 @@ def _turn(node: Invocation, parent: Invocation, *, taken: bool) -> Turn:
 
 
 def _why(node: Invocation, rivals: Sequence[Invocation], by_score: bool) -> str:
-    """Say what distinguished a node from its nearest rival."""
+    """Return what distinguished a node from its nearest rival."""
     if not rivals:
         return "alone"
     if not by_score:

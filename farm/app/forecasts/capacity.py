@@ -1,0 +1,40 @@
+"""Capacity planning: how many builders a scenario needs, or which provisioner settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from farm.app.sweeps.axes import Axis, Grid
+from farm.results.summary.objectives import Term
+from farm.scenario import Scenario
+from farm.sim.planning import Plan, PlanOptions, Point, plan, plan_settings
+from provisioner.from_scenario import algorithms_of
+
+
+def plan_pools(
+    scenario: Scenario,
+    terms: Sequence[Term],
+    options: PlanOptions,
+    on_point: Callable[[Point], None] = lambda _: None,
+    axes: Sequence[Axis] = (),
+) -> Plan:
+    """Return the smallest pools that meet the objective; see ``farm.sim.planning``.
+
+    With ``axes``: the cheapest of their settings, the pools being sized as the scenario says.
+    """
+    options = msgspec.structs.replace(options, algorithms=algorithms_of)
+    if not axes:
+        return plan(scenario, terms, options, on_point)
+    grid = Grid(scenario, axes)
+    return plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
+
+
+def priced(scenario: Scenario, prices: Mapping[str, float]) -> Scenario:
+    """Return the scenario with these prices of a builder-hour, by pool."""
+    pools = (
+        pool.model_copy(update={"price": prices.get(pool.name, pool.price)})
+        for pool in scenario.pools
+    )
+    return scenario.model_copy(update={"pools": tuple(pools)})

@@ -1,0 +1,1 @@
+"""Commands that forecast: when jobs will start, and what a changed farm would do."""

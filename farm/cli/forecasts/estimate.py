@@ -1,0 +1,186 @@
+"""``farm estimate``: when the waiting jobs of a farm will be dispatched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+
+from farm.app.staying_up.snapshots import view_from
+from farm.cli.forecasts.estimate_tables import explanation, queue_table
+from farm.core.errors import StateError, nearest
+from farm.core.model import Platform
+from farm.forecasts.dispatch import (
+    RULES,
+    DispatchEstimate,
+    FarmView,
+    JobView,
+    QueueEstimates,
+    Rules,
+    estimate_dispatch,
+    estimate_queue,
+)
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+
+
+class RuleSet(StrEnum):
+    """The names of ``RULES``, for the command line."""
+
+    PAGE = "page"
+    LAUNCHPAD_2010 = "launchpad-2010"
+    LAUNCHPAD = "launchpad"
+    FARM = "farm"
+
+
+def estimate(
+    state: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[STATE.json]",
+            help="A state file or snapshot; - reads stdin. Default: the live farm.",
+        ),
+    ] = None,
+    job: Annotated[
+        list[str] | None,
+        typer.Option("--job", help="Only this job, by name; repeatable. Default: all jobs."),
+    ] = None,
+    rules: Annotated[
+        RuleSet,
+        typer.Option(help="The rule set (see docs/explanation/dispatch-estimates.md)."),
+    ] = RuleSet.LAUNCHPAD,
+    as_json: AsJson = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the arithmetic behind each estimate.")
+    ] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Maximum number of rows, or of jobs explained; 0: no limit.")
+    ] = 50,
+) -> None:
+    """Estimate when waiting jobs will be dispatched.
+
+    Each estimate is time to next builder + lead time; adding its run time gives the end of the job.
+    The state is a JSON file of builders and jobs, such as farm snapshot prints, or the present
+    state of a live farm.
+    """
+    view = view_from(state, redis, folder)
+    chosen = RULES[rules.value]
+    wanted = [
+        _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()
+    ]
+    for each in wanted:
+        _mention_unknown_processor(each, view)
+    if as_json:
+        _print_json(view, wanted, chosen, explain=explain)
+    elif wanted or explain:
+        _print_explanations(view, wanted, chosen, limit)
+    else:
+        jobs, queue = estimate_queue(view, chosen)
+        Console().print(queue_table(jobs, queue, limit or len(jobs)))
+
+
+def _job_named(view: FarmView, name: str, source: str) -> JobView:
+    for job in view.jobs:
+        if job.name == name:
+            if job.status != "waiting":
+                found = f"{name!r}, which is {job.status}"
+                raise StateError(f"{source}: --job: found {found}; allowed: a waiting job")
+            return job
+    near = nearest(name, [job.name for job in view.jobs])
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise StateError(f"{source}: --job: found {name!r}; allowed: a job of the file{hint}")
+
+
+def _mention_unknown_processor(job: JobView, view: FarmView) -> None:
+    known = sorted({processor for builder in view.builders for processor in builder.processors})
+    if job.processor is not None and job.processor not in known:
+        typer.echo(
+            f"{job.name}: no builder of the file has processor {job.processor!r}"
+            f" (they have: {', '.join(known) or 'none'}), so it has no estimate",
+            err=True,
+        )
+
+
+def _print_json(view: FarmView, wanted: list[JobView], rules: Rules, *, explain: bool) -> None:
+    rows: Iterator[dict[str, Any]]
+    if wanted or explain:
+        jobs = wanted or view.waiting()
+        rows = (_as_json(job, estimate_dispatch(view, job.id, rules), explain) for job in jobs)
+    else:
+        rows = _queue_rows(*estimate_queue(view, rules))
+    # written row by row: the lists of predecessors grow with the square of the queue
+    separator = "["
+    for row in rows:
+        typer.echo(separator + msgspec.json.encode(row).decode(), nl=False)
+        separator = ",\n "
+    typer.echo("]" if separator != "[" else "[]")
+
+
+def _print_explanations(view: FarmView, wanted: list[JobView], rules: Rules, limit: int) -> None:
+    jobs = wanted or view.waiting()
+    console = Console()
+    for job in jobs[: limit or len(jobs)]:
+        found = estimate_dispatch(view, job.id, rules)
+        console.print(explanation(found, rules, job.duration_s), soft_wrap=True)
+    if limit and len(jobs) > limit:
+        console.print(f"… and {len(jobs) - limit} more (--limit 0 shows all)", highlight=False)
+
+
+def _queue_rows(jobs: list[JobView], queue: QueueEstimates) -> Iterator[dict[str, Any]]:
+    names = [job.name for job in jobs]
+    for place, job in enumerate(jobs):
+        written = queue.rules.shown(job.platform)
+        head = queue.head_place(written)
+        head_platform = jobs[place if head is None else head].platform
+        estimate = float(queue.estimate_s[place])
+        yield {
+            "job": job.name,
+            "predecessors": [names[i] for i in queue.predecessor_places(place)],
+            "pool_for_job": queue.builder_pools.pool_for_job(written),
+            "head_platform": _pair(
+                queue.rules.head_shown(head_platform, own=head is None or head == place)
+            ),
+            "free_for_head": queue.next_builder(written).free,
+            "tnb_s": _number(float(queue.tnb_s[place])),
+            "plt_s": _number(float(queue.plt_s[place])),
+            "estimate_s": None if estimate != estimate else _number(estimate),
+        }
+
+
+def _as_json(job: JobView, estimate: DispatchEstimate, explain: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "job": estimate.job,
+        "predecessors": estimate.predecessors,
+        "pool_for_job": estimate.pool_for_job,
+        "head_platform": _pair(estimate.head_platform),
+        "free_for_head": estimate.free_for_head,
+        "tnb_s": _number(estimate.tnb_s),
+        "plt_s": _number(estimate.plt_s),
+        "estimate_s": None if estimate.estimate_s is None else _number(estimate.estimate_s),
+    }
+    if explain:
+        both = estimate.estimate_s is not None and job.duration_s is not None
+        completion = (estimate.estimate_s or 0.0) + (job.duration_s or 0.0)
+        row["completion_s"] = _number(completion) if both else None
+        row["head_job"] = estimate.head_job
+        row["next_builder"] = estimate.next_builder
+        row["groups"] = [
+            msgspec.to_builtins(group) | {"platform": _pair(group.platform)}
+            for group in estimate.groups
+        ]
+    return row
+
+
+def _pair(platform: Platform) -> list[str | bool | None]:
+    return [platform.processor, platform.virtualized]
+
+
+def _number(value: float) -> float | int:
+    """Return whole numbers as integers: 480, not 480.0."""
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,114 @@
+"""The output of ``farm estimate``: the queue as a table, one estimate with its arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from farm.forecasts.dispatch import (
+    DispatchEstimate,
+    JobView,
+    NextBuilder,
+    PredecessorGroup,
+    QueueEstimates,
+    Rules,
+)
+from farm.terminal.output import table_of
+from farm.units import format_roughly
+
+
+def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table:
+    """Return a table of the first ``limit`` waiting jobs, in dispatch order."""
+    rows = (
+        (
+            Text(job.name),
+            str(job.platform),
+            str(queue.predecessors[place]),
+            str(queue.builder_pools.pool_for_job(queue.rules.shown(job.platform))),
+            *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
+            _done(job, float(queue.estimate_s[place])),
+        )
+        for place, job in enumerate(jobs[:limit])
+    )
+    more = len(jobs) - limit
+    return table_of(
+        f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
+        ("job", "platform"),
+        ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in"),
+        rows,
+        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else None,
+    )
+
+
+def _done(job: JobView, dispatch: float) -> str:
+    return "-" if job.duration_s is None else _seconds(dispatch + job.duration_s)
+
+
+def explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
+    """Explain one estimate: groups, sums, divisors, the head job, and the next free builder."""
+    table = Table(show_footer=True)
+    table.add_column("predecessors", "lead time")
+    for heading in ("jobs", "sum", "builders", "divided by"):
+        table.add_column(heading, justify="right")
+    table.add_column("adds", _seconds(estimate.plt_s), justify="right")
+    for group in estimate.groups:
+        table.add_row(*_group_row(group))
+    title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
+    lines = [Text(line) for line in _lines(estimate, rules)]
+    if estimate.estimate_s is not None and run_time is not None:
+        done = _seconds(estimate.estimate_s + run_time)
+        lines.append(Text(f"  with {_seconds(run_time)} of run time it is done in {done}"))
+    return Group(title, *([table] if estimate.groups else []), *lines)
+
+
+def _verdict(estimate: DispatchEstimate) -> str:
+    if estimate.estimate_s is None:
+        return "no estimate, because no builder can run it"
+    return f"dispatch in {_seconds(estimate.estimate_s)}"
+
+
+def _lines(estimate: DispatchEstimate, rules: Rules) -> Iterator[str]:
+    if not estimate.groups:
+        yield "  lead time 0s: no job ahead competes with it"
+    yield f"  builders that can run it, busy or free: {estimate.pool_for_job}"
+    who = "itself" if estimate.head_job == estimate.job else estimate.head_job
+    yield f"  head job: {who} ({estimate.head_platform})"
+    found = estimate.next_builder
+    yield f"  time to next builder {_seconds(found.tnb_s)}: {_reason(found)}"
+    if estimate.estimate_s is not None:
+        total = f"{_seconds(estimate.tnb_s)} + {_seconds(estimate.plt_s)}"
+        floor = f", at least {_seconds(rules.floor_s)}" if rules.floor_s else ""
+        yield f"  {total}{floor} = {_seconds(estimate.estimate_s)} (rules {rules.name})"
+
+
+def _reason(found: NextBuilder) -> str:
+    if found.why == "free":
+        return f"{found.free} free, {found.builder} among them"
+    if found.why == "finishes":
+        return f"{found.builder} finishes {found.job} first"
+    if found.why == "overdue":
+        late = _seconds(-(found.left_s or 0.0))
+        return f"{found.builder} runs {found.job}, {late} overdue: two minutes are assumed"
+    if found.why == "unknown":
+        return f"{found.builder} runs {found.job} for an unknown time: two minutes are assumed"
+    return "no builder of its platform runs a job"
+
+
+def _group_row(group: PredecessorGroup) -> tuple[str, ...]:
+    adds = _seconds(group.lead_time_s) if group.pool else "ignored: no builder"
+    return (
+        str(group.platform),
+        str(group.jobs),
+        _seconds(group.sum_s),
+        str(group.pool),
+        str(group.divisor) if group.pool else "-",
+        adds,
+    )
+
+
+def _seconds(value: float) -> str:
+    return "never" if math.isnan(value) else format_roughly(value)

@@ -1,0 +1,219 @@
+"""``farm plan``: how many builders are needed to meet an objective, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from farm.app.forecasts.capacity import plan_pools, priced
+from farm.app.sweeps.axes import parse_axis
+from farm.core.errors import InputError
+from farm.results.figures.lines import Figure, check_figures, write_figures
+from farm.results.summary.objectives import Term, parse_objective
+from farm.scenario import Scenario, load_scenario
+from farm.sim.planning import Plan, PlanOptions, Point
+from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
+from farm.terminal.output import note, print_json, progress, table_of
+from farm.units import format_roughly
+
+
+def plan(
+    scenario: ScenarioFile,
+    slo: Annotated[
+        str,
+        typer.Option(
+            metavar="OBJECTIVE",
+            help="For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 "
+            "p99 max of waiting_time response_time stretch matrix_response_time.",
+        ),
+    ],
+    sets: Overrides = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="Try these settings instead of sizes: pools.*.provisioner.max=10,20 "
+            "pools.linux.idle_timeout=5m,15m …; repeatable.",
+        ),
+    ] = None,
+    replications: Annotated[
+        int, typer.Option(min=1, max=1000, help="Simulations per size, with common seeds.")
+    ] = 10,
+    confidence: Annotated[
+        float,
+        typer.Option(
+            help="Confidence level at which the mean over replications meets the objective."
+        ),
+    ] = 0.95,
+    most: Annotated[
+        int, typer.Option(min=1, help="Maximum number of builders in a pool.")
+    ] = 10_000,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[POOL=]PRICE",
+            help="Price of a builder-hour. Default: the pool's. Repeatable.",
+        ),
+    ] = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the smallest pools with which a scenario meets an objective.
+
+    Exit code 1: no size meets it. Only fixed pools are sized; if all pools have a provisioner,
+    they are planned as fixed ones. With --vary the cheapest of the given settings is chosen
+    instead, such as min, max, ratio and idle time-out of provisioned pools.
+    """
+    terms = parse_objective(slo)
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
+    check_figures(plot, "--plot")
+    wanted = load_scenario(scenario, sets or ())
+    wanted = priced(wanted, _prices(price or (), wanted))
+    axes = [parse_axis(text) for text in vary or ()]
+    options = PlanOptions(replications=replications, confidence=confidence, most=most)
+    with progress("simulating", silent=quiet or as_json) as update:
+
+        def show_point(point: Point) -> None:
+            if update is not None:
+                tried = " + ".join(map(str, point.sizes))
+                verdict = "meets it" if point.met else "misses it"
+                update(description=f"{tried}: {verdict}")
+
+        found = plan_pools(wanted, terms, options, show_point, axes)
+    if plot is not None:
+        _plot(found, terms, plot)
+    if as_json:
+        document = _as_json(found, terms, options)
+        print_json(document, pretty=True)
+    else:
+        _print(found, terms, options, plot)
+    raise typer.Exit(0 if found.best is not None else 1)
+
+
+def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
+    names = [pool.name for pool in scenario.pools]
+    prices: dict[str, float] = {}
+    for text in sorted(texts, key=lambda one: "=" in one):  # a price for all, then exceptions
+        pool, _, amount = text.rpartition("=")
+        try:
+            price = float(amount)
+        except ValueError:
+            price = -1.0
+        if not 0 <= price < float("inf") or (pool and pool not in names):
+            raise InputError(
+                f"--price: found {text!r}; allowed: PRICE or POOL=PRICE, a number from 0 up; "
+                f"pools: {', '.join(names)}"
+            )
+        prices.update(dict.fromkeys([pool] if pool else names, price))
+    return prices
+
+
+def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path | None) -> None:
+    note(_table(found, terms, options))
+    objective = " and ".join(map(str, terms))
+    if found.best is None:
+        note(f"{objective}: {found.why}")
+    else:
+        named = zip(found.pools, found.best.sizes, strict=True)
+        needs = ", ".join(f"{name} {size}" for name, size in named)
+        counted = "" if _settings(found) else " builders"
+        note(
+            f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "
+            f"{options.replications} replications): {found.best.builder_hours:.1f} builder-hours, "
+            f"cost {found.best.cost:.2f}"
+        )
+    if plot is not None:
+        note(f"Curves written to {plot}")
+
+
+def _settings(found: Plan) -> bool:
+    """Return whether settings were tried rather than sizes."""
+    return any(isinstance(size, str) for size in found.points[0].sizes)
+
+
+def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
+    """Lay out what was tried, the cheapest first; pools and keys share one column."""
+    bound = f"{options.confidence:.0%} below"
+    judged = [name for t in terms for name in (f"{t.statistic} {t.metric}", bound)]
+    return table_of(
+        f"{' + '.join(found.pools)}: what was tried, the cheapest first",
+        ("settings" if _settings(found) else "builders",),
+        (*judged, "mean wait", "hours", "cost", "meets it"),
+        (
+            _row(point, terms, best=point == found.best)
+            for point in sorted(found.points, key=lambda one: (one.cost, one.bounds))
+        ),
+    )
+
+
+def _row(point: Point, terms: Sequence[Term], *, best: bool) -> list[Text]:
+    judged = zip(terms, point.means, point.bounds, strict=True)
+    cells = [
+        " + ".join(map(str, point.sizes)),
+        *(term.show(value) for term, mean, bound in judged for value in (mean, bound)),
+        format_roughly(point.mean_wait),
+        f"{point.builder_hours:.1f}",
+        f"{point.cost:.2f}",
+        "best" if best else "yes" if point.met else "no",
+    ]
+    return [Text(cell, style="bold" if best else "") for cell in cells]
+
+
+def _as_json(found: Plan, terms: Sequence[Term], options: PlanOptions) -> dict[str, Any]:
+    return {
+        "objective": [str(term) for term in terms],
+        "replications": options.replications,
+        "confidence": options.confidence,
+        "best": None if found.best is None else _point_json(found, found.best, terms),
+        "why": found.why,
+        "points": [_point_json(found, point, terms) for point in found.points],
+    }
+
+
+def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, Any]:
+    return {
+        "settings" if _settings(found) else "builders": dict(
+            zip(found.pools, point.sizes, strict=True)
+        ),
+        "statistics": [
+            {"name": term.name, "mean": mean, "upper_bound": bound, "limit": term.limit}
+            for term, mean, bound in zip(terms, point.means, point.bounds, strict=True)
+        ],
+        "mean_waiting_time_s": point.mean_wait,
+        "builder_hours": point.builder_hours,
+        "cost": point.cost,
+        "met": point.met,
+    }
+
+
+def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
+    """Draw for each term its value over the cost, for the Pareto-optimal points."""
+    # values far beyond the limit would squeeze the rest of the curve
+    near = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
+    shown = sorted(near or found.points, key=lambda one: (one.cost, one.bounds))
+    figures = []
+    for place, term in enumerate(terms):
+        frontier: list[Point] = []
+        for point in shown:
+            if not frontier or point.bounds[place] < frontier[-1].bounds[place]:
+                frontier.append(point)
+        lines = {
+            "upper bound": [(p.cost, p.bounds[place]) for p in frontier],
+            "mean of replications": [(p.cost, p.means[place]) for p in frontier],
+            "limit": [(shown[0].cost, term.limit), (shown[-1].cost, term.limit)],
+        }
+        if found.best is not None:
+            lines["best"] = [(found.best.cost, found.best.bounds[place])]
+        figures.append(Figure(str(term), lines, ("cost", term.name)))
+    write_figures(path, figures, "--plot")
+
+
+def _pairs(point: Point, terms: Sequence[Term]) -> Iterator[tuple[float, Term]]:
+    return zip(point.bounds, terms, strict=True)

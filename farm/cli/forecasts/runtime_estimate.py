@@ -1,0 +1,130 @@
+"""``farm runtime-estimate``: how long a job will run, and on what the estimate is based."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.forecasts.run_times import ClientSide, RunTime, alike, learned_from, quorum
+from farm.app.jobs.json_lines import parse_platform
+from farm.core.model import Builder, Job, Platform
+from farm.terminal.console import Column, FarmConsole, listing, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
+from farm.terminal.output import print_json
+from farm.units import format_roughly
+
+_COLUMNS = (
+    Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
+    Column("rest", right=True), Column("by", folds=True), Column("samples", right=True),
+)  # fmt: skip
+
+
+def runtime_estimate(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN|FILE]",
+            help="A run directory, snapshot or state file. Default: the live farm.",
+        ),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(metavar="ID", help="The id of an existing job.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="For a hypothetical job: its kind.")] = "job",
+    size: Annotated[float | None, typer.Option(help="For a hypothetical job: its size.")] = None,
+    declared: Annotated[
+        str | None, typer.Option(metavar="TIME", help="For a hypothetical job: its declared time.")
+    ] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option(help="For a hypothetical job: its platform, such as amd64/virtual."),
+    ] = None,
+    builder: Annotated[str | None, typer.Option(help="Only on this builder.")] = None,
+    size_bound: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="For BOINC: the bound on operations after which a client ends a job."
+        ),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Check whether each builder would finish it within this time."
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="Estimate when this many replicas sent now are all finished."),
+    ] = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(help="Use another runtime estimator, trained on the run directory."),
+    ] = None,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Show how long a job will run, and the rung and number of samples behind the estimate.
+
+    Estimates are for a builder of speed 1 (as while it waits), and for each builder that may run
+    it; for a running job, for its builder, with the remaining time. Builders of a pool with equal
+    estimates share a row; with --json each has its own.
+    """
+    bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
+    client = ClientSide(size_bound=size_bound, deadline=bound)
+    learned = msgspec.structs.replace(learned_from(source, redis, folder, estimator), client=client)
+    if job is not None:
+        wanted = learned.job(job)
+    else:
+        wanted = Job(
+            id="",
+            service_time=0.0,
+            kind=kind,
+            size=size,
+            declared_time=None if declared is None else seconds_of(declared, "--declared", least=0),
+            platform=_platform(platform, learned.builders.values()),
+        )
+    rows = learned.run_times(wanted, builder)
+    done = None if replicas is None else quorum(rows, replicas)
+    if as_json:
+        print_json(*rows)
+        return
+    console = FarmConsole()
+    what = wanted.id or f"a job of the kind {wanted.kind}"
+    console.print(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
+    cells = [_cells(row, count) for row, count in alike(rows)]
+    console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
+    if done is not None:
+        said = f"{replicas} replicas are done in {format_roughly(done[0])}"
+        console.print(plain(f"{said}, on {', '.join(done[1])}", 1000))
+
+
+def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
+    if given is not None:
+        return parse_platform(given, "--platform", None)
+    first = next(iter(builders), None)
+    if first is None:
+        return Platform()
+    return Platform(first.processors[0] if first.processors else None, first.virtualized)
+
+
+def _cells(row: RunTime, count: int) -> tuple[str, ...]:
+    name = "(waiting)" if row.builder is None else row.builder
+    rest = "" if row.remaining_s is None else format_roughly(row.remaining_s)
+    notes = [row.rung]
+    if row.size_scale is not None:
+        notes.append(f"told size * {row.size_scale:g}")
+    if row.limit_s is not None:
+        notes.append(f"ended after {format_roughly(row.limit_s)}")
+    if row.late_s is not None:
+        late = format_roughly(row.late_s)
+        sent = ", yet sent: it is idle" if row.sent else ""
+        notes.append(f"late by {late}{sent}" if row.late_s else "in time")
+    return (
+        name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
+        format_roughly(row.estimate_s), rest, "; ".join(notes), f"{row.samples:,}",
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""``farm dead-letters``: messages that the scheduler refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from farm.app.staying_up.farm_place import reach
+from farm.live.redis.keys import written_at
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+
+COLUMNS = (
+    Column("written"), Column("stream"), Column("sender", folds=True), Column("reason"),
+    Column("why", folds=True),
+)  # fmt: skip
+#: characters of a reason in the table; --json has all of it
+SHOWN = 300
+
+
+def dead_letters(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete them, and their counts.")] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages that the scheduler refused.
+
+    With --json, the beginning of each message is included.
+    """
+    with reach(redis, folder) as operator:
+        letters, counts = operator.dead_letters()
+        if clear:
+            operator.forget_dead_letters()
+    if as_json:
+        print_json(*letters)
+        return
+    if letters:
+        rows = [
+            (
+                datetime.fromtimestamp(written_at(letter.entry), UTC).isoformat(" ", "seconds"),
+                letter.stream,
+                plain(letter.sender),
+                letter.reason,
+                plain(letter.why.strip()[-SHOWN:]),
+            )
+            for letter in letters
+        ]
+        console = FarmConsole()
+        console.print(listing(COLUMNS, rows, console.width, "sender stream"))
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+    typer.echo(
+        f"{many(sum(counts.values()), 'message')} refused{f': {reasons}' if reasons else ''}"
+    )

@@ -1,0 +1,140 @@
+"""``farm explain``: why a job was dispatched as it was, live or in a recorded run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from farm.app.jobs.lookup import known_of
+from farm.app.jobs.stories import tried
+from farm.app.recorded.recorded_decisions import decisions_on
+from farm.app.staying_up.farm_place import reach
+from farm.app.staying_up.pool_troubles import hints_for
+from farm.cli.jobs.turns import show_turns
+from farm.core.commands import EndJob
+from farm.core.dispatching.decisions import Decision
+from farm.core.errors import InputError
+from farm.live.operating.answers import Answer
+from farm.live.store.job_reader import KnownJob, state_of
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+from farm.units import format_roughly
+
+_COMPETITORS = (Column("job"), Column("charged to", folds=True), Column("key", folds=True))
+
+
+def explain(
+    what: Annotated[
+        str, typer.Argument(metavar="ID|RUN", help="A job of a live farm, or a run directory.")
+    ],
+    job: Annotated[
+        str | None, typer.Option("--job", help="The job, if RUN is a run directory.")
+    ] = None,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a dispatch: the competing jobs, whose turn it was, and the free builders.
+
+    For a waiting job of a live farm: why it waits. The decisions of a recorded run are
+    reconstructed by replaying its log.
+    """
+    if job is None:
+        _explain_live(what, redis, folder, as_json=as_json)
+        return
+    found = decisions_on(Path(what), job)
+    if as_json:
+        print_json([msgspec.to_builtins(one) for one in found])
+        return
+    for one in found:
+        _show(one)
+
+
+def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+    if redis is None and Path(job_id).is_dir():
+        raise InputError(f"{job_id} is a run directory: name the job with --job ID")
+    with reach(redis, folder) as operator:
+        found, tries, answer = known_of(operator, job_id)
+        hints = [] if isinstance(found, EndJob) else hints_for(operator, found.job.platform)
+    decision = None if answer is None else answer.decision
+    said = _said(found, answer)
+    if as_json:
+        told: dict[str, object] = {"job": job_id, "state": state_of(found), "said": said}
+        if decision is not None:
+            told |= msgspec.to_builtins(decision)
+        elif answer is not None and answer.job is not None and answer.job.turns:
+            told["turns"] = msgspec.to_builtins(answer.job.turns)
+        print_json([told])
+        return
+    console = FarmConsole()
+    for one in tries:
+        console.print(plain(f"attempt {one.attempt} {tried(one)}", 1000), soft_wrap=True)
+    if decision is not None:
+        _show(decision)
+    elif answer is not None and answer.job is not None:
+        show_turns(console, answer.job.turns)
+    for line in [said, *(hints if state_of(found) == "waiting" else [])]:
+        console.print(plain(line, 1000), soft_wrap=True)
+
+
+def _said(found: KnownJob, answer: Answer | None) -> str:
+    """Describe the state of the job, and why its dispatch cannot be explained, if so."""
+    name, now = found.job.id, None if answer is None else answer.job
+    if answer is None:
+        rest = "only its scheduler could say why, and it is not running"
+    elif answer.decision is not None:
+        rest = ""
+    else:
+        rest = (
+            "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
+            "none across a restart; a recorded run keeps all: farm explain RUN --job)"
+        )
+    if now is not None and now.why:
+        return f"{name} waits: {now.why}"
+    if not isinstance(found, EndJob):
+        where = "" if found.builder is None else f" on {found.builder}"
+        return f"{name} is {state_of(found)}{where}; {rest}".rstrip("; ")
+    if found.builder is None:
+        rest = "it was never dispatched"
+    if found.served_by is not None:
+        rest = f"{found.served_by}, which does the same action, was executed for both"
+    when = format_roughly(found.finished_at)
+    why = f" ({found.reason})" if found.reason else ""
+    return f"{name} {found.outcome} at {when}{why}; {rest}".rstrip("; ")
+
+
+def _show(decision: Decision) -> None:
+    console = FarmConsole()
+    names = (decision.job, decision.builder, decision.platform)
+    job, builder, platform = (plain(name) for name in names)
+    console.print(
+        Text.assemble(
+            (job, "bold"), " went to ", (builder, "bold"), f", slot {decision.slot}, "
+            f"at {format_roughly(decision.at)} ({platform})",
+        )
+    )  # fmt: skip
+    if decision.path:
+        console.print(plain(f"charged to {' / '.join(decision.path)}"))
+    console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
+    show_turns(console, decision.turns)
+    if decision.next:
+        console.print("competing jobs, the next to go first", style="italic")
+        rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
+        console.print(listing(_COMPETITORS, rows, console.width))
+    if not decision.free_builders:
+        console.print("no other builder was free: this slot was, just then")
+        return
+    console.print("free builders, best first", style="italic")
+    ranks = [(name, f"{rank:g}") for name, rank in decision.free_builders]
+    console.print(listing((Column("builder"), Column("rank", right=True)), ranks, console.width))
+
+
+def _key(key: object) -> str:
+    if isinstance(key, tuple | list):
+        return f"({', '.join(_key(part) for part in key)})"
+    return f"{key:g}" if isinstance(key, float) else str(key)

@@ -1,0 +1,102 @@
+"""``farm invocations``: the present fair-share tree of a farm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from farm.app.staying_up.invocations import Invocations, invocations_of
+from farm.app.staying_up.snapshots import image_from
+from farm.core.errors import InputError
+from farm.core.queues.fair_share.listing import Filter
+from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+from farm.units import format_roughly
+
+_CHILDREN = (
+    Column("invocation"), Column("waiting", right=True), Column("executing", right=True),
+    Column("idle", right=True), Column("priority", right=True), Column("last start", right=True),
+)  # fmt: skip
+_QUEUE = (Column("next to go"), Column("invocation", folds=True), Column("priority", right=True))
+_EXECUTING = (Column("executing"), Column("invocation", folds=True), Column("builder"))
+_IDLE = (Column("idle builder"), Column("last invocation", folds=True))
+
+
+def invocations(
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="An invocation, such as team or team/user.")
+    ] = "",
+    queued: Annotated[
+        bool, typer.Option("--queued", help="Only those with waiting jobs, in order of their turn.")
+    ] = False,
+    active: Annotated[
+        bool, typer.Option("--active", help="Only those with waiting or running jobs.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those with idle builders (the default).")
+    ] = False,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A file written by farm snapshot, instead of the live farm."
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Maximum number of rows per table; 0: no limit.")
+    ] = 20,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List invocations with their waiting jobs, executing slots and idle builders.
+
+    For each platform: the invocations below PATH, the waiting jobs in dispatch order, the running
+    jobs, and the idle builders by the invocation that they last served. With --json: one
+    object per platform. farm cancel --invocation PATH cancels all jobs of an invocation.
+    """
+    if queued + active + everything > 1:
+        raise InputError("found several of --queued, --active, --all; allowed: one of them")
+    show: Filter = "queued" if queued else "active" if active else "all"
+    image = image_from(snapshot, redis, folder)
+    parts = tuple(part for part in path.split("/") if part)
+    found = invocations_of(image, parts, show, limit or None)
+    for one in found:
+        if as_json:
+            print_json(one)
+        else:
+            _show(one)
+    if not found and not as_json:
+        typer.echo("nothing has been submitted yet: there are no invocations")
+
+
+def _show(found: Invocations) -> None:
+    console = FarmConsole()
+    where = "/".join((found.platform, *found.invocation)) if found.invocation else found.platform
+    executing, idle = many(found.executing_slots, "slot"), many(found.idle_slots, "slot")
+    waiting = many(found.waiting, "job")
+    console.print(plain(f"{where}: {waiting} waiting, {executing} executing, {idle} idle"))
+    tables: tuple[tuple[tuple[Column, ...], list[tuple[Any, ...]]], ...] = (
+        (_CHILDREN, [_child(one) for one in found.children]),
+        (_QUEUE, [(q.job, _path(q.invocation), str(q.priority)) for q in found.queue]),
+        (
+            _EXECUTING,
+            [(e.job, _path(e.invocation), f"{e.builder}/{e.slot}") for e in found.executing],
+        ),
+        (_IDLE, [(f"{i.builder}/{i.slot}", _path(i.last_invocation)) for i in found.idle]),
+    )
+    for columns, rows in tables:
+        if rows:
+            console.print(listing(columns, rows, console.width))
+
+
+def _child(one: Any) -> tuple[str, ...]:
+    priority = "" if one.priority is None else str(one.priority)
+    counts = (str(one.waiting), str(one.executing), str(one.free))
+    return (one.path[-1], *counts, priority, format_roughly(one.started_at))
+
+
+def _path(path: tuple[str, ...]) -> str:
+    return " / ".join(path) or "-"

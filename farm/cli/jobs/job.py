@@ -1,0 +1,55 @@
+"""``farm job``: the history of one job."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from farm.app.jobs.lookup import known_of
+from farm.app.jobs.stories import story_of, tried
+from farm.app.staying_up.farm_place import reach
+from farm.live.store.saved import Try
+from farm.terminal.console import FarmConsole, coloured, plain, story
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+from farm.units import format_roughly
+
+
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="ID")],
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job's history and state: where it is, why it waits, or how it ended."""
+    with reach(redis, folder) as operator:
+        found, tries, answer = known_of(operator, job_id)
+    told = story_of(found, tries, answer)
+    if as_json:
+        print_json(told)
+        return
+    FarmConsole().print(story(_lines(told, tries)))
+
+
+def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
+    """Return a history as readable values, without empty ones."""
+    lines: list[tuple[str, object]] = []
+    for name, value in told.items():
+        if name == "tries":
+            lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
+        elif name == "attributes":
+            lines += [(plain(f"attribute {key}"), text) for key, text in value.items()]
+        elif value in (None, "") or (name in ("level", "score") and not value):
+            continue
+        elif name == "state":
+            lines.append((name, coloured(value)))
+        elif name.endswith("_s"):
+            lines.append((_words(name[:-2]), format_roughly(value)))
+        else:
+            lines.append((_words(name), value))
+    return lines
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

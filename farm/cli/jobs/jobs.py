@@ -1,0 +1,88 @@
+"""``farm jobs``: lists jobs."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from farm.app.jobs.filter import JobFilter, JobState
+from farm.app.jobs.stories import row_of
+from farm.app.staying_up.farm_place import reach
+from farm.cli.jobs.job_options import with_job_options
+from farm.live.store.job_reader import KnownJob, state_of
+from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+from farm.units import format_roughly
+
+COLUMNS = (
+    Column("job"), Column("state"), Column("platform"), Column("kind"), Column("user"),
+    Column("builder"), Column("response", right=True), Column("reason", folds=True),
+)  # fmt: skip
+FIRST_TO_GO = "kind reason response user builder platform"
+
+
+@with_job_options
+def jobs(
+    wanted: JobFilter,
+    state: Annotated[
+        JobState, typer.Option(help="Which jobs; live: waiting or running.")
+    ] = JobState.LIVE,
+    stable: Annotated[
+        bool,
+        typer.Option(
+            "--in-order",
+            help="Sort by submission: pages then neither skip nor repeat jobs while the farm "
+            "runs. Implied by --state all.",
+        ),
+    ] = False,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Only jobs submitted after this one, in that order."),
+    ] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Skip this many jobs.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 50,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List the jobs of a live farm.
+
+    Waiting jobs come first, in dispatch order by platform, then running ones, then ended ones
+    (newest first). With --json: one object per line.
+    """
+    wanted = msgspec.structs.replace(wanted, state=state)
+    stable = stable or after is not None or state is JobState.ALL
+    with reach(redis, folder) as operator:
+        operator.status()
+        found = wanted.found(operator, stable=stable, after=after, offset=offset)
+        page = islice(found, limit or None)
+        if as_json:
+            for one in page:
+                print_json(row_of(one))
+            return
+        shown = list(page)
+        more = limit > 0 and next(found, None) is not None
+    console = FarmConsole()
+    console.print(listing(COLUMNS, map(_cells, shown), console.width, FIRST_TO_GO))
+    if more:
+        where = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
+        typer.echo(plain(f"more: farm jobs {wanted.words()} {where}", 1000), err=True)
+
+
+def _cells(job: KnownJob) -> list[Any]:
+    row = row_of(job)
+    response = row.get("response_time_s")
+    return [
+        job.job.id,
+        coloured(state_of(job)),
+        row["platform"],
+        job.job.kind,
+        row["user"] or "",
+        row["builder"] or "",
+        "" if response is None else format_roughly(response),
+        row.get("reason") or "",
+    ]

@@ -1,0 +1,74 @@
+"""``farm policy``: shows or changes the order in which a live farm runs its jobs."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.staying_up.chosen_rules import choose
+from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.core.errors import InputError
+from farm.core.events import SchedulingChanged
+from farm.core.rules import Choices
+from farm.live.wire.messages import UNSTAMPED
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+
+
+def policy(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[POLICY]", help="A policy, or your own function as module:function."
+        ),
+    ] = None,
+    aging_factor: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds of run time that a second of waiting offsets."),
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--weight",
+            metavar="PATH=WEIGHT",
+            help="Fair-share weight of an invocation among its siblings: web=2 has twice the "
+            "share; repeatable.",
+        ),
+    ] = None,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Show or change policy, ageing factor and fair-share weights of a live farm.
+
+    Waiting jobs are sorted again immediately. The change survives restarts of the scheduler, until
+    its scenario is changed.
+    """
+    wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, _weights_of(weights))
+    with reach(redis, folder) as operator:
+        warn_if_unattended(operator)
+        asked = name is not None or aging_factor is not None or weights
+        found = choose(operator, wanted) if asked else operator.status().choices
+    typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
+
+
+def _weights_of(texts: list[str] | None) -> dict[str, float] | None:
+    found: dict[str, float] = {}
+    for text in texts or ():
+        path, _, number = text.rpartition("=")
+        try:
+            found[path] = float(number)
+        except ValueError:
+            found[path] = math.nan
+        if not path or not 0 < found[path] < 1e9:
+            allowed = "PATH=WEIGHT above 0 and below 1e9, as in web=2"
+            raise InputError(f"--weight: found {text!r:.60}; allowed: {allowed}")
+    return found or None
+
+
+def _shown(choices: Choices) -> str:
+    weights = [f"weight of {path}: {weight:g}" for path, weight in choices.weights.items()]
+    factor = f"ageing factor {choices.aging_factor:g}"
+    return "\n".join([f"policy {choices.policy}, {factor}", *weights])

@@ -1,0 +1,60 @@
+"""``farm retry``: runs ended jobs again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from farm.app.jobs.filter import JobFilter, JobState
+from farm.app.jobs.lookup import ended_of, ids_given, next_tries
+from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.cli.jobs.job_options import Ids, with_job_options
+from farm.core.errors import InputError
+from farm.terminal.console import many
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
+
+EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
+
+
+@with_job_options
+def retry(
+    wanted: JobFilter,
+    job_ids: Ids = None,
+    state: Annotated[EndedState | None, typer.Option(help="Only jobs that ended this way.")] = None,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run ended jobs again, each as a new job.
+
+    New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
+    standard input, one per line, if the only ID is -), or by options that must all match, for
+    ended jobs that have not been retried yet.
+    """
+    filtered = state is not None or wanted.names_some
+    wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))
+    if bool(job_ids) == filtered:
+        raise InputError(
+            "found no jobs, or two ways to select them; allowed: IDs, or options that say "
+            "what the jobs are like (--state failed)"
+        )
+    with reach(redis, folder) as operator:
+        warn_if_unattended(operator)
+        if filtered:
+            found = list(wanted.found(operator, stable=True))
+        else:
+            found = ended_of(operator, ids_given(job_ids or ()))
+        again = next_tries(operator, found, once=filtered)
+        operator.check_room(len(again))
+        operator.submit(again)
+    if as_json:
+        print_json({"submitted": [job.id for job in again]})
+    elif filtered and not quiet:
+        typer.echo(f"{many(len(again), 'job')} submitted again")
+    elif not quiet:
+        for one in again:
+            typer.echo(one.id)

@@ -1,0 +1,196 @@
+"""``farm submit``: submits one job, a file of jobs, a trace, or standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.jobs.json_lines import parse_lines, parse_platform, standard_input
+from farm.app.jobs.sources import (
+    copies,
+    described,
+    made_up,
+    of_file,
+    of_stdin,
+    only_platform,
+    runnable,
+    sound,
+)
+from farm.app.jobs.submission import Submission
+from farm.app.jobs.told_estimate import ToldEstimate
+from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.core.errors import FarmError, InputError
+from farm.core.model import Job
+from farm.terminal.console import FarmConsole, many, plain
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
+from farm.terminal.output import print_json
+from farm.workload.traces import FORMATS
+
+#: options that apply to one kind of source only
+OF_ONE_JOB = (
+    "job_id", "count", "kind", "user", "attribute", "matrix", "level", "score", "priority",
+    "mode", "threads",
+)  # fmt: skip
+OF_A_FILE = ("trace_format", "jobs", "pace")
+
+
+def submit(
+    context: typer.Context,
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Jobs as JSON lines (.jsonl) or csv, or a trace; - reads JSON lines from stdin "
+            "(with --format: a trace of that format). Default: one job, described by the options.",
+        ),
+    ] = None,
+    service_time: Annotated[
+        str | None, typer.Option(help="One job: how long it takes alone, such as 90s or 5m.")
+    ] = None,
+    job_id: Annotated[
+        str | None, typer.Option("--id", help="One job: its id. Default: a new one.")
+    ] = None,
+    count: Annotated[
+        int, typer.Option(min=1, help="Submit this many equal jobs (with numbered ids).")
+    ] = 1,
+    platform: Annotated[
+        str | None,
+        typer.Option(
+            help="Platform, such as amd64/virtual or any/native. Default: the only pool's."
+        ),
+    ] = None,
+    kind: Annotated[str, typer.Option(help="One job: its kind.")] = "job",
+    user: Annotated[str | None, typer.Option(help="One job: its user (attribute user).")] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="One job: further attributes; repeatable."),
+    ] = None,
+    matrix: Annotated[str | None, typer.Option(help="One job: its matrix.")] = None,
+    level: Annotated[int, typer.Option(help="One job: static priority level.")] = 0,
+    score: Annotated[float, typer.Option(help="One job: Launchpad's score.")] = 0.0,
+    priority: Annotated[int, typer.Option(help="One job: fair-share weight, as in REv2.")] = 0,
+    mode: Annotated[str, typer.Option(help="One job: timed, stress, memory or mixed.")] = "timed",
+    threads: Annotated[
+        int, typer.Option(min=1, help="One job: number of processes of a stress job.")
+    ] = 1,
+    trace_format: Annotated[
+        str | None, typer.Option("--format", help=f"Of a trace: {', '.join(FORMATS)}.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Only the first N jobs of a trace.")
+    ] = None,
+    pace: Annotated[
+        float | None,
+        typer.Option(
+            "--speed",
+            metavar="N",
+            help="Submit jobs at their arrival times, N of their seconds per real second. "
+            "Default: all now.",
+        ),
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Prefix of every id, to submit the same file again.")
+    ] = None,
+    skip_known: Annotated[
+        bool, typer.Option("--skip-known", help="Skip jobs whose ids are known already.")
+    ] = False,
+    allow_unrunnable: Annotated[
+        bool, typer.Option(help="Accept jobs that no pool of the farm could run.")
+    ] = False,
+    sync: Annotated[
+        bool,
+        typer.Option(
+            "--sync", help="Wait until the jobs are on the server's disk, safe from loss of power."
+        ),
+    ] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Submit jobs to a live farm.
+
+    Acknowledged jobs are stored on the farm's server, as durably as it stores anything (see
+    --sync). An id can be used only once: if any id is known already, nothing is submitted. An
+    estimate of when the job (or the last of several) will be dispatched and finished is printed
+    on standard error, or with --json as `estimate`.
+    """
+    if (source is None) == (service_time is None):
+        raise InputError(
+            "found "
+            + ("neither" if source is None else "both FILE and --service-time")
+            + "; allowed: a FILE (or -), or --service-time for one job"
+        )
+    _refuse_stray_options(context, OF_ONE_JOB if source is not None else OF_A_FILE)
+    if pace is not None and not 0 < pace < float("inf"):
+        raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
+    streamed = str(source) == "-" and trace_format is None
+    where = "stdin" if str(source) == "-" else str(source or "submit")
+    submission = Submission(where, skip_known=skip_known, sync=sync)
+    told: ToldEstimate | None = None
+    try:
+        with reach(redis, folder) as operator:
+            warn_if_unattended(operator)
+            pools = operator.pools()
+            wanted = None if platform is None else parse_platform(platform, "--platform", None)
+            default = wanted or only_platform(pools)
+            if source is None:
+                one = described(
+                    service_time or "", job_id, parse_platform(None, "--platform", default), mode,
+                    user, attribute,
+                )  # fmt: skip
+                one = msgspec.structs.replace(
+                    one, kind=kind, matrix=matrix, level=level, score=score, priority=priority,
+                    threads=threads,
+                )  # fmt: skip
+                found: Iterable[Job] = copies(one, count)
+            elif streamed:
+                found = parse_lines(standard_input(), where, made_up(where), default)
+            elif str(source) == "-":
+                found = of_stdin(trace_format, jobs, wanted, default)
+            else:
+                found = of_file(source, trace_format, jobs, wanted, default)
+            if prefix is not None:
+                found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
+            found = sound(found, where)
+            if not allow_unrunnable:
+                found = runnable(found, pools, where, "--allow-unrunnable")
+            submission.begin(operator)
+            if streamed and pace is None:
+                submission.stream(found)
+            elif streamed:
+                submission.paced(found, pace or 1.0)
+            else:
+                submission.at_once(list(found), pace, quiet=quiet or as_json)
+                told = None if quiet or pace else submission.estimate()
+    except FarmError as error:
+        raise type(error)(f"{error}{_before(submission)}") from None
+    except KeyboardInterrupt:
+        FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
+        raise
+    if as_json:
+        print_json({**submission.outcome(), "estimate": told})
+    elif not quiet:
+        typer.echo(submission.in_words())
+        if told is not None:
+            typer.echo(plain(told.said(), 1000), err=True)
+
+
+def _before(submission: Submission) -> str:
+    """Return a note on the jobs that were submitted before an error."""
+    count = submission.submitted
+    submitted = f"{many(count, 'job')} were submitted before that; --skip-known skips them"
+    return f" ({submitted})" if count else ""
+
+
+def _refuse_stray_options(context: typer.Context, names: tuple[str, ...]) -> None:
+    """Refuse options that would have no effect."""
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and given is not None and given.name == "COMMANDLINE":
+            what = "one job (--service-time)" if names is OF_ONE_JOB else "a FILE"
+            raise InputError(f"{parameter.opts[0]}: says something of {what}; found the other")

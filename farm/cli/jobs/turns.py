@@ -1,0 +1,47 @@
+"""A table of whose turn it is under fair share, level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from farm.core.queues.fair_share.turns import Party, Turn
+from farm.terminal.console import Column, FarmConsole, listing, plain
+from farm.units import format_roughly
+
+_COLUMNS = (
+    Column("level"), Column("invocation"), Column("executing", right=True),
+    Column("priority", right=True), Column("waiting", right=True),
+    Column("last start", right=True), Column("why", folds=True),
+)  # fmt: skip
+
+_WHY = {
+    "alone": "no other job waits here",
+    "level": "by static level",
+    "share": "by share: slots executing",
+    "priority": "by priority",
+    "share and priority": "by share and priority: (executing + 1) * 2^(priority ÷ 100)",
+    "turn": "equal: the least recently started one",
+    "stickiness": "equal: the slot stays where it was",
+    "directly": "a job queued in the node above precedes it",
+}
+
+
+def show_turns(console: FarmConsole, turns: Sequence[Turn]) -> None:
+    """Print, for each level, the job's own invocation and the competing ones."""
+    if turns:
+        console.print(plain("whose turn, level by level"), style="italic")
+        console.print(listing(_COLUMNS, list(_rows(turns)), console.width, "last start"))
+
+
+def _rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
+    for depth, turn in enumerate(turns, 1):
+        said = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
+        yield (str(depth), *_cells(turn.party), said)
+        for rival in turn.rivals:
+            yield ("", *_cells(rival), "")
+
+
+def _cells(party: Party) -> tuple[str, ...]:
+    last = format_roughly(party.started_at)
+    counts = (party.executing, party.priority, party.waiting)
+    return (party.name, *map(str, counts), last)

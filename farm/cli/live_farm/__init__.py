@@ -1,0 +1,1 @@
+"""Commands that start, stop, show and change a long-running farm."""

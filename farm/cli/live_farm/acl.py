@@ -1,0 +1,83 @@
+"""``farm acl``: users for a server that several people and machines share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.staying_up import access
+from farm.core.errors import InputError
+from farm.live.redis.roles import ROLES
+from farm.live.settings import from_environment
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import Quiet, server_option
+
+PASSWORDS = Path("farm-passwords")
+
+
+def acl(
+    roles: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ROLE]...", help=f"Of {', '.join(ROLES)}; absent: all but admin."),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            help="A builder's user for this host only (its FARM_HOST); repeatable. Default: one "
+            "user for all hosts.",
+        ),
+    ] = None,
+    passwords: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Directory of the passwords, one file per user; missing ones are generated.",
+        ),
+    ] = PASSWORDS,
+    aclfile: Annotated[
+        bool,
+        typer.Option("--aclfile", help="Print a complete file for the server's aclfile option."),
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Create the users on the server and print nothing.")
+    ] = False,
+    redis: Annotated[
+        str | None,
+        server_option("The server, with a user that may use ACL."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print or create the users of a farm's server, with their permissions.
+
+    The farm is that of FARM_PREFIX. The output is for redis-cli and contains no passwords.
+    """
+    if apply and aclfile:
+        raise InputError("found --apply and --aclfile; allowed: one of them")
+    if apply and not redis:
+        raise InputError("--redis: found none; --apply needs the server")
+    wanted = roles or [name for name in ROLES if aclfile or name != "admin"]
+    users = access.users_of(from_environment().prefix, wanted, hosts or ())
+    kept = True
+    if apply:
+        kept = access.apply(users, passwords, redis or "")
+    else:
+        for line in access.lines_of(users, passwords, aclfile=aclfile):
+            typer.echo(line)
+    if quiet:
+        return
+    console = FarmConsole(stderr=True)
+    console.print(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0")
+    if apply:
+        console.print(
+            "the user default is unchanged: give it a password, or turn it off when it is no "
+            "longer needed (ACL SETUSER default off)"
+        )
+    if not kept:
+        console.print(
+            "the server forgets these users when it ends: start it with an aclfile (farm acl "
+            "--aclfile), or apply them again"
+        )

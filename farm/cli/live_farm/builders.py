@@ -1,0 +1,117 @@
+"""``farm builders``: lists the builders of a live farm."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+import typer
+
+from farm.app.staying_up.farm_place import reach
+from farm.core.errors import InputError
+from farm.core.snapshot import BuilderRecord
+from farm.live.operating.operator import Operator
+from farm.terminal.console import Column, FarmConsole, coloured, listing, natural_order
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+from farm.units import format_roughly
+
+COLUMNS = (
+    Column("builder"), Column("pool"), Column("state"), Column("busy", right=True),
+    Column("slots", right=True), Column("speed", right=True), Column("joined"),
+    Column("remark", folds=True),
+)  # fmt: skip
+
+
+State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed", "booting", "lost"]
+
+
+def builders(
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="Only ids that match this shell pattern.")
+    ] = "*",
+    state: Annotated[State | None, typer.Option(help="Only builders in this state.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Only builders of this pool.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Skip this many builders.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 100,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List builders: present, booting, and recently lost ones."""
+    with reach(redis, folder) as operator:
+        if pool is not None and pool not in (pools := operator.pools()):
+            raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")
+        rows = [
+            row
+            for row in _rows(operator)
+            if fnmatchcase(row["builder"], pattern)
+            and (state is None or row["state"] == state)
+            and (pool is None or row["pool"] == pool)
+        ]
+    page = rows[offset : offset + limit if limit else None]
+    if as_json:
+        print_json(*page)
+        return
+    console = FarmConsole()
+    first_to_go = "speed joined pool busy slots remark"
+    console.print(listing(COLUMNS, map(_cells, page), console.width, first_to_go))
+    if len(rows) > offset + len(page):
+        typer.echo(f"more: farm builders --offset {offset + limit}", err=True)
+
+
+def _rows(operator: Operator) -> list[dict[str, Any]]:
+    status = operator.status()
+    there = operator.builders()
+    rows = [_row(name, record) for name, record in there.items()]
+    for pool, report in operator.pools().items():
+        rows.extend(
+            {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
+             "remark": f"requested at {format_roughly(at)}"}
+            for name, at in report.requested.items()
+            if name not in there
+        )  # fmt: skip
+    rows.extend(
+        {"builder": lost.builder, "pool": lost.pool, "state": "lost", "lost_at_s": lost.at,
+         "remark": f"{lost.reason} at {format_roughly(lost.at)}"}
+        for lost in status.lost
+        if lost.builder not in there
+    )  # fmt: skip
+    return sorted(rows, key=lambda row: natural_order(row["builder"]))
+
+
+def _row(name: str, record: BuilderRecord) -> dict[str, Any]:
+    builder = record.builder
+    return {
+        "builder": name,
+        "pool": builder.pool,
+        "state": record.condition,
+        "busy": record.busy,
+        "slots": builder.slots,
+        "speed": builder.speed,
+        "joined_at_s": record.joined_at,
+        "failures": record.failures,
+        "remark": _remark(record),
+    }
+
+
+def _remark(record: BuilderRecord) -> str:
+    """Return details of the state."""
+    if not record.builder.takes_jobs:
+        return "its boot failed: it never takes a job"
+    if record.failed:
+        return f"taken out after {record.failures} failures in a row (use farm undrain)"
+    if record.retiring and not record.retired:
+        return "retires when empty"
+    if record.failures:
+        return f"{record.failures} failures in a row"
+    return ""
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    joined = row.get("joined_at_s")
+    numbers = [str(row[name]) if name in row else "" for name in ("busy", "slots", "speed")]
+    return [
+        row["builder"], row["pool"], coloured(row["state"]), *numbers,
+        "" if joined is None else format_roughly(joined), row["remark"],
+    ]  # fmt: skip

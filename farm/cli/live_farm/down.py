@@ -1,0 +1,41 @@
+"""``farm down``: stops a long-running farm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farm.app.staying_up.background_farm import count_running, end_farm, place_to_end
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
+from farm.terminal.output import print_json
+
+
+def down(
+    folder: Dir = DEFAULT_DIR,
+    now: Annotated[
+        bool,
+        typer.Option("--now", help="Stop running jobs too (they are requeued for the next time)."),
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds to wait for running jobs. Default: no limit."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Stop the farm that farm up started, after its running jobs.
+
+    Waiting jobs stay in DIR (or on the given server) for the next farm up.
+    """
+    place = place_to_end(folder)
+    running = 0 if now or quiet else count_running(place)
+    if running:
+        what = f"{many(running, 'running job')} first"
+        FarmConsole(stderr=True).print(f"the farm ends {what} (farm down --now: at once) …")
+    end_farm(place, now=now, timeout=timeout)
+    if as_json:
+        print_json({"down": str(folder)})
+    elif not quiet:
+        typer.echo("the farm is down")

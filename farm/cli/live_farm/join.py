@@ -1,0 +1,63 @@
+"""``farm join``: how another machine can run builders of this farm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.staying_up.joining import join_commands
+from farm.cli.live_farm.acl import PASSWORDS
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import Quiet, server_option
+
+
+def join(
+    server: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVER", help="URL of the farm's server, as seen from the other machine."
+        ),
+    ],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            help="Name of a machine, which gets its own user; repeatable. Default: one command "
+            "for all.",
+        ),
+    ] = None,
+    room: Annotated[int, typer.Option(min=0, help="Maximum number of builders; 0: no limit.")] = 0,
+    pool: Annotated[str, typer.Option(help="Run only builders of this pool. Default: any.")] = "",
+    passwords: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Directory of the users' passwords, one file per user."),
+    ] = PASSWORDS,
+    redis: Annotated[
+        str | None,
+        server_option(
+            "Create the builder's user on this server, as a user that may use ACL. Default: it "
+            "exists already (farm acl builder)."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print the command with which another machine runs builders of this farm.
+
+    It contains no password, only the name of the file that contains it.
+    """
+    for line in join_commands(server, hosts or (), passwords, redis, room, pool):
+        typer.echo(line)
+    if quiet:
+        return
+    console = FarmConsole(stderr=True)
+    console.print(
+        f"to be run there, where this farm is installed, with a copy of the file in {passwords} "
+        "that it names (and of ssl_ca_certs)"
+    )
+    if not server.startswith("rediss:"):
+        console.print(
+            "warning: without TLS (rediss://) others on the network can read and change the traffic"
+        )

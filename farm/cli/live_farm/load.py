@@ -1,0 +1,61 @@
+"""``farm load``: submits a scenario's workload to a long-running farm."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import uuid
+from typing import Annotated
+
+import typer
+
+from farm.app.jobs.submission import play
+from farm.app.staying_up.farm_place import reach
+from farm.scenario import load_scenario
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
+from farm.terminal.output import print_json, progress
+
+
+def load(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Prefix of the jobs' ids. Default: a new one each time."),
+    ] = None,
+    most_waiting: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Pause while this many jobs are waiting.",
+        ),
+    ] = 10_000,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Submit a scenario's jobs at their arrival times, until the end or Ctrl-C.
+
+    Sources without count and duration never end. Only the workload and the seed are taken from the
+    scenario; pools and scheduling are the farm's own.
+    """
+    wanted = load_scenario(scenario, sets or ())
+    stop = threading.Event()
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, lambda *_: stop.set())
+    prefix = name or uuid.uuid4().hex[:6]
+    silent = quiet or as_json
+    with reach(redis, folder) as operator, progress("handing in", silent=silent) as update:
+
+        def show(count: int, waiting: int) -> None:
+            if update is not None:
+                update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
+
+        count, known = play(wanted, operator, prefix, most_waiting, stop, show)
+    if as_json:
+        print_json({"submitted": count, "known": known})
+    elif not quiet:
+        besides = f", {known:,} known already" if known else ""
+        FarmConsole(stderr=True).print(f"submitted {many(count, 'job')}{besides}")

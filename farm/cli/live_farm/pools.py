@@ -1,0 +1,69 @@
+"""``farm pools``: the demand and size of each pool, and why it does not grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farm.app.jobs.sources import kind_of
+from farm.app.staying_up.farm_place import reach
+from farm.app.staying_up.pool_troubles import remarks_on, troubles_of
+from farm.terminal.console import Column, FarmConsole, counted, listing
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import print_json
+
+COLUMNS = (
+    Column("pool"), Column("platform"), Column("slots", right=True), Column("waiting", right=True),
+    Column("running", right=True), Column("wanted", right=True), Column("builders", folds=True),
+    Column("why", folds=True),
+)  # fmt: skip
+
+
+def pools(
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List pools: their demand, desired and present builders, and why they differ."""
+    with reach(redis, folder) as operator:
+        lost = operator.status().lost
+        reports = operator.pools()
+        troubles = troubles_of(operator, reports)
+    rows: list[dict[str, Any]] = []
+    for name, report in sorted(reports.items()):
+        snapshot = report.snapshot
+        states = {key: count for key, count in report.states.items() if count}
+        if gone := sum(one.pool == name for one in lost):
+            states["lost"] = gone
+        rows.append(
+            {
+                "pool": name,
+                "platform": kind_of(report),
+                "slots": snapshot.slots,
+                "provisioned": report.provisioned,
+                "desired": report.desired,
+                "most": report.most,
+                "states": states,
+                "waiting_jobs": snapshot.waiting_jobs,
+                "running_jobs": snapshot.running_jobs + snapshot.draining_jobs,
+                "why": report.why,
+                "trouble": troubles[name],
+                "remarks": remarks_on(report),
+            }
+        )
+    if as_json:
+        print_json(*rows)
+        return
+    console = FarmConsole()
+    cells = [
+        [
+            row["pool"], row["platform"], str(row["slots"]), f"{row['waiting_jobs']:,}",
+            f"{row['running_jobs']:,}", _text(row["desired"]), counted(row["states"]),
+            "; ".join(filter(None, [row["trouble"], *row["remarks"], row["why"]])),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    console.print(listing(COLUMNS, cells, console.width, "slots platform running waiting"))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,76 @@
+"""``farm scheduler``: the scheduler of a long-running farm, as a service."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.staying_up.scheduler_service import serve
+from farm.core.errors import InputError
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
+from farm.scenario import load_scenario
+from farm.terminal.options import (
+    MetricsAddress,
+    MetricsPort,
+    MetricsTargets,
+    Overrides,
+    ScenarioFile,
+    server_option,
+)
+
+#: ended jobs whose history is kept in Redis
+KEEP_ENDED = 100_000
+
+
+def scheduler(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    redis: Annotated[
+        str | None,
+        server_option("The farm's server; it must outlive the scheduler."),
+    ] = None,
+    hosts: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Number of builder hosts to start here; 0: they are started elsewhere."
+        ),
+    ] = 0,
+    keep_ended: Annotated[
+        int, typer.Option(min=1, help="Number of ended jobs to keep.")
+    ] = KEEP_ENDED,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Discard the farm's state in Redis.")
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Directory for the farm's event log, in the form of a run."),
+    ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
+    metrics_targets: MetricsTargets = None,
+) -> None:
+    """Run the scheduler of a long-running farm, until SIGTERM or Ctrl-C.
+
+    Pools, scheduling and speed are taken from the scenario, but not the workload (see submit,
+    load). It continues from the state in Redis: no job is lost by a restart or a crash. A second
+    scheduler of the same farm stands by until the first one has ended.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    wanted = load_scenario(scenario, sets or ())
+    if not redis:
+        raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
+    serve(
+        wanted,
+        redis,
+        hosts=hosts,
+        keep_ended=keep_ended,
+        fresh=fresh,
+        log_folder=log,
+        metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
+    )

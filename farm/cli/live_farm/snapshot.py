@@ -1,0 +1,36 @@
+"""``farm snapshot``: the state of a live farm at one instant, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from farm.app.staying_up.snapshots import image_from, state_document, write_json
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.terminal.options import DEFAULT_DIR, Dir, Redis
+
+
+def snapshot(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.")
+    ] = None,
+    state: Annotated[
+        bool,
+        typer.Option("--state", help="Only builders and jobs, as in farm estimate's state files."),
+    ] = False,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+) -> None:
+    """Write the present state of a live farm, for farm estimate and farm whatif.
+
+    A full snapshot has jobs, builders, fair-share trees, the scenario, and the history of run
+    times. The scheduler makes it in one pass and continues.
+    """
+    image = image_from(None, redis, folder)
+    if state:
+        write_json(state_document(view_of(image.snapshot)), out)
+    else:
+        write_json(msgspec.json.encode(image).decode(), out)

@@ -1,0 +1,129 @@
+"""``farm status``: an overview of a live farm."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from farm.app.staying_up.farm_place import reach, read_place
+from farm.live.operating.operator import FRESH, Operator
+from farm.live.redis.trouble import RedisError, Trouble, trouble_of
+from farm.live.wire.pool_report import FarmStatus, PoolReport
+from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.units import format_roughly
+
+POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))
+QUEUES = (Column("platform"), Column("waiting", right=True))
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
+    redis: Redis = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Show a live farm: queues, builders by state, pools, throughput.
+
+    Exit code 1 if the farm's scheduler has not reported lately, or its server is in trouble. With
+    --json: one object (with --watch: one per line).
+    """
+    with reach(redis, folder) as operator:
+        now = operator.status()
+        trouble = operator.trouble()
+        if watch:
+            _watch(operator, interval, as_json=as_json)
+        elif as_json:
+            typer.echo(_json(operator, now))
+        else:
+            console = FarmConsole()
+            console.print(_view(now, operator.pools(), trouble, console.width))
+            place = None if redis else read_place(folder)
+            if place is not None and place.state != "up":
+                console.print(Text(f"the farm is {place.state}", style="yellow"))
+    if trouble is not None or not _is_fresh(now):
+        raise typer.Exit(1)
+
+
+def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
+    """Show the status repeatedly; wait for a server that is temporarily unreachable."""
+    console = FarmConsole()
+    with contextlib.ExitStack() as stack:
+        live = None
+        if console.is_terminal and not as_json:
+            live = stack.enter_context(Live(console=console, auto_refresh=False))
+        while True:
+            try:
+                now = operator.status()
+                trouble = operator.trouble()
+                seen: RenderableType = _view(now, operator.pools(), trouble, console.width)
+                line = _json(operator, now) if as_json else ""
+            except RedisError as error:
+                met = trouble_of(error)
+                seen, line = _trouble(met or Trouble("gone", str(error))), ""
+            if live is not None:
+                live.update(seen, refresh=True)
+            elif not as_json:
+                console.print(seen, Text())
+            elif line:
+                typer.echo(line)
+            time.sleep(interval)
+
+
+def _json(operator: Operator, now: FarmStatus) -> str:
+    said: dict[str, Any] = msgspec.to_builtins(now)
+    said["attended"] = _is_fresh(now)
+    trouble = operator.trouble()
+    said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
+    said["pools"] = {
+        name: {"desired": report.desired, "states": report.states, "why": report.why}
+        for name, report in sorted(operator.pools().items())
+    }
+    return msgspec.json.encode(said).decode()
+
+
+def _is_fresh(status: FarmStatus) -> bool:
+    return time.time() - status.written_at < FRESH
+
+
+def _trouble(trouble: Trouble) -> Text:
+    return Text(f"trouble with the server: {trouble.words}", style="bold red")
+
+
+def _view(
+    now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None, width: int
+) -> Group:
+    done = sum(now.ended.values())
+    top: list[tuple[str, object]] = [
+        ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
+        ("jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
+    ]
+    if now.ended:
+        top.append(("ended", counted(dict(sorted(now.ended.items())))))
+    top.append(("throughput", f"{now.ended_last_minute:,} in the last minute"))
+    builders = counted(now.builders) or Text("none")
+    top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
+    rows = [
+        (name, "" if report.desired is None else str(report.desired), counted(report.states))
+        for name, report in sorted(pools.items())
+    ]
+    parts: list[RenderableType] = [story(top), Text(), listing(POOLS, rows, width)]
+    if now.queues:
+        queues = [(platform, f"{depth:,}") for platform, depth in now.queues.items()]
+        parts += [Text(), listing(QUEUES, queues, width)]
+    if now.stopping:
+        parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
+    if trouble is not None:
+        parts.append(_trouble(trouble))
+    if not _is_fresh(now):
+        age = format_roughly(time.time() - now.written_at)
+        parts.append(Text(f"its scheduler has not reported for {age}", style="bold red"))
+    return Group(*parts)

@@ -1,0 +1,93 @@
+"""``farm up``: starts a long-running farm."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from farm.app.metrics import metrics_place, own_options
+from farm.app.staying_up.background_farm import locked, refuse_second, start_in_background
+from farm.app.staying_up.farm_daemon import FarmKeeper, check_services
+from farm.cli.runs.run_summary import this_command
+from farm.live.redis.connection import redacted
+from farm.metrics.exporter import LOOPBACK
+from farm.scenario import load_scenario
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import (
+    DEFAULT_DIR,
+    AsJson,
+    Dir,
+    MetricsAddress,
+    MetricsPort,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    server_option,
+    speed_set,
+)
+from farm.terminal.output import print_json
+
+
+def up(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    speed: Annotated[
+        float | None, typer.Option(help="Farm seconds per real second. Default: the scenario's.")
+    ] = None,
+    redis: Annotated[
+        str | None,
+        server_option("Use this server. Default: a new one, with its data in DIR."),
+    ] = None,
+    folder: Dir = DEFAULT_DIR,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Discard the state of an earlier farm.")
+    ] = False,
+    foreground: Annotated[
+        bool,
+        typer.Option("--foreground", help="Stay in this terminal; Ctrl-C drains, twice stops."),
+    ] = False,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Start a long-running farm: server, scheduler, provisioner, builder hosts.
+
+    Jobs are submitted with farm submit. Jobs that were waiting when it was last stopped (or killed)
+    are resumed.
+    """
+    overrides = [*(sets or ()), *speed_set(speed)]
+    wanted = load_scenario(scenario, overrides)
+    check_services(wanted)
+    refuse_second(folder)
+    metrics = metrics_place(folder, metrics_port, metrics_address)
+    if foreground:
+        with locked(folder):
+            FarmKeeper(wanted, redis, folder, metrics, fresh=fresh).run()
+        return
+    with locked(folder):
+        pass  # so that errors of the folder are reported now
+    options = [f"--set={override}" for override in overrides]
+    options += ["--fresh"] if fresh else []
+    place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
+    if as_json:
+        said = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
+        said |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
+        print_json(said)
+    elif not quiet:
+        typer.echo(
+            f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"
+        )
+        where = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
+        me, console = this_command(), FarmConsole(stderr=True)
+        for line in (
+            f"  {me} submit{where} --service-time 90s --count 20   submit jobs",
+            f"  {me} status{where} --watch                         show its state",
+            f"  {me} down{where}                                   end it",
+        ):
+            console.print(line, soft_wrap=True)
+        if metrics.targets is not None:
+            files = f"metrics for Prometheus (file_sd_configs): {metrics.targets.absolute()}/*.json"
+            console.print(files, soft_wrap=True)

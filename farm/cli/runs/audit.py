@@ -1,0 +1,34 @@
+"""``farm audit``: checks that a recorded run is consistent and reproducible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.recorded.run_audit import audit_run
+from farm.core.errors import InvariantError
+from farm.terminal.options import AsJson, Quiet
+from farm.terminal.output import print_json
+
+
+def audit(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check that a recorded run is consistent, and that its replay gives the same decisions.
+
+    Otherwise prints the first error, with exit code 1.
+    """
+    found = audit_run(run)
+    if as_json:
+        print_json(found)
+        raise typer.Exit(1 if found.wrong else 0)
+    if found.wrong:
+        raise InvariantError(f"{run}: {found.wrong}")
+    if not quiet:
+        why = found.not_replayed
+        replayed = f"not replayed ({why})" if why else "replayed the same"
+        typer.echo(f"{run}: sound: {found.events:,} events, {found.jobs:,} jobs; {replayed}")

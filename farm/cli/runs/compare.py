@@ -1,0 +1,32 @@
+"""``farm compare``: compares runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from farm.app.result import compare as compare_runs
+from farm.results.comparison.table import render_comparison
+from farm.terminal.options import AsJson, Relevant, share_of
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN RUN …",
+            help="Run directories; the first is the base. Seeds of one setting are pooled.",
+        ),
+    ],
+    relevant: Relevant = "1%",
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs with the first one: what differs, and whether it is significant and relevant."""
+    comparison = compare_runs(*runs, relevant=share_of(relevant))
+    if as_json:
+        typer.echo(comparison.to_json().decode())
+    else:
+        Console().print(render_comparison(comparison))

@@ -1,0 +1,37 @@
+"""The option ``--log``: prints each event and command of a run as it happens."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import msgspec
+
+from farm.core.commands import Command
+from farm.core.events import Event
+from farm.results.log.writer import EventLogLines
+
+
+class EventLines:
+    """Observer that prints the event log in readable form: farm time, event, ``key=value``."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._lines = EventLogLines()
+        self._stream = stream or sys.stderr
+        self._decode = msgspec.json.Decoder(dict[str, Any]).decode_lines
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Print one event and its commands."""
+        self._lines(event, commands)
+        for line in self._decode(self._lines.take()):
+            print(_readable(**line), file=self._stream)
+
+
+def _readable(at_s: float, event: str, **values: Any) -> str:
+    told = [f"{key}={_short(value)}" for key, value in values.items()]
+    return " ".join([f"{at_s:12.3f}", f"{event:18}", *told])
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

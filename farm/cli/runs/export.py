@@ -1,0 +1,152 @@
+"""``farm export``: a finished run in other programs' formats."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from farm.app.recorded.backfill import Place, write_blocks, write_text
+from farm.core.errors import InputError
+from farm.results.exports import EXPORTS
+from farm.results.run_directory import Run, load_run
+from farm.terminal.options import Quiet, seconds_of
+from farm.terminal.output import note
+
+OPENMETRICS = "openmetrics"
+FORMATS = (*EXPORTS, OPENMETRICS)
+STDOUT = Path("-")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUT",
+            help="A new file (batsim: a new directory); - is standard output.",
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="openmetrics, instead of -o: Prometheus's data directory (promtool fills it).",
+        ),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            help="openmetrics: farm time between samples. Default: 5s up to two hours, else 1m."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="openmetrics: the instant of farm time 0 (ISO 8601, by default UTC). Default: a "
+            "midnight such that the run ended at least 3 hours before it was made."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a finished run as csv, swf, batsim, taskcluster or openmetrics.
+
+    OpenMetrics is for back-filling into Prometheus. A back-filled run has the label
+    instance=<the run directory's name>, and is shown by the same dashboards as the live farm
+    (docs/reference/metrics.md).
+    """  # fmt: skip
+    _check(wanted, out, into)
+    found = load_run(run)
+    target = into or out or STDOUT
+    try:
+        if wanted == OPENMETRICS:
+            place = _place(found, start, interval)
+            lines = _back_fill(found, place, target, blocks=into is not None)
+        else:
+            lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{_shown(target)}: cannot be written: {error.strerror}") from None
+    if not quiet:
+        for line in lines:
+            note(line, err=True)
+
+
+def _check(wanted: str, out: Path | None, into: Path | None) -> None:
+    if wanted not in FORMATS:
+        raise InputError(f"--format: found {wanted!r}; allowed: {', '.join(FORMATS)}")
+    if (out is None) == (into is None):
+        found = "neither" if out is None else "both"
+        raise InputError(f"-o, --into: found {found}; allowed: -o OUT, or --into DATA")
+    if into is not None and wanted != OPENMETRICS:
+        raise InputError(f"--into: found with --format {wanted}; allowed: with openmetrics")
+    if into is not None and into.exists() and not into.is_dir():
+        raise InputError(f"{into}: is no directory; allowed: Prometheus's data directory")
+    if out == STDOUT and wanted == "batsim":
+        raise InputError("-o -: batsim is three files; allowed: -o with a new directory")
+    if out not in (None, STDOUT) and out.exists():
+        raise InputError(f"{out}: exists already; allowed: a new file or directory")
+
+
+def _jobs(run: Run, wanted: str, out: Path) -> int:
+    if out != STDOUT:
+        return EXPORTS[wanted](run, out)
+    with tempfile.TemporaryDirectory(prefix="farm-export-") as folder:
+        file = Path(folder) / "jobs"
+        count = EXPORTS[wanted](run, file)
+        with file.open("rb") as source:
+            shutil.copyfileobj(source, sys.stdout.buffer)
+    return count
+
+
+def _back_fill(run: Run, place: Place, target: Path, *, blocks: bool) -> list[str]:
+    if blocks:
+        samples = write_blocks(run, place, target)
+    else:
+        with _text_to(target) as sink:
+            samples = write_text(run, place, sink)
+    lines = [
+        f"{_shown(target)}: {samples:,} samples, {place}",
+        f"in Grafana: {place.dashboard(run.name)}",
+    ]
+    if place.is_recent:
+        lines.append(
+            "note: it ends less than 3 hours ago; a Prometheus that also scrapes a live farm would "
+            "lose, at its next start, what it has in memory of the time before. See --start"
+        )
+    return lines
+
+
+def _text_to(out: Path) -> TextIO:
+    if out == STDOUT:
+        return open(1, "w", encoding="utf-8", newline="\n", closefd=False)
+    return out.open("x", encoding="utf-8", newline="\n")
+
+
+def _shown(target: Path) -> str:
+    return "standard output" if target == STDOUT else str(target)
+
+
+def _place(run: Run, start: str | None, interval: str | None) -> Place:
+    return Place.of(
+        run,
+        None if start is None else _instant(start),
+        None if interval is None else seconds_of(interval, "--interval"),
+    )
+
+
+def _instant(text: str) -> float:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(f"--start: {error}; allowed: such as 2024-05-01T09:00:00Z") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

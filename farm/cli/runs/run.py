@@ -1,0 +1,96 @@
+"""``farm run``: runs a scenario on a live farm."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.live_run import live_run
+from farm.cli.runs.event_lines import EventLines
+from farm.cli.runs.run_progress import RunDisplay
+from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
+from farm.metrics.exporter import LOOPBACK, MetricsPlace
+from farm.scenario import load_scenario
+from farm.terminal.options import (
+    AsJson,
+    LearnFrom,
+    Log,
+    MetricsAddress,
+    MetricsPort,
+    MetricsTargets,
+    Out,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    learning,
+    server_option,
+    speed_set,
+)
+
+
+def run(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    out: Out = None,
+    learn_from: LearnFrom = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(help="Farm seconds per real second. Default: the scenario's."),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(help="Stop the load after this farm time, such as 2h, and drain."),
+    ] = None,
+    redis: Annotated[
+        str | None,
+        server_option("Use this server. Default: a new one, stopped at the end."),
+    ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
+    metrics_targets: MetricsTargets = None,
+    log: Log = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario on a live farm: real server, real Celery builders, real time.
+
+    Ctrl-C stops the load and lets running jobs end; twice stops them immediately. Either way the
+    run is reported.
+    """
+    overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
+    wanted = load_scenario(scenario, overrides)
+    display = None if quiet or as_json or log else RunDisplay()
+    with display or nullcontext():
+        result = live_run(
+            wanted,
+            out=out,
+            redis=redis,
+            duration=duration,
+            metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
+            show=display.show if display else None,
+            observers=[EventLines()] if log else (),
+        )
+    show(result, as_json=as_json)
+    if not (quiet or as_json):
+        _what_next(scenario, out)
+    raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))
+
+
+def _what_next(scenario: Path, out: Path | None) -> None:
+    farm = this_command()
+    live = out or Path("runs/live")
+    simulated, other = live.with_name(f"{live.name}-simulated"), live.with_name(f"{live.name}-sjf")
+    suggest(
+        "",
+        "What next:",
+        "  the same farm in virtual time:",
+        f"    {farm} simulate {scenario} --out {simulated}",
+        "  how well the two agree:" if out else "  keep the live run with --out, and compare:",
+        f"    {farm} compare {live} {simulated}",
+        f"  a page of it: {farm} report {live} -o {live.name}.html",
+        "  another policy, the same jobs:",
+        f"    {farm} simulate {scenario} --set scheduling.policy=sjf --out {other}",
+    )

@@ -1,0 +1,175 @@
+"""``farm score``: the accuracy of the dispatch estimates of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from farm.app.forecasts.run_times import rungs_of
+from farm.core.errors import InputError
+from farm.results.figures.lines import Figure, write_figures
+from farm.results.run_directory import load_run
+from farm.results.run_time_scores import RungScore
+from farm.results.scoring import Bin, Score
+from farm.results.scoring import score as score_run
+from farm.terminal.options import AsJson, Plot
+from farm.terminal.output import note, print_json, table_of
+from farm.units import format_roughly
+
+
+def score(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run_times: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ESTIMATOR",
+            help="Show the accuracy of this estimator's run times instead, rung by rung; "
+            "repeatable.",
+        ),
+    ] = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a run's dispatch estimates with the actual dispatches.
+
+    Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
+    estimated.
+    """
+    if run_times:
+        found = rungs_of(run, run_times)
+        if as_json:
+            print_json(found, pretty=True)
+        else:
+            note(_rungs(found))
+        return
+    scores = score_run(load_run(run, unfinished=True).entries())
+    if not scores:
+        raise InputError(
+            f"{run}: no estimates were made in this run; enable them, for example with "
+            "--set 'estimates.rules=[launchpad, rollout]'"
+        )
+    if plot is not None:
+        _plot(scores, plot)
+    if as_json:
+        print_json(scores, pretty=True)
+        return
+    note(_overview(scores))
+    for title, bins in (
+        ("by number of waiting jobs", "by_queue_length"),
+        ("by estimated wait", "by_horizon"),
+    ):
+        note(_by(title, scores, bins))
+    if any(each.calibration for each in scores):
+        note(_calibration(scores))
+    if plot is not None:
+        note(f"Calibration plot written to {plot}")
+
+
+def _plot(scores: Sequence[Score], path: Path) -> None:
+    lines: dict[str, list[tuple[float, float]]] = {"ideal": [(0.0, 0.0), (1.0, 1.0)]}
+    for each in scores:
+        if each.calibration:
+            lines[each.name] = [(one.level, one.observed) for one in each.calibration]
+    if len(lines) == 1:
+        raise InputError("--plot: no estimate of this run has quantiles; only rollouts do")
+    axes = ("predicted: quantile of the estimate", "observed: share dispatched by then")
+    write_figures(path, [Figure("Calibration of dispatch estimates", lines, axes)], "--plot")
+
+
+def _overview(scores: Sequence[Score]) -> Table:
+    rows = (
+        (
+            each.name,
+            str(each.scored),
+            _signed(each.bias_time),
+            _span(each.mean_absolute_error_time),
+            _span(each.median_absolute_error_time),
+            _percent(each.relative_error),
+            _percent(each.within_p90),
+            str(each.without),
+            str(each.at_once),
+        )
+        for each in scores
+    )
+    return table_of(
+        "Dispatch estimates of jobs that waited: errors and calibration",
+        ("estimator",),
+        ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"),
+        rows,
+        caption="± absolute error; none: no estimate; at once: dispatched immediately",
+    )
+
+
+def _rungs(scores: Sequence[RungScore]) -> Table:
+    rows = (
+        (
+            f"{each.estimator}: {each.rung}",
+            f"{each.jobs:,}",
+            _signed(each.bias_time),
+            _span(each.mean_absolute_error_time),
+            _span(each.median_absolute_error_time),
+            _percent(each.relative_error),
+        )
+        for each in scores
+    )
+    return table_of(
+        "Run-time estimates at dispatch, of jobs that succeeded",
+        ("estimator and rung",),
+        ("jobs", "bias", "mean ±", "median ±", "relative"),
+        rows,
+        caption="each estimator started without history; ± absolute error",
+    )
+
+
+def _by(title: str, scores: Sequence[Score], field: str) -> Table:
+    edges = sorted({(b.low, b.high or float("inf")) for s in scores for b in getattr(s, field)})
+    columns = [_range(low, high, seconds=field == "by_horizon") for low, high in edges]
+    rows = []
+    for each in scores:
+        bins: dict[float, Bin] = {one.low: one for one in getattr(each, field)}
+        found = (bins.get(low) for low, _ in edges)
+        rows.append(
+            [
+                each.name,
+                *(
+                    f"{_percent(b.relative_error)} ({_signed(b.bias_time)})" if b else ""
+                    for b in found
+                ),
+            ]
+        )
+    return table_of(f"Relative error (and bias), {title}", ("estimator",), columns, rows)
+
+
+def _calibration(scores: Sequence[Score]) -> Table:
+    told = [each for each in scores if each.calibration]
+    return table_of(
+        "Calibration: share of the jobs dispatched by each quantile",
+        ("estimator",),
+        [f"{one.level:.0%}" for one in told[0].calibration],
+        ((each.name, *(_percent(one.observed) for one in each.calibration)) for each in told),
+    )
+
+
+def _range(low: float, high: float, *, seconds: bool) -> str:
+    write = format_roughly if seconds else (lambda value: f"{value:g}")
+    if high == float("inf"):
+        return f"from {write(low)}"
+    return f"{write(low)} - {write(high if seconds else high - 1)}"
+
+
+def _span(value: float | None) -> str:
+    return "-" if value is None else format_roughly(value)
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{'+' if value >= 0 else ''}{format_roughly(value)}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

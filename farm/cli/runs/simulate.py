@@ -1,0 +1,88 @@
+"""``farm simulate``: runs a scenario in virtual time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from farm.app.simulated_run import Engine, simulated_run
+from farm.cli.runs.event_lines import EventLines
+from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
+from farm.core.commands import Command
+from farm.core.driver import Observer
+from farm.core.errors import InputError
+from farm.core.events import Event
+from farm.scenario import load_scenario
+from farm.terminal.options import (
+    AsJson,
+    LearnFrom,
+    Log,
+    Out,
+    Overrides,
+    Quiet,
+    ScenarioFile,
+    learning,
+)
+from farm.terminal.output import progress
+from farm.units import format_roughly
+
+
+def simulate(
+    scenario: ScenarioFile,
+    sets: Overrides = None,
+    out: Out = None,
+    learn_from: LearnFrom = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="reference: the scheduler itself; fast: a compiled loop (same results, not for "
+            "every scenario); auto: whichever finishes sooner."
+        ),
+    ] = "auto",
+    log: Log = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario in virtual time and print its summary.
+
+    Deterministic: the same scenario and seed give the same event log, byte for byte.
+    """
+    wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
+    if log and engine == "fast":
+        raise InputError("--log: found with --engine fast; allowed: auto, reference")
+    try:
+        with progress("starting", silent=quiet or as_json or log) as update:
+            observers: list[Observer] = [] if update is None else [_Ticker(update)]
+            if log:
+                observers, engine = [EventLines()], "reference"
+            result = simulated_run(wanted, out=out, observers=observers, engine=engine)
+    except KeyboardInterrupt:
+        if out is not None and out.is_dir():
+            suggest(f"interrupted; what happened until then is in {out}")
+        raise
+    show(result, as_json=as_json)
+    if out is not None and not (quiet or as_json):
+        suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
+    raise typer.Exit(exit_code(result.kept.summary))
+
+
+class _Ticker:
+    """Observer that shows the progress of a simulation, a few times per second."""
+
+    def __init__(self, update: Callable[..., None]) -> None:
+        self._update = update
+        self._events = 0
+        self._next = time.monotonic() + 0.2
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
+        self._events += 1
+        if self._events & 0x3FF:
+            return
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + 0.2
+            at = format_roughly(event.at)
+            self._update(description=f"farm time {at}, {self._events:,} events")

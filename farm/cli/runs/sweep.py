@@ -1,0 +1,95 @@
+"""``farm sweep``: runs a scenario with many settings and seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.app.sweeps.axes import Grid, parse_axis
+from farm.app.sweeps.sweep import play_sweep
+from farm.core.errors import InputError
+from farm.results.comparison.metrics import metrics_named
+from farm.results.comparison.sweep_table import render_sweep
+from farm.scenario import load_scenario
+from farm.terminal.console import FarmConsole
+from farm.terminal.options import (
+    AsJson,
+    Overrides,
+    Quiet,
+    Relevant,
+    ScenarioFile,
+    server_option,
+    share_of,
+)
+from farm.terminal.output import note, runs_progress
+
+SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
+
+
+def sweep(
+    scenario: ScenarioFile,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2",
+            help="A key and its values: scheduling.policy=fifo,sjf; pools.*.idle_timeout=5m,15m "
+            "sets it in every pool, scheduling=@a.yaml,@b.yaml a section; repeatable.",
+        ),
+    ] = None,
+    replications: Annotated[
+        int,
+        typer.Option("--replications", "-n", help="Number of seeds, the same for every setting."),
+    ] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Keep tables and finished runs; a stopped sweep is continued.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="The baseline for comparisons. Default: the first values."
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
+    ] = None,
+    relevant: Relevant = "1%",
+    redis: Annotated[
+        str | None,
+        server_option(
+            "Let Celery workers do the runs: FARM_REDIS_URL=URL celery -A "
+            "farm.app.sweeps.worker worker, on any machine.",
+            envvar=None,
+        ),
+    ] = None,
+    sets: Overrides = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario with many settings, each with the same seeds, and compare them."""
+    shown = metrics_named(metric or SHOWN, "--metric")
+    base = load_scenario(scenario, sets or ())
+    grid = Grid(base, [parse_axis(text) for text in vary or ()])
+    chosen = dict(_baseline(text) for text in baseline or ())
+    with runs_progress(silent=quiet) as show:
+        found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
+    if as_json:
+        typer.echo(found.sweep.to_json().decode(), nl=False)
+    else:
+        FarmConsole().print(render_sweep(found.sweep, shown))
+    if out is not None and not quiet:
+        note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
+
+
+def _baseline(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
+    return key.strip(), value.strip()

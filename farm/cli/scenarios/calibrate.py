@@ -1,0 +1,177 @@
+"""``farm calibrate``: measures how much heavy jobs slow others down on this machine."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.text import Text
+
+from farm.app.calibrating.calibration import Plan, Timing, calibration, processor_name
+from farm.app.calibrating.calibration_check import Check, check_burning, check_table
+from farm.app.calibrating.work_rates import burn_settings
+from farm.cli.scenarios.calibration_tables import as_data, show_calibration, title_of
+from farm.core.errors import InputError
+from farm.results.figures.calibration import calibration_figure
+from farm.results.figures.lines import write_figures
+from farm.results.output_file import check_output
+from farm.scenario import load_scenario
+from farm.scenario.calibration import Calibration, Read, read_calibration
+from farm.terminal.options import AsJson, Quiet, seconds_of
+from farm.terminal.output import note, print_json, progress
+
+#: how a saved calibration is laid out
+YAML: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 100}
+
+
+class ReferenceJob(StrEnum):
+    """The job that is timed."""
+
+    pi = "pi"
+    burn = "burn"
+
+
+def calibrate(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Save the table to this .yaml or .json file."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Maximum number of heavy jobs.", min=0, max=64)] = 4,
+    repeats: Annotated[
+        int, typer.Option(help="Number of rounds, of which the median is taken.", min=1, max=100)
+    ] = 5,
+    reference: Annotated[
+        ReferenceJob,
+        typer.Option(
+            help="pi: 5000 digits of π, one thread, as in the thesis; "
+            "burn: one of the heavy jobs themselves."
+        ),
+    ] = ReferenceJob.pi,
+    threads: Annotated[int, typer.Option(help="Threads of each heavy job.", min=1, max=256)] = 4,
+    cores: Annotated[
+        int | None,
+        typer.Option(help="Number of processors to use. Default: all.", min=1),
+    ] = None,
+    alone: Annotated[
+        str, typer.Option(help="Approximate duration of the reference job alone.")
+    ] = "250ms",
+    limit: Annotated[str, typer.Option(help="Limit of the measurement, in real time.")] = "1m",
+    patience: Annotated[
+        str,
+        typer.Option(
+            help="Additional time to wait for an idle machine and to repeat disturbed measurements."
+        ),
+    ] = "0s",
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the slowdown to this .svg or .html file.")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Use this saved calibration instead of measuring.")
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="Run this scenario's burning jobs live, simulate them with the table, and show "
+            "the difference.",
+        ),
+    ] = None,
+    runs: Annotated[
+        int, typer.Option(help="Number of live runs for --compare.", min=1, max=100)
+    ] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure this machine's slowdown under co-scheduled load, for scenarios.
+
+    A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Use the
+    saved file in a pool, as contention: {calibration: FILE}. Needs an otherwise idle machine.
+    """
+    for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
+        check_output(path, kinds, "--output" if path is output else "--plot")
+    plan = Plan(
+        jobs=jobs,
+        repeats=repeats,
+        threads=threads,
+        reference=reference.value,
+        alone=seconds_of(alone, "--alone"),
+        cores=cores,
+        limit=seconds_of(limit, "--limit"),
+        patience=seconds_of(patience, "--patience", least=0.0),
+    )
+    if compare is not None:
+        check_burning(load_scenario(compare, calibration=_unless_ours(output)))
+    burn_settings()  # so that errors of the environment are reported now
+    silent = quiet or as_json
+    found = _measured(plan, silent=silent) if table is None else read_calibration(table)
+    _save(found, output, plot)
+    check = None if compare is None else _checked(compare, found, runs, silent=silent)
+    if as_json:
+        print_json(as_data(found, check), pretty=True)
+        return
+    show_calibration(found, check, quiet=quiet)
+    if table is not None and found.machine.processor not in ("", processor_name()):
+        note(Text(f"Measured on another machine: {found.machine.processor}.", "yellow"))
+    if output is not None:
+        note(f"Saved to {output}; in a pool: contention: {{calibration: {output.name}}}")
+    if plot is not None:
+        note(f"Figure written to {plot}")
+
+
+def _unless_ours(output: Path | None) -> Read:
+    """Return what reads the calibrations of a scenario, but not the one that is still to come."""
+
+    def read(path: Path) -> Calibration:
+        if output is not None and path.resolve() == output.resolve():
+            return Calibration(slowdown=(1.0,))
+        return read_calibration(path)
+
+    return read
+
+
+def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Check:
+    with Console(stderr=True, quiet=silent).status("measuring a core") as status:
+        return check_table(
+            load_scenario(path),
+            found.slowdown,
+            cores=found.measured_cores,
+            runs=runs,
+            rates=found.rates,
+            begins=lambda number: status.update(f"live run {number} of {runs}"),
+        )
+
+
+def _measured(plan: Plan, *, silent: bool) -> Calibration:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with progress("measuring", *columns, silent=silent) as update:
+        if update is None:
+            return calibration(plan)
+        update(total=plan.repeats * (plan.jobs + 1))
+
+        def on_timing(timing: Timing) -> None:
+            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
+            update(advance=1, description=told)
+
+        return calibration(plan, on_timing)
+
+
+def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
+    data = found.model_dump(mode="json")
+    if output is not None:
+        as_json = output.suffix == ".json"
+        text = json.dumps(data, indent=2) if as_json else yaml.safe_dump(data, **YAML)
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--output: cannot write {output}: {error.strerror}") from None
+    if plot is not None:
+        if not found.measurements:
+            raise InputError("--plot: found a table without measurements; nothing to draw")
+        figure = calibration_figure(found.measurements, title_of(found))
+        write_figures(plot, [figure], "--plot")

@@ -1,0 +1,35 @@
+"""``farm examples``: lists the packaged scenarios."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from farm.scenario.examples import examples as all_examples
+from farm.scenario.examples import find_scenario
+from farm.terminal.console import Column, FarmConsole, listing
+from farm.terminal.options import AsJson
+from farm.terminal.output import print_json
+
+
+def examples(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Print this example, as a start for your own scenario."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the packaged examples, which can be used by name in every command."""
+    if name is not None:
+        typer.echo(find_scenario(name).read_text(encoding="utf-8"), nl=False)
+        return
+    rows = list(all_examples().items())
+    if as_json:
+        for key, text in rows:
+            print_json({"name": key, "about": text})
+        return
+    console = FarmConsole()
+    console.print(listing((Column("example"), Column("about", folds=True)), rows, console.width))

@@ -1,0 +1,95 @@
+"""``farm import``: converts recorded jobs to a table that a scenario can use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.results.formatting import readable_span
+from farm.scenario import TraceOptions
+from farm.terminal.console import Column, FarmConsole, listing
+from farm.terminal.options import Columns, Quiet, columns_of
+from farm.workload import write_csv
+from farm.workload.traces import FORMATS, read_records, trace_jobs
+from farm.workload.traces.records import widened
+
+SHOWN = 5
+
+
+def import_trace(
+    trace_format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
+    ],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The trace.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")
+    ] = None,
+    column: Columns = None,
+    show: Annotated[
+        bool,
+        typer.Option("--show", help="Show the first jobs, the platforms, and what is left out."),
+    ] = False,
+    parallel: Annotated[
+        Literal["one", "split", "refuse"],
+        typer.Option(
+            help="Jobs of several processors: take one slot each, are split, or are refused."
+        ),
+    ] = "one",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Read a trace and write it as csv, for scenarios."""
+    if out is None and not show:
+        raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
+    if out is not None and out.exists():
+        raise InputError(f"{out}: exists already; allowed: a new file")
+    fields = columns_of(column)
+    options = TraceOptions(jobs=jobs, fields=fields)
+    records = read_records(source, trace_format, options)
+    made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
+    found = list(trace_jobs(made, options, made.numbered))
+    console = Console(stderr=True, markup=False, highlight=False)
+    for remark in () if quiet else records.remarks:
+        console.print(remark, soft_wrap=True)
+    if records.parallel and not quiet:
+        became = "one slot each" if parallel == "one" else "a job for each"
+        several = f"jobs of several processors: {records.parallel:,}, taken as {became}"
+        console.print(several, soft_wrap=True)
+    if show:
+        _show(found)
+    if out is not None:
+        try:
+            write_csv(found, out)
+        except OSError as error:
+            raise InputError(f"{out}: cannot write: {error.strerror}") from None
+        if not quiet:
+            console.print(f"{out}: {len(found):,} jobs", soft_wrap=True)
+
+
+def _show(jobs: Sequence[Job]) -> None:
+    console = FarmConsole()
+    columns = [Column(name) for name in ("job", "arrives", "runs", "platform", "kind")]
+    rows = [
+        (
+            job.id,
+            readable_span(job.arrived_at),
+            readable_span(job.service_time),
+            str(job.platform),
+            job.kind,
+        )
+        for job in jobs[:SHOWN]
+    ]
+    console.print(listing([*columns, Column("attributes", folds=True)], [
+        (*row, " ".join(f"{key}={value}" for key, value in job.attributes.items()))
+        for row, job in zip(rows, jobs, strict=False)
+    ], console.width))  # fmt: skip
+    counts = Counter(str(job.platform) for job in jobs)
+    platforms = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common(20))
+    console.print(f"{len(jobs):,} jobs; platforms: {platforms}")

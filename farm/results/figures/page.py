@@ -1,0 +1,102 @@
+"""The report page: one self-contained file, which also holds the numbers as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from farm.core.errors import InputError
+from farm.results.figures.chart import Chart, page_colours
+
+_CSS = """
+:root{color-scheme:light dark;--page:#fff}
+@media (prefers-color-scheme:dark){:root{--page:#16181b}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
+font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.5rem} h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
+.wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
+table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
+text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
+th:first-child,td:first-child,.words td,.words th{text-align:left}
+.words td{white-space:normal;vertical-align:top;overflow-wrap:normal} h3{font-size:1rem}
+"""
+#: nothing may be loaded, whatever names a run contains
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+class Table(NamedTuple):
+    """A table of texts: its title (none: empty), the names of its columns, and its rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    #: its cells are sentences
+    words: bool = False
+    #: shown when it is asked for
+    folded: bool = False
+
+    @property
+    def html(self) -> str:
+        """The table with its title."""
+        rows = [_row("th", self.columns), *(_row("td", row) for row in self.rows)]
+        kind, title = "wide words" if self.words else "wide", escape(self.title)
+        table = f'<div class="{kind}"><table>{"".join(rows)}</table></div>'
+        if self.folded:
+            return f"<details><summary>{title}</summary>{table}</details>"
+        return f"<h3>{title}</h3>{table}" if title else table
+
+
+class Section(NamedTuple):
+    """A section of the page: a heading, sentences, charts, tables."""
+
+    title: str
+    words: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+
+
+def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) -> str:
+    """Return the page; ``numbers`` are JSON, by the id of the element that holds them."""
+    islands = [
+        f'<script type="application/json" id="{name}">{_island(value)}</script>'
+        for name, value in numbers.items()
+    ]
+    body = "\n".join(_section(section) for section in sections)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n<body>"
+        f"<h1>{escape(title)}</h1>\n{body}\n{''.join(islands)}\n</body></html>\n"
+    )
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page. Raises InputError on failure."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _row(cell: str, texts: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{cell}>{escape(text)}</{cell}>' for text in texts)}</tr>"
+
+
+def _section(section: Section) -> str:
+    heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
+    words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
+    figures = "".join(f'<figure class="wide">{one.themed}</figure>' for one in section.charts)
+    return (
+        f"<section>{heading}{words}{figures}{''.join(one.html for one in section.tables)}</section>"
+    )
+
+
+def _island(value: Any) -> str:
+    """Return JSON that is safe inside a script element."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")

@@ -1,0 +1,1 @@
+"""Scenario files as data with line numbers, overrides, and error messages."""

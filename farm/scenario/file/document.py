@@ -1,0 +1,241 @@
+"""Scenario files as data that remembers the line of each key.
+
+Values follow the core schema of YAML 1.2: ``yes``, ``on``, ``1:30`` and dates are text, ``1e9`` is
+a number. Duplicate keys, tags, and values that refer to themselves are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from farm.core.errors import ScenarioError
+
+MAX_VALUES = 1_000_000
+"""The maximum number of values, which limits expansion by aliases."""
+
+
+class MarkedDict(dict[str, Any]):
+    """A mapping that stores where each key was written (``file:line``)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: dict[str, str] = {}
+
+
+class MarkedList(list[Any]):
+    """A list that stores where each item was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[str] = []
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's parser with the resolver rules of YAML 1.2."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - so in PyYAML
+
+
+_TAG = "tag:yaml.org,2002:"
+_RULES = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+0123456789."),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.nan|\.NaN|\.NAN", "-+."),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+)
+for _kind, _pattern, _first in _RULES:
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+
+
+def read_document(path: Path) -> MarkedDict:
+    """Return the mapping in a YAML file; ScenarioError names the file and line of an error."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise ScenarioError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: byte {error.start} is not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(f"{path}: cannot be read: {reason}") from None
+    return parse_document(text, str(path))
+
+
+def parse_document(text: str, source: str) -> MarkedDict:
+    """Return the mapping in a YAML text; ``source`` is its name in messages."""
+    value = parse_value(text, source)
+    if not isinstance(value, MarkedDict):
+        found = "nothing" if value is None else f"a {_kind_of(value)}"
+        raise ScenarioError(f"{source}: found {found}; allowed: a mapping of keys to values")
+    return value
+
+
+def parse_value(text: str, source: str, *, lines: bool = True) -> Any:
+    """Return any YAML value, its mappings and lists marked with ``source:line``.
+
+    Without ``lines`` they are marked with the source alone (which is a single line).
+    """
+    try:
+        node = _Loader(text).get_single_node()
+        return None if node is None else _Builder(source, lines).value(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark and lines else ""
+        raise ScenarioError(f"{source}{line}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        reason = getattr(error, "reason", None) or str(error).splitlines()[0]
+        raise ScenarioError(f"{source}: not valid YAML: {reason}") from None
+    except RecursionError:
+        raise ScenarioError(f"{source}: values are nested too deeply") from None
+    except (ValueError, IndexError) as error:
+        raise ScenarioError(f"{source}: not valid YAML: {error}") from None
+
+
+class _Builder:
+    """Converts YAML nodes to marked values."""
+
+    def __init__(self, source: str, lines: bool) -> None:
+        self._source = source
+        self._lines = lines
+        self._open: set[int] = set()
+        self._made = 0
+
+    def value(self, node: yaml.Node) -> Any:
+        self._made += 1
+        if self._made > MAX_VALUES:
+            raise ScenarioError(f"{self._mark(node)}: more than {MAX_VALUES} values")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            raise ScenarioError(f"{self._mark(node)}: a value that contains itself")
+        if not node.tag.startswith(_TAG) or node.tag.removeprefix(_TAG) not in {"map", "seq"}:
+            raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
+        self._open.add(id(node))
+        made = self._mapping(node) if isinstance(node, yaml.MappingNode) else self._list(node)
+        self._open.discard(id(node))
+        return made
+
+    def _mark(self, node: yaml.Node) -> str:
+        return f"{self._source}:{node.start_mark.line + 1}" if self._lines else self._source
+
+    def _mapping(self, node: yaml.MappingNode) -> MarkedDict:
+        made = MarkedDict()
+        for key_node, value_node in node.value:
+            key = self._key(key_node)
+            if key in made:
+                first = made.marks[key]
+                raise ScenarioError(f"{self._mark(key_node)}: key {key!r} was given at {first} too")
+            made[key] = self.value(value_node)
+            made.marks[key] = self._mark(key_node)
+        return made
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise ScenarioError(f"{self._mark(node)}: found a list or mapping as a key")
+        return str(node.value)
+
+    def _list(self, node: Any) -> MarkedList:
+        made = MarkedList()
+        for item in node.value:
+            made.append(self.value(item))
+            made.marks.append(self._mark(item))
+        return made
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        kind, text = node.tag.removeprefix(_TAG), str(node.value)
+        try:
+            if kind == "bool":
+                return {"true": True, "false": False}[text.lower()]
+            if kind == "int":
+                return int(text)
+            if kind == "float":
+                return float(text.replace(".inf", "inf").replace(".nan", "nan").lower().lstrip())
+        except (KeyError, ValueError):
+            raise ScenarioError(f"{self._mark(node)}: found {text!r:.60} as {kind}") from None
+        if kind == "null":
+            return None
+        if kind == "str":
+            return text
+        raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
+
+
+def marked(value: Any, source: str) -> Any:
+    """Return plain data as if it had been read from ``source``; NumPy values count as plain."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        made = MarkedDict()
+        for key, one in value.items():
+            made[str(key)] = marked(one, source)
+            made.marks[str(key)] = source
+        return made
+    if isinstance(value, list | tuple):
+        items = MarkedList()
+        items.extend(marked(one, source) for one in value)
+        items.marks.extend([source] * len(value))
+        return items
+    return str(value) if isinstance(value, Path) else value
+
+
+def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:
+    """Return ``base`` merged with ``over``, whose keys take precedence; mappings are merged.
+
+    The pools of both are merged by name; any other list replaces the base's.
+    """
+    merged = MarkedDict()
+    for document in (base, over):
+        for key, value in document.items():
+            merged[key] = _merged_value(key, merged.get(key), value)
+            merged.marks[key] = document.marks.get(key, "")
+    return merged
+
+
+def _merged_value(key: str, old: Any, new: Any) -> Any:
+    if isinstance(old, MarkedDict) and isinstance(new, MarkedDict):
+        return merge(old, new)
+    if key == "pools" and isinstance(old, MarkedList) and isinstance(new, MarkedList):
+        return _merge_pools(old, new)
+    return new
+
+
+def _merge_pools(base: MarkedList, over: MarkedList) -> MarkedList:
+    merged = MarkedList()
+    merged.extend(base)
+    merged.marks.extend(base.marks)
+    names = [pool.get("name") if isinstance(pool, dict) else None for pool in base]
+    for pool, mark in zip(over, over.marks, strict=True):
+        name = pool.get("name") if isinstance(pool, MarkedDict) else None
+        if name is not None and name in names:
+            index = names.index(name)
+            merged[index] = merge(merged[index], pool)
+        else:
+            merged.append(pool)
+            merged.marks.append(mark)
+    return merged
+
+
+def mark_of(data: Any, path: Sequence[str | int]) -> str | None:
+    """Return ``file:line`` of the innermost key on the path with a known line."""
+    found = None
+    for step in path:
+        if isinstance(data, MarkedDict) and step in data:
+            found = data.marks.get(str(step)) or found
+        elif isinstance(data, MarkedList) and isinstance(step, int) and step < len(data):
+            found = data.marks[step] or found
+        elif not isinstance(data, dict | list):
+            return found
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return found
+    return found
+
+
+def _kind_of(value: object) -> str:
+    return {MarkedList: "list", str: "text", bool: "truth value"}.get(type(value), "number")

@@ -1,0 +1,132 @@
+"""``--set key.path=value``: overrides of scenario keys.
+
+Pools and workload sources are addressed by name or index (``pools.linux.builders=4``; ``pool.``
+works too). ``+3`` adds to the present value, and in pools ``-1`` subtracts from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from farm.core.errors import ScenarioError, did_you_mean
+from farm.scenario.file.document import MarkedDict, MarkedList, marked, parse_value
+from farm.units import format_time, parse_time
+
+_STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
+
+
+def apply_override(document: MarkedDict, text: str) -> None:
+    """Apply ``key.path=value`` to the document; raises ScenarioError if that is not possible."""
+    path, equals, value_text = text.partition("=")
+    if not equals or not path:
+        raise ScenarioError(f"--set {text}: allowed: key.path=value, as scheduling.policy=sjf")
+    source = f"--set {text}"
+    value_text = value_text.strip()
+    _put(document, path, value_text, source, lambda: parse_value(value_text, source, lines=False))
+
+
+def apply_change(document: MarkedDict, path: str, value: Any) -> None:
+    """Set the value at ``key.path``; texts such as ``+3`` are steps, as in ``--set``."""
+    _put(document, path, value, path, lambda: marked(value, path))
+
+
+def _put(
+    document: MarkedDict, path: str, given: Any, source: str, value_of: Callable[[], Any]
+) -> None:
+    keys = [key.strip() for key in path.split(".")]
+    if not all(keys):
+        raise ScenarioError(f"{source}: allowed: key.path=value, as scheduling.policy=sjf")
+    if keys[0] == "pool":
+        keys[0] = "pools"
+    place, last = _descend(document, keys, source)
+    if isinstance(given, str) and _is_step(given, keys[0], _old(place, last)):
+        value: Any = _stepped(place, last, given, source)
+    else:
+        value = value_of()
+    place[last] = value
+    if isinstance(place, MarkedDict):
+        place.marks[str(last)] = source
+    else:
+        place.marks[int(last)] = source
+
+
+def _is_step(value: str, root: str, old: object) -> bool:
+    """Return whether the value is a step; in pools, which have no negative values, also ``-1``."""
+    return bool(_STEP.match(value)) and (value[0] == "+" or (root == "pools" and old is not None))
+
+
+def _old(place: Any, last: str | int) -> Any:
+    return place.get(str(last)) if isinstance(place, MarkedDict) else place[last]
+
+
+def _descend(document: MarkedDict, keys: list[str], source: str) -> tuple[Any, str | int]:
+    """Return the container at the end of the path, and the key or index in it."""
+    place: Any = document
+    for depth, key in enumerate(keys):
+        last = depth == len(keys) - 1
+        if isinstance(place, MarkedList):
+            step: str | int = _index(place, key, source)
+        elif isinstance(place, MarkedDict):
+            step = key
+            if not last and place.get(key) is None:
+                place[key], place.marks[key] = MarkedDict(), source
+        else:
+            above = ".".join(keys[:depth])
+            raise ScenarioError(f"{source}: {above} is {place!r:.60}: it has no key {key}")
+        if last:
+            return place, step
+        place = place[step]
+        if isinstance(place, MarkedDict) and "name" not in keys[depth + 1 : depth + 2]:
+            place = _inside_source(place, keys[depth + 1], keys[0])
+    raise AssertionError("a path has at least one key")
+
+
+def _inside_source(place: MarkedDict, key: str, root: str) -> MarkedDict:
+    """Allow ``workload.0.count`` for ``workload.0.arrivals.count``."""
+    if root == "workload" and key not in place and len(place) == 1:
+        (inner,) = place.values()
+        if isinstance(inner, MarkedDict):
+            return inner
+    return place
+
+
+def _index(items: MarkedList, key: str, source: str) -> int:
+    names = [_name_of(item) for item in items]
+    if key in names:
+        return names.index(key)
+    if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(items):
+        return int(key)
+    known = [name for name in names if name]
+    places = f"0 to {len(items) - 1}" if items else "none, the list is empty"
+    raise ScenarioError(
+        f"{source}: found {key}; {did_you_mean(key, known)}"
+        f"allowed: {', '.join([*known, f'or an index ({places})'])}"
+    )
+
+
+def _name_of(item: Any) -> str | None:
+    if not isinstance(item, MarkedDict):
+        return None
+    if "name" not in item and len(item) == 1:
+        (item,) = item.values()
+    name = item.get("name") if isinstance(item, MarkedDict) else None
+    return name if isinstance(name, str) else None
+
+
+def _stepped(place: Any, last: str | int, value: str, source: str) -> Any:
+    """Return the old value plus the step, in the unit of the old value."""
+    old = _old(place, last)
+    sign, amount = (1 if value[0] == "+" else -1), value[1:].strip()
+    if old is None or isinstance(old, bool):
+        raise ScenarioError(f"{source}: there is no number to add to; allowed: a value without +")
+    try:
+        if isinstance(old, int | float):
+            step = parse_value(amount, source, lines=False)
+            if isinstance(step, int | float):
+                return old + sign * step
+        result = parse_time(old) + sign * parse_time(amount)
+        return result if result < 0 else format_time(result)
+    except ValueError:
+        raise ScenarioError(f"{source}: cannot add {value} to {old!r:.60}") from None

@@ -1,0 +1,109 @@
+"""Messages for the errors found by pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from farm.scenario.file.document import mark_of
+
+Path = tuple[str | int, ...]
+
+MAX_LISTED = 20
+_ALLOWED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text (put it in quotes)",
+    "string_too_short": "some text",
+    "string_too_long": "shorter text",
+    # names of runs may have letters of any script
+    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores (letters: a to z)",
+    "finite_number": "a finite number",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than_equal": "{le:g} or less",
+    "literal_error": "{expected}",
+}
+
+
+def describe(error: ValidationError, data: Any, source: str) -> str:
+    """Return ``file:line: dotted.key: found …; allowed: …``, one line per error.
+
+    ``data`` is the validated document, from which line numbers are taken if it has them.
+    """
+    problems = error.errors(include_url=False)
+    lines = [_line(problem, data, source) for problem in problems[:MAX_LISTED]]
+    more = len(problems) - len(lines)
+    return "\n".join([*lines, f"… and {more} more problems"] if more else lines)
+
+
+def _line(problem: ErrorDetails, data: Any, source: str) -> str:
+    path = _path(problem)
+    place = mark_of(data, path) or source
+    dotted = ".".join(_readable(path, data))
+    # the place of an override is its key, which is not repeated
+    return ": ".join(part for part in dict.fromkeys((place, dotted, _text(problem))) if part)
+
+
+def _path(problem: ErrorDetails) -> Path:
+    path = tuple(problem["loc"])
+    if problem["type"] == "unknown_key":
+        path = (*path, problem["ctx"]["key"])
+    # pydantic adds its own markers: for a mapping's key, and for the form of a memory law
+    return tuple(
+        step
+        for before, step in zip(("", *path), path, strict=False)
+        if step != "[key]" and not (before == "memory" and step in ("table", "line"))
+    )
+
+
+def _readable(path: Path, data: Any) -> list[str]:
+    """Return the steps of the path, with pools by name."""
+    steps: list[str] = []
+    for index, step in enumerate(path):
+        item = _item(data, path[: index + 1]) if isinstance(step, int) else None
+        name = item.get("name") if isinstance(item, dict) and path[0] == "pools" else None
+        steps.append(name if isinstance(name, str) and index == 1 else str(step))
+    return steps
+
+
+def _item(data: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+def _text(problem: ErrorDetails) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "missing":
+        return "this key is required"
+    if kind == "unknown_key":
+        return str(context["text"])
+    if kind == "value_error":
+        return str(context["error"])
+    allowed = _ALLOWED.get(kind, problem["msg"]).format(**context)
+    return f"found {_shown(problem['input'])}; allowed: {allowed}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

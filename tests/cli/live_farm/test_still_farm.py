@@ -1,0 +1,308 @@
+"""Operators' commands on a farm that only lies in Redis: what they show, take and refuse.
+
+No process plays this farm, so a test is quick, and whatever is handed in stays in the inbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from farm.cli.main import app
+from farm.core.errors import FarmError, ServerError
+from farm.core.model import Platform
+from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.operating.operator import Operator
+from farm.live.store.batch import Batch
+from farm.live.store.saved import Try
+from tests.fixtures.still_farm import StillFarm
+
+pytestmark = pytest.mark.live
+AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)
+#: what a terminal would obey, rich would interpret, and a table would break on
+EVIL = "\x1b[31mred[/x] :smile: \x9b2J\r\n\u202eback[bold]"
+
+
+def test_names_reach_a_terminal_as_text_only(still: StillFarm):
+    """Escapes, markup, emoji names and marks that turn text round are shown, not obeyed."""
+    name = "[bold]x[/y] :smile: \u202e"
+    still.wait(name, kind=EVIL, attributes={"user": EVIL, "\x1b]0;t\x07": EVIL}, matrix=EVIL)
+    still.run("running", builder="\x1b[2J[/b]")
+    still.end("failed", "failed", kind=EVIL)
+    still.join("\x1b[1m[/]")
+    batch = Batch()
+    batch.tries["running"].append(Try(1, EVIL, 1.0, EVIL))
+    still.store.commit(batch, {}, 1.0)
+    for words in (
+        ["jobs", "--state", "all"], ["job", name], ["job", "running"], ["job", "failed"],
+        ["builders"], ["explain", name], ["explain", "running"], ["drain", "*"],
+        ["jobs", "--state", "all", "--limit", "1"], ["job", EVIL],
+    ):  # fmt: skip
+        done = still.farm(*words)
+        assert done.exception is None or isinstance(done.exception, FarmError | SystemExit)
+        for character in ("\x1b", "\x9b", "\u202e", "\r", "\x07"):
+            assert character not in done.output, words
+    listed = still.says("jobs", "--state", "all")
+    assert "[bold]x[/y] :smile: \\u202e" in listed
+    assert "\\x1b[31mred[/x] :smile: \\x9b2J\\r\\n\\u202eback[bold]" in listed
+    # JSON is for those who want every byte
+    assert still.rows("job", name)[0]["attributes"]["user"] == EVIL
+
+
+def test_a_huge_name_is_cut(still: StillFarm):
+    """Whoever looks at a listing does not get a megabyte."""
+    still.wait("x", attributes={"user": "m" * 1_000_000})
+    assert len(still.says("jobs")) < 1000
+    assert len(still.says("job", "x")) < 3000
+    assert still.rows("jobs")[0]["user"] == "m" * 1_000_000
+
+
+def test_a_narrow_terminal_keeps_whole_names_and_lets_columns_go(still: StillFarm):
+    """Forty columns: which job, what it does; never a name that is cut to two letters."""
+    still.end("a-job-with-a-name", "failed", attributes={"user": "somebody"})
+    still.join("linux-1", "building")
+    lines = still.says("jobs", "--state", "ended", width=40).splitlines()
+    assert lines[1].split() == ["a-job-with-a-name", "failed"]
+    assert all(len(line) <= 40 for line in lines)
+    lines = still.says("builders", width=40).splitlines()
+    assert "linux-1" in lines[1]
+    assert "building" in lines[1]
+    long = "b" * 200
+    still.wait(long)
+    told = still.says("jobs", width=40)
+    assert "".join(line.split()[0] for line in told.splitlines()[1:]).startswith(long[:150])
+
+
+def test_what_goes_into_a_pipe_is_not_folded(still: StillFarm):
+    """One job a line, whole, for grep and awk."""
+    name = "n" * 150
+    still.wait(name, kind="k" * 90, attributes={"user": "u" * 90})
+    lines = still.says("jobs").splitlines()
+    assert lines[1].split() == [name, "waiting", "amd64/virtual", "k" * 90, "u" * 90]
+
+
+# --- which jobs --------------------------------------------------------------------------------
+
+
+def test_jobs_are_filtered_by_whatever_is_known_of_them(still: StillFarm):
+    """State, pattern, user, kind, matrix, platform, pool, attribute; all together, too."""
+    still.wait("w1", "w2", attributes={"user": "ann", "team": "browser"})
+    still.wait("w3", kind="test", matrix="m", platform=ARM64)
+    still.run("r1", attributes={"user": "ann"})
+    still.end("e1", attributes={"user": "bob"})
+    still.end("e2", "failed", attributes={"user": "ann"})
+
+    def ids(*words: str) -> str:
+        return " ".join(row["job_id"] for row in still.rows("jobs", *words))
+
+    assert ids() == "w1 w2 w3 r1"
+    assert ids("--state", "all") == "w1 w2 w3 r1 e1 e2"
+    assert ids("--state", "ended") == "e2 e1"
+    assert ids("--state", "ended", "--in-order") == "e1 e2"
+    assert ids("--state", "failed") == "e2"
+    assert ids("--user", "ann") == "w1 w2 r1"
+    assert ids("--state", "all", "--user", "ann", "--match", "[re]*") == "r1 e2"
+    assert ids("--attribute", "team=browser", "--attribute", "user=ann") == "w1 w2"
+    assert ids("--kind", "test") == ids("--matrix", "m") == ids("--platform", "arm64/virtual")
+    assert ids("--pool", "linux") == "r1"
+    assert ids("--state", "all", "--after", "w3", "--limit", "2") == "r1 e1"
+    assert ids("--state", "all", "--offset", "4", "--limit", "0") == "e1 e2"
+    for words, said in (
+        (("--pool", "windows"), "--pool: found 'windows'; allowed: arm, linux"),
+        (("--platform", "arm64"), "found 'arm64'; allowed: processor/virtual"),
+        (("--attribute", "team"), "found 'team'; allowed: KEY=VALUE"),
+        (("--after", "nobody"), "'nobody' is not known"),
+    ):
+        assert said in still.says("jobs", *words, code=2)
+    more = still.farm("jobs", "--state", "all", "--user", "ann", "--limit", "2").stderr
+    assert "more: farm jobs --state all --user ann --after w2" in more
+
+
+def test_cancelling_by_what_jobs_are_like_by_list_and_by_id(still: StillFarm):
+    """What is asked is what is told; ended jobs are counted, unknown ones refused."""
+    still.wait("w1", "w2", attributes={"user": "ann"})
+    still.run("r1", attributes={"user": "bob"})
+    still.end("e1", attributes={"user": "ann"})
+    assert "asked to cancel 2 jobs" in still.says("cancel", "--user", "ann")
+    assert still.cancelled() == ["w1", "w2"]
+    assert still.rows("cancel", "--match", "?1", "--state", "running")[0]["asked"]["jobs"] == 1
+    assert still.cancelled() == ["r1"]
+    told = still.says("cancel", "-", stdin="w2\r\n\n e1 \nw2\n")
+    assert told == "asked to cancel 1 job (1 had ended already)\n"
+    assert still.cancelled() == ["w2"]
+    assert still.says("cancel", "w1", "--quiet") == ""
+    still.inbox()
+    assert "'nobody' is not known" in still.says("cancel", "w1", "nobody", code=2)
+    assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
+    for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
+        assert "found no jobs" in still.says("cancel", *words, code=2)
+    assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
+    assert still.inbox() == []
+
+
+def test_retrying_by_what_became_of_jobs_tries_each_once(still: StillFarm):
+    """Asked again, nothing is left to do; an id names a further try each time."""
+    still.end("a", "failed")
+    still.end("b", "cancelled")
+    still.end("c", "failed")
+    still.end("c~2", "succeeded")
+    still.run("r")
+    assert still.says("retry", "--state", "failed") == "1 job submitted again\n"
+    assert [job.id for job in still.submitted()] == ["a~2"]
+    assert still.says("retry", "c", "b").split() == ["c~3", "b~2"]
+    assert still.rows("retry", "-", stdin="c\nc~2\n") == [{"submitted": ["c~4", "c~3"]}]
+    still.inbox()
+    assert "is running; allowed: a job that has ended" in still.says("retry", "a", "r", code=2)
+    assert "found no jobs" in still.says("retry", code=2)
+    still.end("l" * 256, "failed")
+    assert "258 characters" in still.says("retry", "l" * 256, code=2)
+    assert still.inbox() == []
+
+
+# --- builders and pools ------------------------------------------------------------------------
+
+
+def test_draining_says_what_it_does_not_do(still: StillFarm):
+    """Booting ones of that name, and a provisioner that may ask for others."""
+    still.join("linux-1")
+    still.join("linux-2", "draining", draining=True)
+    still.join("linux-3", "draining", draining=True, retiring=True)
+    still.join("linux-4", "failed", failed=True, failures=5)
+    still.publish(provisioned=True, most=9, requested={"linux-5": 99.0})
+    (told,) = still.rows("drain", "linux-*")
+    assert told["builders"] == ["linux-1", "linux-2", "linux-3", "linux-4"]
+    assert told["notes"] == [
+        "1 more that match will boot, and take jobs",
+        "the provisioner of pool linux may request others instead, up to 9 in all",
+    ]
+    (told,) = still.rows("undrain", "linux-*")
+    assert told["builders"] == ["linux-2", "linux-4"]
+    assert told["notes"] == ["1 other will go when empty, and cannot be kept"]
+    assert still.says("undrain", "linux-1") == "found none to undrain\n"
+    assert still.says("undrain", "linux-2", "--quiet") == ""
+    rows = {row["builder"]: row for row in still.rows("builders")}
+    assert rows["linux-4"]["remark"].startswith("taken out after 5 failures in a row")
+    assert rows["linux-3"]["remark"] == "retires when empty"
+    assert rows["linux-5"]["state"] == "booting"
+    assert (rows["linux-9"]["state"], rows["linux-9"]["pool"]) == ("lost", "linux")
+    assert "allowed: arm, linux" in still.says("builders", "--pool", "windows", code=2)
+
+
+def test_pools_say_why_no_builder_comes(still: StillFarm):
+    """The limit, drained and failed ones, no room on a host; lost ones are counted."""
+    snapshot = PoolSnapshot(pool="linux", at=1.0, draining=3, idle=1, waiting_jobs=7)
+    still.publish(
+        provisioned=True, most=4, unplaced=2, why="7 jobs", watcher="w",
+        states={"draining": 3, "failed": 1},
+    )  # fmt: skip
+    report = still.client.hget(still.keys.pools, "linux")
+    changed = {**json.loads(report), "snapshot": msgspec.to_builtins(snapshot)}
+    still.client.hset(still.keys.pools, "linux", json.dumps(changed))
+    told = next(row for row in still.rows("pools") if row["pool"] == "linux")
+    assert told["trouble"] == "no provisioner is running"
+    assert told["remarks"] == [
+        "2 requested, but no builder host has room for them",
+        "1 failed (farm undrain mends them)",
+        "at its limit of 4, 3 of them draining",
+    ]
+    assert told["states"] == {"draining": 3, "failed": 1, "lost": 1}
+
+
+# --- the farm itself ---------------------------------------------------------------------------
+
+
+def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
+    """A story for every job, whatever became of it; only an unknown one is a mistake."""
+    still.wait("w")
+    still.run("r")
+    still.end("f", "failed")
+    still.publish(states={"failed": 1})
+    assert "pool linux: 1 failed (farm undrain mends them)" in still.says("explain", "w")
+    assert "w is waiting; only its scheduler could say why" in still.says("explain", "w")
+    assert "r is running on linux-1; why" in still.says("explain", "r")
+    assert "f failed at 9s (because); why" in still.says("explain", "f")
+    assert still.rows("explain", "r")[0][0]["job"] == "r"
+    assert "'x' is not known" in still.says("explain", "x", code=2)
+
+
+def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
+    """Its status is fresh, but it is stopped, or too busy: what is known without it is told."""
+
+    def silence(*_: object, **__: Any) -> None:
+        raise ServerError("the farm's scheduler did not answer")
+
+    monkeypatch.setattr(Operator, "ask", silence)
+    monkeypatch.setattr(Operator, "is_attended", lambda *_: True)
+    still.run("r")
+    done = still.farm("job", "r", "--json")
+    assert json.loads(done.stdout)["state"] == "running"
+    assert "warning: the farm's scheduler did not answer" in done.stderr
+    assert "not known to the farm" in still.says("cancel", "nobody", code=2)
+    # one that was handed in and is not taken in yet is neither known nor unknown
+    monkeypatch.setattr("farm.live.operating.operator.ANSWER_TIMEOUT", 0.1)
+    still.says("submit", "--service-time", "5s", "--id", "new", "--platform", "amd64/virtual")
+    assert "has not taken in" in still.says("cancel", "new", code=2)
+
+
+def test_another_prefix_and_keys_that_are_not_ours(still: StillFarm):
+    """A server that others use, too: no farm there, or something that is none."""
+    done = CliRunner().invoke(app, ["status", "--redis", still.url], env={"FARM_PREFIX": "x:"})
+    assert "under the prefix 'x:'" in str(done.exception)
+    still.client.set(still.keys.status, "hello")
+    assert "cannot read" in still.says("status", code=2)
+    still.client.delete(still.keys.status)
+    still.client.lpush(still.keys.status, "hello")
+    assert "WRONGTYPE" in still.says("status", code=2)
+
+
+def test_a_state_file_of_a_farm_that_was_killed(still: StillFarm, tmp_path: Path):
+    """A power cut leaves it behind; its port may be another's by now."""
+    place = {"pid": 2**22 - 1, "began": "1", "redis_url": still.url, "prefix": "still:"}
+    (tmp_path / "farm.json").write_text(json.dumps(place))
+    done = CliRunner().invoke(app, ["status", "--dir", str(tmp_path)])
+    assert "is not running (it ended without saying so" in str(done.exception)
+    (tmp_path / "farm.json").write_text('{"pid": ')
+    done = CliRunner().invoke(app, ["status", "--dir", str(tmp_path)])
+    assert "farm.json: cannot be read" in str(done.exception)
+
+
+def test_watching_without_a_terminal_prints_one_view_after_the_other(still: StillFarm, monkeypatch):
+    """Into a file or a pipe; Ctrl-C ends it with 130."""
+    looks = iter(range(3))
+
+    def pause(_: float) -> None:
+        if next(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("farm.cli.live_farm.status.time.sleep", pause)
+    done = still.farm("status", "--watch")
+    assert done.exit_code == 130
+    assert done.stdout.count("farm time") == 3
+    assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
+    """``farm jobs | head`` is no mistake; what cannot be written is told, without a traceback."""
+    still.wait(*(f"j{number}" for number in range(3000)))
+    farm = f"{sys.executable} -m farm.cli.main"
+    env = os.environ | {"FARM_PREFIX": still.keys.prefix, "FARM_REDIS_URL": still.url}
+    for words, code, said in (
+        ("jobs --limit 0 --json | head -1", 0, ""),
+        ("jobs --limit 0 | head -1", 0, ""),
+        ("pools --json > /dev/full", 2, "error: No space left on device\n"),
+        ("pools > /dev/full", 2, "error: No space left on device\n"),
+        ("pools >&-", 0, ""),
+    ):
+        command = f"{farm} {words}; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(
+            ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=240
+        )
+        assert (done.returncode, done.stderr) == (code, said), words
