@@ -65,9 +65,10 @@ class Schedulers:
     def takeover(self) -> float:
         """Kill one for which another stands by; return the seconds until that commits."""
         with contextlib.ExitStack() as stack:
-            epoch, words = self.epoch(), self._said()
+            epoch = self.epoch()
             first = stack.enter_context(self.running())
             await_that(lambda: self.epoch() > epoch and self.commits() > 0)
+            words = self._said()  # the first may have stood by, too: for one that was killed before
             stack.enter_context(self.running())
             await_that(lambda: self._said() > words)
             time.sleep(0.1 * (time.monotonic_ns() % 10))  # anywhere in the life of a lease

@@ -346,7 +346,11 @@ class LiveWorld:
         self._mirror.write(batch)
         if self._stays:
             self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
-        self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
+        try:
+            self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
+        except SpoiltError as spoilt:  # more of them
+            self._write_anew(spoilt, batch, cursor)
+            return
         if self._meter is not None:
             self._meter.lost_writes()
 

@@ -262,22 +262,25 @@ SPOILT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "spoil", [pytest.param("another type", marks=pytest.mark.slow), "no ids left"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", ["another type", "no ids left"])
 def test_nothing_in_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypatch):
     """It is removed and kept, and what the farm had there is written anew, while jobs go on."""
     monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
     names = SPOILT if spoil == "another type" else STREAMS
 
+    def spoil_it(name: str) -> None:
+        key = farm.keys.prefix + name
+        if spoil == "another type":
+            farm.client.delete(key)
+            farm.client.set(key, "something else")
+        else:
+            farm.client.xadd(key, {"m": "x"}, id=LAST_ENTRY)
+
     def story() -> Iterator[None]:
-        for name in names:
-            key = farm.keys.prefix + name
-            if spoil == "another type":
-                farm.client.delete(key)
-                farm.client.set(key, "something else")
-            else:
-                farm.client.xadd(key, {"m": "x"}, id=LAST_ENTRY)
+        for name in ("all", *names):
+            for one in names if name == "all" else [name]:
+                spoil_it(one)
             handed_in = False
             while True:
                 with contextlib.suppress(redis.ResponseError):  # the key that we read, or write
@@ -294,7 +297,7 @@ def test_nothing_in_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypat
 
     steps = story()
     farm.run(lambda _: next(steps, "over") == "over")
-    assert farm.ended() == {f"{when}-{name}" for name in names for when in ("before", "after")}
+    assert farm.ended() == {job.id for name in ("all", *names) for job in two(name)}
     removed = {letter.stream for letter in kept(farm.client, farm.keys)}
     silently = {"fence", "dead-letters", "refused"}  # written over, or what would have said it
     if spoil == "another type":

@@ -123,7 +123,7 @@ class Fence:
             pipe.multi()
             fill(pipe)
             try:
-                pipe.execute()
+                carry_out(pipe)
             except redis.WatchError:
                 raise redis.ConnectionError("something has changed") from None
 

@@ -21,7 +21,7 @@ import msgspec
 import redis
 
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import LAST_ENTRY, Keys
 
 log = logging.getLogger("farm.scheduler")
 
@@ -116,12 +116,14 @@ class LogDrain:
 
     def _move(self, file: BinaryIO, *, wait: bool) -> None:
         entry = self._position.entry
+        if entry == LAST_ENTRY:  # nothing can come after it: the stream begins anew
+            entry = "0-0"
         block = int(WAIT * 1000) if wait else None
         size = file.seek(0, os.SEEK_END)
         while found := self._client.xread({self._key: entry}, count=AT_ONCE, block=block):
             entries = found[0][1]
             entry = entries[-1][0].decode()
-            size += file.write(b"".join(fields[b"l"] for _, fields in entries))
+            size += file.write(b"".join(fields.get(b"l", b"") for _, fields in entries))
             if time.monotonic() > self._synced_at + SYNC_INTERVAL:
                 break
         if entry != self._position.entry:
