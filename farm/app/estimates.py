@@ -24,7 +24,6 @@ from farm.forecasts.runtime import (
 )
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
-from farm.sim.rollouts.at_submission import RolloutForecaster
 from provisioner.from_scenario import algorithms_of
 
 
@@ -119,6 +118,8 @@ def _forecaster(
     run_times = other or own
     if not isinstance(run_times, RuntimeDistribution):
         run_times = RuntimeDistribution(run_times)
+    from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
+
     return RolloutForecaster(
         scenario,
         run_times,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 import numpy as np
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from farm.app.recorded.recorded_run import RecordedRun
 from farm.core.errors import InputError
-from farm.results.comparison.comparison import Comparison
-from farm.results.comparison.comparison import compare as compare_runs
 from farm.results.comparison.metrics import RELEVANT
-from farm.results.event_store import Analysis, EventStore, Metric, Update, event_store
-from farm.results.exports.taskcluster import run_phase
-from farm.results.figures.chart import Chart
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
-from farm.results.report.run_figures import RunFigures
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
 from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
+
+if TYPE_CHECKING:  # most runs are not asked for these
+    from farm.results.comparison.comparison import Comparison
+    from farm.results.event_store import Analysis, EventStore, Metric, Update
+    from farm.results.figures.chart import Chart
+    from farm.results.report.run_figures import RunFigures
 
 Column = NDArray[Any]
 
@@ -147,6 +147,9 @@ class Result:
 
         Raises InputError if the run's events were not kept.
         """
+        from farm.results.event_store import event_store  # noqa: PLC0415 - as above
+        from farm.results.exports.taskcluster import run_phase  # noqa: PLC0415 - as above
+
         return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
 
     def analyze(
@@ -187,6 +190,8 @@ class Result:
 
     def figures(self) -> RunFigures:
         """Return the figures of this run."""
+        from farm.results.report.run_figures import RunFigures  # noqa: PLC0415 - as above
+
         lines = self.kept.log_lines() if self.has_events else None
         return RunFigures(self.kept.summary, self.kept.jobs, lines)
 
@@ -275,6 +280,8 @@ def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Com
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
+    from farm.results.comparison.comparison import compare as compare_runs  # noqa: PLC0415 - as above
+
     return compare_runs(kept, relevant=relevant)
 
 

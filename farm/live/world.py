@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from farm.core import events
@@ -55,6 +56,8 @@ STATUS_INTERVAL = 0.25
 #: jobs that may wait before no more are taken in
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
+#: real seconds between two looks for keys that hold something else than the farm wrote
+LOOK_INTERVAL = 2.0
 
 
 class LiveWorld:
@@ -142,6 +145,7 @@ class LiveWorld:
         self._progress = progress
         self._next_status = 0.0
         self._next_tick = 0.0
+        self._next_look = 0.0
         self._ending: Ending | StayingUp
         if stays:
             self._ending = StayingUp()
@@ -334,9 +338,7 @@ class LiveWorld:
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""
         if isinstance(lost, SpoiltError):
-            keys = lost.keys
-            for letter in self._calling(lambda: self._store.clear_spoilt(keys, batch)):
-                self._refusals.add(letter)
+            self._refusals.extend(self._calling(partial(self._store.clear_spoilt, lost, batch)))
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
@@ -383,6 +385,9 @@ class LiveWorld:
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_INTERVAL
             self._tick()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_INTERVAL
+            self._ask(self._store.look_at_keys)
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return

@@ -121,6 +121,7 @@ FAIRNESS = _of(
         "farm_share_slots", "Slots that run jobs of a share (the first fair-share key).", "share"
     ),
     _gauge("farm_share_queue_depth", "Waiting jobs of a share.", "share"),
+    _gauge("farm_share_weight", "Weight of a share among the others.", "share"),
     _counter("farm_share_jobs_submitted_total", "Jobs submitted by a share.", "share"),
     _counter("farm_share_slot_seconds_total", "Slot time that a share was given.", "share"),
     _counter(

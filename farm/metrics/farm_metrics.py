@@ -126,6 +126,8 @@ class FarmMetrics:
             series.set("farm_share_slots", self._shares.slots(builders))
             lanes = self._scheduler.dispatcher.matching.lanes
             series.set("farm_share_queue_depth", self._shares.waiting(lanes))
+            weights = self._scheduler.rules.choices.weights
+            series.set("farm_share_weight", self._shares.weights(weights))
         series.set("farm_builder_seconds_total", tally.hours.seconds(at))
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
         series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from farm.core.commands import StartJob
 from farm.core.dispatching.matching import Lane
@@ -69,8 +69,7 @@ class Shares:
 
     def waiting(self, lanes: Iterable[Lane]) -> dict[Labels, float]:
         """Return how many jobs of each share wait: O(platforms and shares)."""
-        known = self._series.labels("farm_share_jobs_submitted_total")
-        found: dict[Labels, float] = {(label[0],): 0.0 for label in known}
+        found = dict.fromkeys(self._known(), 0.0)
         for lane in lanes:
             if isinstance(lane.queue, FairShareQueue):
                 for name, count in lane.queue.listing.waiting_by_outermost():
@@ -78,12 +77,18 @@ class Shares:
                     found[share] = found.get(share, 0.0) + count
         return found
 
+    def weights(self, weights: Mapping[str, float]) -> dict[Labels, float]:
+        """Return the weight of each share; 1: the rules give it none."""
+        return {share: weights.get(share[0], 1.0) for share in self._known()}
+
     def slots(self, builders: Iterable[BuilderState]) -> dict[Labels, float]:
         """Return how many slots run jobs of each share: O(slots)."""
-        known = self._series.labels("farm_share_jobs_submitted_total")
-        found: dict[Labels, float] = {(label[0],): 0.0 for label in known}
+        found = dict.fromkeys(self._known(), 0.0)
         running = [slot.running for state in builders if state.busy for slot in state.slots]
         for path, count in Counter(job.path[:1] for job in running if job is not None).items():
             share = (self.share_of(path),)
             found[share] = found.get(share, 0.0) + count
         return found
+
+    def _known(self) -> list[Labels]:
+        return [(label[0],) for label in self._series.labels("farm_share_jobs_submitted_total")]

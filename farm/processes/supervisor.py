@@ -183,17 +183,19 @@ class Supervisor:
         running.process = None
         pause = running.restarts.pause(now)
         count = running.restarts.in_a_row
-        # exit code 2 is what it says of a server that it cannot use: that passes, as a full disk
-        passes = code == 2 or not _takes_writes(self._folder)
-        if not self.settled if passes else count >= MAX_RESTARTS:
+        # exit code 2 is what it says of a server that it cannot use: that passes, once all was well
+        hopeless = not self.settled if code == 2 else count >= MAX_RESTARTS
+        if hopeless and takes_writes(self._folder):
+            row = f" ({count} times in a row)" if count > 1 else ""
             raise RunError(
-                f"the farm's {name} ended, exit code {code} ({count} times in a row); "
+                f"the farm's {name} ended, exit code {code}{row}; "
                 f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
             )
-        log.warning("%s ended with exit code %s: started again in %g s", name, code, pause)
+        log.warning("%s ended with exit code %s: started again in %gs", name, code, pause)
 
 
-def _takes_writes(folder: Path) -> bool:
+def takes_writes(folder: Path) -> bool:
+    """Whether the disk has room."""
     with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         return file.write(b"x") == 1
     return False

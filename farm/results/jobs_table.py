@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from farm.core.errors import InputError
 from farm.core.model import Job, Platform
 from farm.results.json_names import json_name
 from farm.results.summary.records import RunRecords
+
+AT_ONCE = 4096
+"""Rows that are written together."""
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -69,7 +73,7 @@ COLUMNS = tuple(map(json_name, _FIELDS))
 #: the columns of ``JobRow.more``, after the others
 MORE_COLUMNS = tuple(map(json_name, _MARKED))
 #: the numeric columns
-_NUMBERS = (slice(5, 9), slice(12, 18))
+_NUMBERS = (*range(5, 9), *range(12, 18))
 OPTIONAL_COLUMNS = frozenset(
     json_name(field.name)
     for field in msgspec.structs.fields(JobRow)
@@ -103,19 +107,23 @@ def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> s
 
 def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
     """Write rows as CSV with a header; return their number."""
-    count = 0
-    encode = msgspec.json.Encoder().encode
+    rows, count = iter(rows), 0
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*COLUMNS, *MORE_COLUMNS])
-        for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the count
-            *cells, more = astuple(row)
-            # msgspec prints floats in full, as csv does, but many times faster
-            for numbers in _NUMBERS:
-                printed = encode(cells[numbers]).decode()[1:-1]
-                cells[numbers] = printed.replace("null", "").split(",")
-            writer.writerow([*cells, *more])
+        while some := list(islice(rows, AT_ONCE)):
+            columns: list[Any] = list(zip(*map(astuple, some), strict=True))
+            for place in _NUMBERS:
+                columns[place] = _printed(columns[place])
+            more = zip(*columns.pop(), strict=True)
+            writer.writerows(zip(*columns, *more, strict=True))
+            count += len(some)
     return count
+
+
+def _printed(numbers: Sequence[float | None]) -> list[str]:
+    """Return numbers as csv prints them, many times as fast; None is empty."""
+    return msgspec.json.encode(numbers).decode()[1:-1].replace("null", "").split(",")
 
 
 def read_jobs(path: Path | str) -> Iterator[JobRow]:

@@ -179,18 +179,6 @@ def spoiled(source: Path, clone: Path) -> Path:
     return clone
 
 
-def test_an_example_with_a_fixed_pool_is_worked_off(farms: Farms, newest: Compose):
-    """Its builders come though nobody sizes the pool, and successors of lost ones do."""
-    example = "examples/fair-share-two-teams.yaml"
-    farm = farms(newest, FARM_SCENARIO=example, FARM_LOAD=example)
-    farm.compose("up", "-d", "--build", "redis", "scheduler", "provisioner", "load", timeout=800)
-    farm.until(lambda: len(farm.builders()) == 4, "the pool")
-    farm.until(lambda: sum(farm.ended().values()) > 20, "the first ends")
-    farm.engine.docker("kill", farm.builders()[0])
-    farm.until(lambda: farm.ended() == {"succeeded": 215}, "the end of all jobs")
-    farm.until(lambda: len(farm.builders()) == 4, "a successor")
-
-
 def services(farm: Composed) -> list[str]:
     """Return the containers of all services, builders left out."""
     found = farm.containers(f"label=com.docker.compose.project={farm.name}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, Desk
-from farm.live.redis.keys import STREAMS, Keys
+from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import LiveOptions, Stays, Watchers, run_live
 from farm.live.store.store import Store
 from farm.live.wire import messages as wire
@@ -253,6 +254,52 @@ def test_only_so_many_jobs_are_taken_in(farm: StayingFarm):
     farm.run(over, lambda: farm.submit(*(f"j{n}" for n in range(30))), max_waiting=5)
     assert max(seen) <= 6
     assert farm.ended() == {f"j{n}" for n in range(30)}
+
+
+SPOILT = (
+    "dead-letters", "refused", "fence", "meta", "platforms", "jobs", "lives", "running", "builders",
+    "results", "ended", "submitted", "pending:amd64/virtual", "celery:host.host-1", *STREAMS,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "spoil", [pytest.param("another type", marks=pytest.mark.slow), "no ids left"]
+)
+def test_nothing_in_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypatch):
+    """It is removed and kept, and what the farm had there is written anew, while jobs go on."""
+    monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
+    names = SPOILT if spoil == "another type" else STREAMS
+
+    def story() -> Iterator[None]:
+        for name in names:
+            key = farm.keys.prefix + name
+            if spoil == "another type":
+                farm.client.delete(key)
+                farm.client.set(key, "something else")
+            else:
+                farm.client.xadd(key, {"m": "x"}, id=LAST_ENTRY)
+            handed_in = False
+            while True:
+                with contextlib.suppress(redis.ResponseError):  # the key that we read, or write
+                    if not handed_in:
+                        farm.add("submissions", envelope(JobsSubmitted(UNSTAMPED, two(name))))
+                        handed_in = True
+                    if farm.ended() >= {job.id for job in two(name)}:
+                        break
+                yield
+
+    def two(name: str) -> tuple[Job, ...]:  # one of them waits
+        ids = f"before-{name}", f"after-{name}"
+        return tuple(msgspec.structs.replace(JOB, id=one) for one in ids)
+
+    steps = story()
+    farm.run(lambda _: next(steps, "over") == "over")
+    assert farm.ended() == {f"{when}-{name}" for name in names for when in ("before", "after")}
+    removed = {letter.stream for letter in kept(farm.client, farm.keys)}
+    silently = {"fence", "dead-letters", "refused"}  # written over, or what would have said it
+    if spoil == "another type":
+        assert removed >= {farm.keys.prefix + name for name in {*names} - silently}
+    assert all(farm.client.type(farm.keys.prefix + name) != b"string" for name in names)
 
 
 def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, client, keys: Keys):

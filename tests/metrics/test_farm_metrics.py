@@ -13,6 +13,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
+from farm.core.rules import Choices
 from farm.metrics.series import Bounded, HistogramValue
 
 
@@ -205,7 +206,7 @@ def test_a_matrix_is_answered_when_its_last_job_ends(play, job):
 
 def test_shares_and_stickiness(play, job):
     """Slots are charged to the first key; a slot that stays with it is retained at level 0."""
-    farm = play(fair_share=("team", "build"))
+    farm = play(("team", "build"), choices=Choices(weights={"red": 2.0}))
     farm.join(0.0, "b1")
 
     def of(name, team, build):
@@ -221,6 +222,8 @@ def test_shares_and_stickiness(play, job):
     assert farm.value("farm_share_queue_depth", "blue") == 0
     assert farm.value("farm_share_slots", "blue") == 1
     assert farm.value("farm_share_slots", "red") == 0
+    assert farm.value("farm_share_weight", "red") == 2
+    assert farm.value("farm_share_weight", "blue") == 1
     assert farm.value("farm_share_slot_seconds_total", "red") == 5.0
     assert farm.value("farm_share_jobs_submitted_total", "red") == 4
     assert farm.value("farm_sticky_dispatches_total", "0", "retained") == 1

@@ -139,12 +139,15 @@ def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wak
                 supervisor.check()
 
 
-def test_a_service_is_not_given_up_while_the_disk_is_full(keep, wakeups, monkeypatch):
-    """It cannot work; with room on the disk the next try succeeds."""
+@pytest.mark.parametrize(("code", "settled"), [(1, True), (1, False), (2, False)])
+def test_a_service_is_not_given_up_while_the_disk_is_full(
+    keep, wakeups, monkeypatch, code: int, settled: bool
+):
+    """It cannot work, also while the farm comes up; with room the next try succeeds."""
     monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.0)
-    monkeypatch.setattr("farm.processes.supervisor._takes_writes", lambda _: False)
-    supervisor = keep(ends_with(1))
-    supervisor.settled = True
+    monkeypatch.setattr("farm.processes.supervisor.takes_writes", lambda _: False)
+    supervisor = keep(ends_with(code))
+    supervisor.settled = settled
     supervisor.start()
     for _ in range(MAX_RESTARTS + 1):
         until_gone(supervisor, wakeups)

@@ -67,6 +67,59 @@ def test_batsim_has_its_three_files(export, run: Path, tmp_path: Path):
     assert max(int(state["nb_computing"]) for state in states) == 4
 
 
+#: what evalys makes of the files, as JSON
+EVALYS = """
+import sys, json
+from pathlib import Path
+from evalys.jobset import JobSet
+from evalys.mstates import MachineStatesChanges
+folder = Path(sys.argv[1])
+jobs = JobSet.from_csv(folder / "jobs.csv")
+states = MachineStatesChanges(folder / "machine_states.csv").df
+print(json.dumps({
+    "jobs": len(jobs.df), "wait": jobs.df.waiting_time.mean(), "machines": jobs.MaxProcs,
+    "queue": float(jobs.queue.load.max()), "computing": int(states.nb_computing.max()),
+}))
+"""
+#: a Python that has evalys; read here, for the fixture `farm` hides such names from the farm
+PYTHON = os.environ.get("FARM_EVALYS", sys.executable)
+
+
+@pytest.fixture
+def elastic(farm, tmp_path: Path) -> Path:
+    """A run whose pool grows and shrinks, for Batsim's readers."""
+    short = ["--set", "phases={run: 10m}", "--quiet", "--out", tmp_path / "elastic"]
+    assert farm("simulate", ROOT / "examples/taskcluster-simple.yaml", *short).code == 0
+    out = tmp_path / "batsim"
+    assert farm("export", tmp_path / "elastic", "--format", "batsim", "-o", out).code == 0
+    return out
+
+
+def test_builders_that_are_not_there_sleep(elastic: Path):
+    """Readers of machine states want the same sum in each row, however large the pool is then."""
+    with (elastic / "machine_states.csv").open() as file:
+        states = [
+            {k: int(v) for k, v in row.items() if k != "time"} for row in csv.DictReader(file)
+        ]
+    assert {sum(state.values()) for state in states} == {8}
+    assert {state["nb_sleeping"] for state in states} >= {0, 8}
+
+
+def test_evalys_reads_the_batsim_export(elastic: Path, tmp_path: Path):
+    """Its jobs, waits and machines are the run's."""
+    if subprocess.run([PYTHON, "-c", "import evalys.jobset"], capture_output=True).returncode:
+        pytest.skip("needs a venv with `pip install evalys`, and FARM_EVALYS=<its python>")
+    done = subprocess.run([PYTHON, "-c", EVALYS, elastic], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    with (tmp_path / "elastic/jobs.csv").open() as file:
+        waits = [float(row["waiting_time_s"]) for row in csv.DictReader(file)]
+    assert found["jobs"] == len(waits)
+    assert found["wait"] == pytest.approx(sum(waits) / len(waits))
+    assert (found["machines"], found["computing"]) == (8, 8)
+    assert found["queue"] >= 1
+
+
 def test_what_is_one_stream_can_go_to_standard_output(export, run: Path, tmp_path: Path):
     """For a pipe: the same bytes as a file, and nothing else beside them."""
     for kind in ("csv", "swf", "openmetrics"):

@@ -15,6 +15,8 @@ import farm
 from farm.results.event_store import METRICS
 
 SOURCE = "https://github.com/taskcluster/taskcluster-provisioning-simulator"
+#: read here, for the fixture `farm` hides such names from the farm
+CHECKOUT = Path(os.environ.get("FARM_TASKCLUSTER", ""))
 #: builders that come, go and are lost; jobs that are repeated, and some that fail for good
 SCENARIO = {
     "seed": 1,
@@ -83,7 +85,7 @@ def exported(result: farm.Result, farm: Callable[..., Any], tmp_path: Path) -> P
 @pytest.fixture
 def original() -> Path:
     """Return a checkout of the simulator; its licence is not ours, so it is not kept here."""
-    folder = Path(os.environ.get("FARM_TASKCLUSTER", "")).absolute()
+    folder = CHECKOUT.absolute()
     if not (folder / "src/datastore.js").is_file():
         pytest.skip(f"needs `git clone {SOURCE}`, with FARM_TASKCLUSTER=<that folder>")
     return folder

@@ -31,7 +31,7 @@ from farm.processes.child import become_subreaper
 from farm.processes.identity import began_at, is_alive
 from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import Restarts, Service, Supervisor
+from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
@@ -42,6 +42,8 @@ log = logging.getLogger("farm.up")
 UP_TIMEOUT = 90.0
 #: real seconds between two looks at what only the server knows
 LOOK_INTERVAL = 0.1
+#: real seconds after which it is tried again to say where the farm is
+TELL_AGAIN = 1.0
 #: real seconds between two looks at the logs
 TIDY_INTERVAL = 10.0
 #: a scheduler that was killed on another machine holds its lease for 2 s (real), and a little more
@@ -127,6 +129,8 @@ class FarmKeeper:
         self._asked = 0
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
+        #: where we are is not on the disk yet
+        self._untold = False
         self._place = FarmPlace(pid=os.getpid(), began=began_at(os.getpid()), redis_url="")
 
     def run(self) -> None:
@@ -152,17 +156,16 @@ class FarmKeeper:
                 operator.forget_everything()
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
-            self._write_place("starting", server.url)
+            self._update_place("starting", server.url)
             before = _written_at(operator)
             supervisor.start()
             if self._await(supervisor, server, operator, before):
-                self._write_place("up", server.url)
+                self._update_place("up", server.url)
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
-            with contextlib.suppress(OSError):  # a full disk does not keep us up
-                self._write_place("stopping", server.url)
+            self._update_place("stopping", server.url)
             self._end(supervisor, operator)
         log.info("down")
 
@@ -217,6 +220,9 @@ class FarmKeeper:
                 if status.written_at != before and status.hosts:
                     return True
             if time.monotonic() > deadline:
+                if not takes_writes(self._folder):
+                    deadline = time.monotonic() + UP_TIMEOUT  # our end would end the server
+                    continue
                 raise RunError(
                     "the farm did not come up; its scheduler said: "
                     f"{supervisor.last_words('scheduler')}; its provisioner said: "
@@ -235,6 +241,9 @@ class FarmKeeper:
     def _look_after(self, supervisor: Supervisor, server: Server) -> float:
         """Start again what has ended; return after how many seconds the next look is due."""
         due = min(self._revival.check(time.monotonic()), supervisor.check())
+        if self._untold:
+            self._write_place()
+            due = min(due, TELL_AGAIN)
         self._end_strays({server.pid, *supervisor.pids()})
         return due
 
@@ -290,7 +299,7 @@ class FarmKeeper:
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
 
-    def _write_place(self, state: str, url: str) -> None:
+    def _update_place(self, state: str, url: str) -> None:
         self._place = msgspec.structs.replace(
             self._place,
             state=state,
@@ -299,11 +308,25 @@ class FarmKeeper:
             scenario=str(self._resolved),
             speed=self._scenario.live.speed,
         )
+        self._write_place()
+
+    def _write_place(self) -> None:
+        """Say where the farm is, as soon as the disk takes it.
+
+        To end on a full disk would end the server, and lose what that has not written yet.
+        """
         path = place_file(self._folder)
         draft = path.with_suffix(".new")
-        draft.touch(mode=0o600)
-        draft.write_bytes(msgspec.json.encode(self._place))
-        draft.rename(path)
+        try:
+            draft.touch(mode=0o600)
+            draft.write_bytes(msgspec.json.encode(self._place))
+            draft.rename(path)
+        except OSError as error:
+            if not self._untold:
+                log.error("%s cannot be written: %s; tried again until it can", path, error)  # noqa: TRY400
+            self._untold = True
+        else:
+            self._untold = False
 
     def _on_request(self, kind: int) -> None:
         # without a terminal SIGINT comes from farm down --now

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from farm.app.staying_up.farm_place import reach
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
@@ -28,6 +27,8 @@ def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImag
     Raises InputError for a file that is neither, ServerError where no farm answers.
     """
     if source is None:
+        from farm.app.staying_up.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
+
         with reach(redis, folder) as operator:
             return operator.image()
     text, name = _text(source)

@@ -15,6 +15,10 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
@@ -33,6 +37,9 @@ SMALLEST, LARGEST = 1e-6, 1e6
 LONGEST = 1e12
 #: attempts remembered per kind, and the minimum number to draw from
 KEPT, ENOUGH = 200, 5
+
+
+Floats = NDArray[np.float64]
 
 
 class Quantiles:
@@ -68,6 +75,15 @@ class Quantiles:
         low, high = kept[below], kept[min(below + 1, len(kept) - 1)]
         # limited to the two: rounding must not make a quantile function decrease
         return min(max(low + (high - low) * (place - below), low), high)
+
+    def at_each(self, shares: Floats) -> Floats:
+        """Return the quantiles at several places from 0 to 1, as ``at`` has them."""
+        kept = np.array(self._sorted)
+        places = shares * (len(kept) - 1)
+        below = places.astype(int)
+        low, high = kept[below], kept[np.minimum(below + 1, len(kept) - 1)]
+        quantiles: Floats = np.clip(low + (high - low) * (places - below), low, high)
+        return quantiles
 
     def share_up_to(self, value: float) -> float:
         """Return the u at which the quantile has this value: the inverse of ``at``."""
@@ -213,8 +229,10 @@ class RuntimeDistribution:
             return self.estimator.estimate(job, builder)
         return _finite(found[0] * found[1].at(u), found[0])
 
-    def draw_remaining(self, job: Job, u: float, builder: Builder, elapsed: float) -> float:
-        """Return the same for the remaining time of a job that has run ``elapsed`` seconds.
+    def draw_remaining(
+        self, job: Job, u: Sequence[float], builder: Builder, elapsed: float
+    ) -> list[float]:
+        """Return, for each u, the same of the rest of a job that has run ``elapsed`` seconds.
 
         Only longer run times are drawn from; if it has outrun them all, the estimator's remaining
         time is returned.
@@ -223,14 +241,14 @@ class RuntimeDistribution:
         if not is_time(elapsed):
             elapsed = 0.0
         if found is None or found[0] <= 0:
-            return self.estimator.remaining(job, builder, elapsed)
+            return [self.estimator.remaining(job, builder, elapsed)] * len(u)
         unit, factors = found
         gone = factors.share_up_to(elapsed / unit)
         if gone >= 1.0:
-            return self.estimator.remaining(job, builder, elapsed)
-        u = min(max(u, 0.0), 1.0)
-        total = unit * factors.at(gone + (1.0 - gone) * u)
-        return _finite(max(total - elapsed, 0.0), unit)
+            return [self.estimator.remaining(job, builder, elapsed)] * len(u)
+        shares = gone + (1.0 - gone) * np.clip(np.array(u), 0.0, 1.0)
+        totals = (unit * factors.at_each(shares)).tolist()
+        return [_finite(max(total - elapsed, 0.0), unit) for total in totals]
 
     def dump(self) -> JsonValues:
         """Return the estimator's statistics and the history, oldest first, as plain JSON values."""

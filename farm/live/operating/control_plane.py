@@ -34,8 +34,9 @@ from farm.live.wire.pool_report import (
 )
 from farm.live.world import LiveWorld
 
-#: real seconds between reports; more if they are costly (at most a 20th of the time)
-REPORT_INTERVAL = 0.2
+#: real seconds between reports; more if they are costly (at most a 20th of the time), but the
+#: farm's status must stay recent (operator.FRESH)
+REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
 #: how many lost builders are remembered, and for how many real seconds
 LOST_SHOWN = 100
@@ -113,9 +114,10 @@ class Desk:
         if self._long_lived:
             self._keep_learned(world, now)
         if now >= self._next_report:
+            began = time.thread_time()  # a machine that keeps us waiting is no cost of the report
             self._report(world, now)
-            cost = time.monotonic() - now
-            self._next_report = now + max(REPORT_INTERVAL, SHARE * cost)
+            pause = max(REPORT_INTERVAL, SHARE * (time.thread_time() - began))
+            self._next_report = now + min(pause, MAX_REPORT_INTERVAL)
         others, world.intake.others = world.intake.others, []
         self._answer([report for report in others if isinstance(report, wire.Ask)], world)
         for report in others:

@@ -72,24 +72,36 @@ class Store:
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
-        try:
-            self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
-        except SpoiltError as error:
-            if not {self._keys.results, self._keys.ended, self._keys.submitted} & set(error.keys):
-                error.commits = 0  # no story is lost
-            raise
+        self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
 
-    def clear_spoilt(self, spoilt: Sequence[str], batch: Batch) -> list[DeadLetter]:
+    def look_at_keys(self) -> None:
+        """Raise SpoiltError if a key holds something else than the farm writes there."""
+        keys, pipe = self._keys, self._client.pipeline(transaction=False)
+        hashes = keys.meta, keys.jobs, keys.lives, keys.builders, keys.results, keys.wanted
+        for key in (*hashes, keys.requested, keys.refused):
+            pipe.hlen(key)
+        for key in (keys.running, keys.submitted):
+            pipe.zcard(key)
+        for key in (keys.ended, keys.dead_letters):
+            pipe.llen(key)
+        pipe.xlen(keys.log)
+        pipe.scard(keys.platforms)
+        carry_out(pipe)
+
+    def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
         """Remove keys for which a part of the batch's commit was refused; say what they held.
 
         The rest of it was carried out: what is added to a list is not to be added twice.
         """
-        if self._keys.log not in spoilt:
+        keys = self._keys
+        if not {keys.results, keys.ended, keys.submitted} & set(spoilt.keys):
+            spoilt.commits = 0  # no story is lost
+        if keys.log not in spoilt.keys:
             batch.log = b""
-        if self._keys.dead_letters not in spoilt:
+        if keys.dead_letters not in spoilt.keys:
             batch.dead_letters = []
         batch.refused = {}
-        return [clear_spoilt(self._client, key) for key in spoilt]
+        return [clear_spoilt(self._client, key) for key in spoilt.keys]
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
@@ -314,7 +326,7 @@ class Store:
                 f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
                 f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
             )
-        version = meta["version"].decode()
+        version = meta["version"][:20].decode(errors="replace")
         if version != str(VERSION):
             raise ServerError(
                 f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "

@@ -1,7 +1,8 @@
 """``batsim``: Batsim's output files, in a new directory, for evalys and other readers.
 
 ``jobs.csv`` (one job per line; a builder is a resource), ``schedule.json`` (means and maxima) and
-``machine_states.csv`` (how many builders compute, idle and switch on, at each change).
+``machine_states.csv`` (how many builders compute, idle and switch on, at each change). Readers want
+the same sum in each row: of the most builders that were there at once, the others sleep.
 """
 
 from __future__ import annotations
@@ -60,20 +61,21 @@ def _row(workload: str, row: JobRow, resources: dict[str, int]) -> tuple[Any, ..
 
 def _write_states(run: Run, path: Path) -> None:
     farm = FarmFold()
-    last: tuple[int, ...] | None = None
+    changes: list[tuple[float, tuple[int, ...]]] = []
+    for entry in run.entries():
+        farm(entry.event, entry.commands)
+        counts = farm.counts()
+        state = (
+            counts.builders_requested, counts.builders_draining, counts.builders_idle,
+            counts.builders_busy,
+        )  # fmt: skip
+        if not changes or state != changes[-1][1]:
+            changes.append((entry.event.at, state))
+    most = max((sum(state) for _, state in changes), default=0)
     with path.open("w", encoding="utf-8", newline="") as sink:
         table = csv.writer(sink, lineterminator="\n")
         table.writerow(STATES)
-        for entry in run.entries():
-            farm(entry.event, entry.commands)
-            counts = farm.counts()
-            state = (
-                0, counts.builders_requested, counts.builders_draining, counts.builders_idle,
-                counts.builders_busy,
-            )  # fmt: skip
-            if state != last:
-                table.writerow((entry.event.at, *state))
-                last = state
+        table.writerows((at, most - sum(state), *state) for at, state in changes)
 
 
 def _schedule(rows: list[JobRow], machines: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Columns:
         """The pool of each builder, by number; -1: neither requested nor joined."""
         numbers = (self.spans.builder, self.ends.builder, self.void.builder)
         most = max(int(column.max(initial=-1)) for column in numbers)
-        pools = np.full(most + 2, -1)  # the last entry is for builder -1: none
+        pools: Numbers = np.full(most + 2, -1, np.int64)  # the last entry is for builder -1: none
         pools[self.spans.builder] = self.spans.pool
         return pools
 

@@ -17,7 +17,7 @@ from farm.core.model import Job, Platform
 from farm.results.json_names import json_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total
+from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total, which
 from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
@@ -88,10 +88,10 @@ class Costs:
         held = columns.attempts
         times = window.overlap(held.dispatched_at, held.ended_at)
         pool = columns.pool_of[held.builder]
-        some = (times > 0) & (pool >= 0)
+        some = which((times > 0) & (pool >= 0))
         for number, busy in enumerate(_sums(pool[some], times[some])):
             self.pools[columns.spans.pools[number]].busy_time += busy
-        some &= held.row >= 0
+        some = which((times > 0) & (pool >= 0) & (held.row >= 0))
         of, places = self.places(columns.ends, held.row[some], pool[some])
         self.busy: dict[Place, float] = dict(zip(places, _sums(of, times[some]), strict=True))
 
@@ -227,7 +227,9 @@ class Parts:
 
     def _part(self, places: Sequence[Place]) -> Part:
         rows = [found for place in places if (found := self._rows.get(place)) is not None]
-        ends = self._ends.taken(np.concatenate(rows)) if rows else self._ends.taken(np.arange(0))
+        ends = self._ends
+        if [len(some) for some in rows] != [len(ends)]:
+            ends = ends.taken(np.concatenate([np.arange(0), *rows]))
         responses = ends.responses()
         cost, idle_share = self._costs.used(places)
         return Part(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.core.commands import EndJob
-from farm.core.model import Cause, Outcome, Platform
+from farm.core.model import Cause, Job, Outcome, Platform
 from farm.results.summary.percentiles import Floats
 
 Flags = npt.NDArray[np.bool_]
@@ -56,8 +56,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         submitted_at = floats([end.submitted_at for end in ends])
         platform, platforms = numbered([job.platform for job in jobs])
         matrix, matrices = numbered([job.matrix for job in jobs])
-        known = {id(job.attributes): job.attributes for job in jobs if job.attributes}
-        attribution, _ = numbered([id(job.attributes) for job in jobs], dict.fromkeys(known))
+        attribution, attributions = attributed(jobs)
         outcomes = {outcome: number for number, outcome in enumerate(OUTCOMES)}
         return cls(
             arrived_at=np.where(np.isnan(arrived_at), submitted_at, arrived_at),
@@ -72,10 +71,10 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
             shared=np.array([end.served_by is not None for end in ends], np.bool_),
             builder=numbered([end.builder for end in ends], builders)[0],
             platform=platform,
-            attribution=np.where(attribution < len(known), attribution, -1),
+            attribution=attribution,
             matrix=matrix,
             platforms=platforms,
-            attributions=list(known.values()),
+            attributions=attributions,
             matrices=matrices,
         )
 
@@ -171,6 +170,11 @@ def total(values: Floats) -> float:
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
 
 
+def which(some: Flags) -> Flags | slice:
+    """Return what takes these of a column: all of them without a copy."""
+    return slice(None) if some.all() else some
+
+
 def numbered(
     values: Iterable[Hashable], known: dict[Any, Any] | None = None
 ) -> tuple[Numbers, list[Any]]:
@@ -180,6 +184,12 @@ def numbered(
         known[value] = number
     numbers = [-1 if v is None else known.setdefault(v, len(known)) for v in values]
     return np.array(numbers, np.int64), list(known)
+
+
+def attributed(jobs: Iterable[Job]) -> tuple[Numbers, list[dict[str, str]]]:
+    """Number the attributes that jobs have, as ``numbered`` does; -1: it has none."""
+    numbers, found = numbered([tuple(job.attributes.items()) or None for job in jobs])
+    return numbers, list(map(dict, found))
 
 
 def in_order_of_appearance(numbers: Numbers) -> tuple[Numbers, Numbers]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from farm.core.commands import EndJob
-from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered
+from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered, which
 from farm.results.summary.percentiles import Floats
 
 BuilderEnd = Literal["retired", "lost"]
@@ -102,13 +102,17 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
         """Return every attempt: those of the jobs that ended, then the void ones."""
         dispatched = (ends.builder >= 0) & ~np.isnan(ends.dispatched_at)
         over_at = _over_at(ends, dispatched)
-        rows = np.flatnonzero(~np.isnan(over_at))
+        some = which(~np.isnan(over_at))
         return cls(
-            builder=np.concatenate((ends.builder[rows], void.builder)),
-            row=np.concatenate((rows, void.row)),
-            dispatched_at=np.concatenate((ends.dispatched_at[rows], void.dispatched_at)),
-            ended_at=np.concatenate((over_at[rows], void.ended_at)),
+            builder=_with(ends.builder[some], void.builder),
+            row=_with(np.arange(len(ends), dtype=np.int32)[some], void.row),
+            dispatched_at=_with(ends.dispatched_at[some], void.dispatched_at),
+            ended_at=_with(over_at[some], void.ended_at),
         )
+
+
+def _with(column: Any, more: Any) -> Any:
+    return np.concatenate((column, more)) if len(more) else column
 
 
 def _over_at(ends: Ends, dispatched: Flags) -> Floats:
@@ -116,13 +120,16 @@ def _over_at(ends: Ends, dispatched: Flags) -> Floats:
 
     An execution outlives its leader while it serves others; it is recognised by its slot.
     """
-    over_at: Floats = np.where(dispatched & ~ends.shared, ends.finished_at, np.nan)
+    own = dispatched & ~ends.shared
+    if own.all():
+        return ends.finished_at
+    over_at: Floats = np.where(own, ends.finished_at, np.nan)
     served = np.flatnonzero(dispatched & ends.shared)
     if not len(served):
         return over_at
     which = list(zip(ends.builder, ends.slot, ends.dispatched_at, strict=True))
     last = {which[row]: row for row in served.tolist()}
-    for row in np.flatnonzero(dispatched & ~ends.shared).tolist():
+    for row in np.flatnonzero(own).tolist():
         if (follower := last.pop(which[row], None)) is not None:
             over_at[row] = max(over_at[row], ends.finished_at[follower])
     for row in last.values():

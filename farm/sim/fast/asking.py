@@ -24,7 +24,7 @@ class Asking:
     def answer(self, farm: layout.Farm, number: int) -> None:
         """Plan upon what the loop saw of the pool, and write the answer down for it."""
         seen, row = farm.looks[number], farm.pools[number]
-        at = float(farm.instants[layout.NOW])
+        at = float(farm.instants["now"][0])
         counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
         snapshot = PoolSnapshot(pool=self._pool.name, at=at, slots=self._pool.slots, **counts)
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)

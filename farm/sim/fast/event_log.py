@@ -28,7 +28,7 @@ _end_values = values_of(EndJob, "job")
 def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:
     """Yield the event log of a play that took notes, in pieces of whole lines."""
     encode, teller = msgspec.json.Encoder().encode_lines, _Teller(played)
-    notes = played.farm.notes[: played.farm.counts[layout.NOTED]]
+    notes = played.farm.notes[: played.farm.counts["noted"][0]]
     yield encode([LINES[events.FarmOpened](0.0, log_name(events.FarmOpened), True)])
     last = 0
     for begin in range(0, len(notes), at_once):
@@ -104,14 +104,14 @@ class _Teller:
 
     def _sizes(self, notes: Array) -> Array:
         """Return how many jobs each of these submissions has."""
-        begins = self._load.batch_columns["begin"]
+        begins = self._load.batches
         return begins[notes["what"] + 1] - begins[notes["what"]]
 
     def _submitted(self, notes: Array) -> Columns:
         sizes = self._sizes(notes)
         numbers = np.where(sizes > 1, self._batches + np.cumsum(sizes > 1), 0)
         self._batches = int(numbers.max(initial=self._batches))
-        first = int(self._load.batch_columns["begin"][notes["what"][0]])
+        first = int(self._load.batches[notes["what"][0]])
         batch = [number or None for number in np.repeat(numbers, sizes).tolist()]
         return [*self._load.job_values(first, first + len(batch)), batch]
 

@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 from farm.core.estimator import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
-from farm.results.summary.ends import Numbers, numbered
+from farm.results.summary.ends import Numbers, attributed, numbered
 from farm.results.summary.percentiles import Floats
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
@@ -40,7 +40,7 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What is submitted under a policy; farms of any kind may play it, again and again."""
+    """What is submitted under a policy: a play writes into its columns."""
 
     jobs: Jobs
     #: the run time that each job is queued with, seconds
@@ -51,11 +51,12 @@ class Load(msgspec.Struct, frozen=True):
     # for the kernel
     columns: Array
     in_order: Array
-    batch_columns: Array
+    #: where the jobs of each instant begin, and behind them where the last ones end
+    batches: Array
 
     def batch(self, number: int) -> tuple[Job, ...]:
         """Return the jobs that were submitted together, by the batch's number from 0."""
-        begin, end = self.batch_columns["begin"][number : number + 2].tolist()
+        begin, end = self.batches[number : number + 2].tolist()
         return tuple([self.jobs[place] for place in range(begin, end)])
 
     def ids(self) -> list[str]:
@@ -92,27 +93,17 @@ def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
     made["lane"] = lane[traits.platform]
     in_order = _order(policy, samples, estimates, made["submitted_at"])
     made["order"][in_order] = np.arange(len(jobs))
-    return Load(jobs, estimates, traits, lanes, made, in_order, _batches(made["submitted_at"]))
+    begins = np.flatnonzero(np.diff(made["submitted_at"], prepend=-1.0))
+    batches = np.append(begins, len(jobs)).astype(np.int32)
+    return Load(jobs, estimates, traits, lanes, made, in_order, batches)
 
 
 def _traits(jobs: Sequence[Job]) -> Traits:
     platform, platforms = numbered([job.platform for job in jobs])
     matrix, matrices = numbered([job.matrix for job in jobs])
-    known = {id(job.attributes): job.attributes for job in jobs if job.attributes}
-    numbers = {one: number for number, one in enumerate(known)}
-    attribution = np.array([numbers.get(id(job.attributes), -1) for job in jobs])
+    attribution, attributions = attributed(jobs)
     fails = np.array([job.fails for job in jobs])
-    attributions = list(known.values())
     return Traits(fails, platform, matrix, attribution, platforms, matrices, attributions)
-
-
-def _batches(submitted_at: Array) -> Array:
-    """Return where each instant's jobs begin, and behind them where the last ones end."""
-    begin = np.flatnonzero(np.diff(submitted_at, prepend=-1.0))
-    made = np.zeros(len(begin) + 1, layout.BATCH)
-    made["at"][:-1] = submitted_at[begin]
-    made["begin"][:-1], made["begin"][-1] = begin, len(submitted_at)
-    return made
 
 
 def _order(

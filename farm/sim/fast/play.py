@@ -52,7 +52,7 @@ def play(
     ends_at: float = 0.0,
     noted: bool = False,
 ) -> Played | None:
-    """Play a load on a farm; None: it comes to what only the reference plays.
+    """Play a load on a farm, once; None: it comes to what only the reference plays.
 
     ``coverage`` has found nothing against it. ``algorithms``: who sizes each provisioned pool.
     ``noted``: the story will be asked for.
@@ -61,7 +61,7 @@ def play(
     farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
     asking = [Asking(pool, algorithms[pool.name]) if pool.provisioned else None for pool in pools]
     while (halt := loop.play(by_attribute(farm))) != layout.PLAYED:
-        number = int(farm.counts[layout.ASKED])
+        number = int(farm.counts["asked"][0])
         if halt == layout.FULL and not _goes_nowhere(farm):
             farm = _with_more_room(farm, pools)
         elif halt == layout.ASKS and (asked := asking[number]) is not None:
@@ -107,12 +107,12 @@ def _farm(
     room = sum(pool.builders for pool in pools) + (64 if comes else 2)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
     serves = _serves(load.platforms, kinds)
-    counts = np.zeros(layout.COUNTS, np.int64)
-    counts[layout.SLOTS_EACH] = most_slots
+    counts = np.zeros(1, layout.COUNTS)
+    counts["slots_each"] = most_slots
     farm = layout.Farm(
-        jobs=load.columns.copy(),
+        jobs=load.columns,
         in_order=load.in_order,
-        batches=load.batch_columns,
+        batches=load.batches,
         pools=_pool_columns(pools, kinds, algorithms),
         looks=np.zeros(len(pools), layout.LOOK),
         fates=np.zeros((len(pools), 0), layout.FATE),
@@ -128,8 +128,8 @@ def _farm(
         agenda=keyed(0, 1),
         alarms=np.zeros(2 * len(pools) + 16),
         counts=counts,
-        instants=np.array([0.0, 0.0, np.inf]),
-        rules=np.array([ranking, rules.retries, rules.max_builders_lost, ends_at]),
+        instants=np.array([(0.0, 0.0, np.inf)], layout.INSTANTS),
+        rules=np.array([(ranking, rules.retries, rules.max_builders_lost, ends_at)], layout.RULES),
         soon=np.zeros(0, layout.SOON),
         ended=np.empty(jobs, np.int32),
         void=np.zeros(0, layout.VOID_ATTEMPT),
@@ -144,7 +144,7 @@ def _farm(
 
 def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm:
     """Return the farm with room for what is about to be made."""
-    wanted = int(farm.counts[layout.MADE]) + int(farm.pools["start"].max(initial=0)) + 2
+    wanted = int(farm.counts["made"][0]) + int(farm.pools["start"].max(initial=0)) + 2
     builders = len(farm.builders)
     return _with_room(farm, pools, 2 * wanted if wanted >= builders else builders)
 
@@ -162,13 +162,13 @@ def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> l
         timers=_roomier(farm.timers, builders),
         agenda=_roomier(farm.agenda, things),
         soon=_longer(farm.soon, builders * each + 8),
-        void=_longer(farm.void, 2 * int(counts[layout.VOID]) + each + 8),
+        void=_longer(farm.void, 2 * int(counts["void"][0]) + each + 8),
     )
     if not len(farm.notes):
         return made
-    notes = 2 * (int(counts[layout.NOTED]) + each * (builders + 8))
+    notes = 2 * (int(counts["noted"][0]) + each * (builders + 8))
     notes += NOTES_OF_A_JOB * len(farm.jobs)
-    plans = 2 * int(counts[layout.PLANS]) + 1024
+    plans = 2 * int(counts["plans"][0]) + 1024
     return made._replace(notes=_longer(farm.notes, notes), plans=_longer(farm.plans, plans))
 
 
@@ -219,7 +219,7 @@ def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
 
 def _goes_nowhere(farm: layout.Farm) -> bool:
     """Whether builders come and go at one instant: the reference says so, with advice."""
-    gone = farm.builders["gone_at"] == farm.instants[layout.NOW]
+    gone = farm.builders["gone_at"] == farm.instants["now"][0]
     return int(np.count_nonzero(gone)) > LIVES_ALLOWED
 
 

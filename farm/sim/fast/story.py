@@ -49,21 +49,21 @@ class Lazily(Sequence[T]):
 def records(played: Played) -> RunRecords:
     """Return what a recorder would have kept; the values are made when they are looked at."""
     farm, load = played.farm, played.load
-    last_at = float(farm.instants[layout.LAST_EVENT])
+    last_at = float(farm.instants["last_event"][0])
     return RunRecords(
         ends=Lazily(lambda: ends_of(played, _ended(played))),
         submissions=Lazily(
             lambda: (
                 events.JobsSubmitted(at, load.batch(number))
-                for number, at in enumerate(load.batch_columns["at"][:-1].tolist())
+                for number, at in enumerate(farm.jobs["submitted_at"][load.batches[:-1]].tolist())
             )
         ),
         builders=Lazily(lambda: _spans(played, _names(played))),
         void_attempts=Lazily(lambda: _void(played, _names(played), reasons_of(played))),
         estimates={},
-        events=int(farm.counts[layout.EVENTS]),
+        events=int(farm.counts["events"][0]),
         last_at=last_at,
-        left=len(farm.jobs) - int(farm.counts[layout.ENDED]),
+        left=len(farm.jobs) - int(farm.counts["ended"][0]),
         made_of=Columns(
             _end_columns(played), _span_columns(played), _void_columns(played), last_at
         ),
@@ -125,7 +125,7 @@ def _span_columns(played: Played) -> Spans:
 
 
 def _void_columns(played: Played) -> Attempts:
-    ended, void = _ended(played), played.farm.void[: played.farm.counts[layout.VOID]]
+    ended, void = _ended(played), played.farm.void[: played.farm.counts["void"][0]]
     rows = np.full(len(played.farm.jobs), -1)
     rows[ended] = np.arange(len(ended))
     return Attempts(
@@ -137,11 +137,11 @@ def _void_columns(played: Played) -> Attempts:
 
 
 def _ended(played: Played) -> Any:
-    return played.farm.ended[: played.farm.counts[layout.ENDED]]
+    return played.farm.ended[: played.farm.counts["ended"][0]]
 
 
 def _void(played: Played, names: Sequence[str], reasons: Sequence[str]) -> Iterator[VoidAttempt]:
-    for job, builder, *instants in played.farm.void[: played.farm.counts[layout.VOID]].tolist():
+    for job, builder, *instants in played.farm.void[: played.farm.counts["void"][0]].tolist():
         at, ended_at = instants
         yield VoidAttempt(played.load.jobs[job].id, names[builder], at, ended_at, reasons[builder])
 
@@ -160,7 +160,7 @@ def _spans(played: Played, names: Sequence[str]) -> Iterator[BuilderSpan]:
 
 
 def _made(played: Played) -> Any:
-    return played.farm.builders[: played.farm.counts[layout.MADE]]
+    return played.farm.builders[: played.farm.counts["made"][0]]
 
 
 def _names(played: Played) -> list[str]:
@@ -219,7 +219,7 @@ def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
 def _lost_under(played: Played) -> dict[int, list[int]]:
     """Return the builders whose loss each job outlived, by job."""
     found: dict[int, list[int]] = defaultdict(list)
-    void = played.farm.void[: played.farm.counts[layout.VOID]]
+    void = played.farm.void[: played.farm.counts["void"][0]]
     for job, builder in void[["job", "builder"]].tolist():
         found[job].append(builder)
     return found

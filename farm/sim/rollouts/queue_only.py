@@ -8,27 +8,26 @@ bit, at a fraction of a microsecond each.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from heapq import heapify, heappop, heapreplace
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from farm.core.model import Builder, Platform
+from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Floats
-
-NEVER = float("inf")
 
 
 class FreeSlot(msgspec.Struct, frozen=True):
     """A slot that will come free, and how its builder treats the jobs it then takes."""
 
     builder: Builder
-    #: breaks ties of slots that come free at one instant: builder, then slot
-    place: int
     #: column of the attempt that holds it (among the running ones); None: free at ``free_at``
     held_by: int | None
     free_at: float
@@ -36,20 +35,12 @@ class FreeSlot(msgspec.Struct, frozen=True):
     cleaning: float
 
 
-class Lane(msgspec.Struct, frozen=True):
-    """The waiting jobs of one platform in dispatch order, as columns of the draws."""
-
-    platform: Platform
-    columns: list[int]
-    keys: list[Any]
-
-
 def slots_to_come(
     snapshot: FarmSnapshot,
     attempts: Sequence[JobRecord],
     specs: Sequence[PoolSpec],
 ) -> list[FreeSlot]:
-    """Return every slot that takes jobs again, sooner or later."""
+    """Return every slot that takes jobs again, sooner or later, by builder and slot."""
     cleaning_times = {spec.name: spec.inter_job_time for spec in specs}
     boot_times = {spec.name: spec.boot_time for spec in specs}
     held = {(v.builder, v.slot): column for column, v in enumerate(attempts)}
@@ -63,11 +54,8 @@ def slots_to_come(
             boot_time = boot_times.get(builder.pool, 0.0) + builder.boot_delay
             joins_at = max(snapshot.at, request.at + boot_time)
             cleaning = cleaning_times.get(builder.pool, 0.0)
-            place = builder.index << 16
-            slots.extend(
-                FreeSlot(builder, place + number, None, joins_at, cleaning)
-                for number in range(builder.slots)
-            )
+            slots.extend([FreeSlot(builder, None, joins_at, cleaning)] * builder.slots)
+    slots.sort(key=lambda slot: slot.builder.index)
     return slots
 
 
@@ -83,26 +71,42 @@ def _slots_of(
     for number in range(builder.slots):
         column = held.get((builder.id, number))
         free_at = at + cleaning if number in view.cleaning else at
-        slots.append(FreeSlot(builder, (builder.index << 16) + number, column, free_at, cleaning))
+        slots.append(FreeSlot(builder, column, free_at, cleaning))
     return slots
 
 
-def roll(lanes: Sequence[Lane], slots: Sequence[FreeSlot], ends: Floats, times: Floats) -> Floats:
-    """Return when each waiting job is dispatched: a row per rollout, a column per job.
+def roll(
+    waiting: Sequence[JobRecord],
+    slots: Sequence[FreeSlot],
+    ends: Floats,
+    times: Floats,
+    wanted: set[int],
+) -> Floats:
+    """Return when each waiting job is dispatched: a row per rollout, a column per job and one more.
 
     ``ends`` has the instants at which the running attempts end, ``times`` the waiting jobs'
-    service times; both a row per rollout. A job that no slot can take is dispatched at infinity.
+    service times; both a row per rollout. A job that no slot can take is dispatched at infinity,
+    and so may be one that is not ``wanted``.
     """
-    dispatched = np.full(times.shape, NEVER)
-    for members, able in _parts(lanes, slots):
-        if not able:
-            continue
-        uniform = len({(slot.builder.speed, slot.cleaning) for slot in able}) == 1
-        free = _free_at(able, ends)
-        if len(members) == 1 and uniform:
-            _roll_one(members[0], able[0], free, times, dispatched)
-        else:
-            _roll_several(members, able, free, times, dispatched)
+    queues, begins = _queues(waiting, slots, wanted)
+    numbers = np.arange(len(slots))
+    late = np.array([slot.held_by is None or slot.cleaning > 0 for slot in slots], np.bool_)
+    # at one instant attempts end first, then builders join and slots are clean again
+    free = _free_at(slots, ends)
+    ties = np.tile(numbers + len(slots) * late, (len(free), 1))
+    heads = np.tile(begins, (len(free), 1))
+    dispatched = np.full((len(times), len(waiting) + 1), np.inf)
+    in_order = np.lexsort((ties, free))
+    free = np.pad(
+        np.take_along_axis(free, in_order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf
+    )
+    arrays = (times, heads, in_order, free, ties, dispatched)
+    empty, parts = loops.quickest(loops.empty, times.size), 1
+    if empty is not loops.empty:
+        parts = min(os.cpu_count() or 1, len(free))
+    with ThreadPoolExecutor(parts) as threads:
+        shares = zip(*(np.array_split(array, parts) for array in arrays), strict=True)
+        list(threads.map(lambda share: empty(queues, *share), shares))
     return dispatched
 
 
@@ -115,95 +119,25 @@ def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
     return free
 
 
-def _roll_one(
-    lane: Lane, sample: FreeSlot, free: Floats, times: Floats, dispatched: Floats
-) -> None:
-    """One queue on slots that are all alike: which of them is free first does not matter."""
-    speed, cleaning, columns = sample.builder.speed, sample.cleaning, lane.columns
-    for row in range(len(free)):
-        heap = free[row].tolist()
-        heapify(heap)
-        spans = times[row, columns] / speed
-        instants = []
-        for span in spans.tolist():
-            at = heap[0]
-            instants.append(at)
-            # added one after the other, as the world does
-            heapreplace(heap, at + span + cleaning if cleaning else at + span)
-        dispatched[row, columns] = instants
-
-
-def _roll_several(
-    lanes: Sequence[Lane],
-    slots: Sequence[FreeSlot],
-    free: Floats,
-    times: Floats,
-    dispatched: Floats,
-) -> None:
-    """Queues that share builders: a free slot takes the best head of those that it serves."""
-    served = [[lane for lane in lanes if slot.builder.can_run(lane.platform)] for slot in slots]
-    # at one instant attempts end first, then builders join and slots are clean again
-    ranks = [int(slot.held_by is None or slot.cleaning > 0) for slot in slots]
-    places = [slot.place for slot in slots]
-    for row, instants in enumerate(free.tolist()):
-        heap = list(zip(instants, ranks, places, range(len(slots)), strict=True))
-        heapify(heap)
-        queues = {id(lane): _Queue(lane) for lane in lanes}
-        spans = times[row].tolist()
-        while heap:
-            at, _, place, number = heap[0]
-            open_queues = [q for lane in served[number] if (q := queues[id(lane)]).head is not None]
-            if not open_queues:
-                heappop(heap)
-                continue
-            column = min(open_queues, key=_head).take()
-            dispatched[row, column] = at
-            slot = slots[number]
-            free_at = at + spans[column] / slot.builder.speed
-            if slot.cleaning:
-                free_at += slot.cleaning
-            heapreplace(heap, (free_at, int(slot.cleaning > 0), place, number))
-
-
-class _Queue:
-    """What is left of a lane in one rollout."""
-
-    __slots__ = ("_lane", "_place", "head")
-
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
-        self._place = 0
-        #: key of the first job left; None: empty
-        self.head: Any = lane.keys[0] if lane.keys else None
-
-    def take(self) -> int:
-        """Take the first job; return its column."""
-        place, keys = self._place, self._lane.keys
-        self._place = place + 1
-        self.head = keys[place + 1] if place + 1 < len(keys) else None
-        return self._lane.columns[place]
-
-
-def _head(queue: _Queue) -> Any:
-    return queue.head
-
-
-def _parts(
-    lanes: Sequence[Lane], slots: Sequence[FreeSlot]
-) -> list[tuple[list[Lane], list[FreeSlot]]]:
-    """Split the farm into parts that share no slot; slots that no job needs are left out."""
-    parts: list[tuple[list[Lane], list[FreeSlot]]] = []
-    for lane in lanes:
-        able = [slot for slot in slots if slot.builder.can_run(lane.platform)]
-        members = [lane]
-        places = {slot.place for slot in able}
-        apart = []
-        for other_lanes, other_slots in parts:
-            if places.isdisjoint(slot.place for slot in other_slots):
-                apart.append((other_lanes, other_slots))
-            else:
-                members = [*other_lanes, *members]
-                able.extend(s for s in other_slots if s.place not in places)
-                places.update(s.place for s in other_slots)
-        parts = [*apart, (members, able)]
-    return parts
+def _queues(
+    waiting: Sequence[JobRecord], slots: Sequence[FreeSlot], wanted: set[int]
+) -> tuple[loops.Queues, NDArray[np.int64]]:
+    """Return the queues, and where each of their lanes begins."""
+    lanes: dict[Any, list[int]] = {}
+    for column, view in enumerate(waiting):
+        lanes.setdefault(view.job.platform.normalised(), []).append(column)
+    jobs = [column for lane in lanes.values() for column in lane]
+    in_order = sorted(range(len(jobs)), key=lambda place: waiting[jobs[place]].key)
+    sizes = np.array([len(lane) for lane in lanes.values()], np.int64)
+    builders = {slot.builder.id: [slot.builder.can_run(one) for one in lanes] for slot in slots}
+    queues = loops.Queues(
+        jobs=np.array(jobs, np.int64),
+        ends=np.cumsum(sizes),
+        ranks=np.argsort(in_order),
+        matters=np.array([column in wanted for column in jobs], np.int64),
+        serves=np.array([builders[s.builder.id] for s in slots]).reshape(len(slots), len(lanes)),
+        speed=np.array([slot.builder.speed for slot in slots], np.float64),
+        cleaning=np.array([slot.cleaning for slot in slots], np.float64),
+        ties=np.array([n + len(slots) * (s.cleaning > 0) for n, s in enumerate(slots)], np.int64),
+    )
+    return queues, queues.ends - sizes

@@ -29,8 +29,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state import JobStatus
 from farm.scenario import Scenario
-from farm.sim.rollouts.draws import Floats, RunTimes, end_at, service_times, uniforms
-from farm.sim.rollouts.queue_only import Lane, roll, slots_to_come
+from farm.sim.rollouts.draws import Floats, RunTimes, ends_of, service_times, uniforms
+from farm.sim.rollouts.queue_only import roll, slots_to_come
 from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
@@ -192,9 +192,7 @@ class _Plan:
             if view.status is JobStatus.CANCELLING:
                 ends[:, column] = at
                 continue
-            ends[:, column] = [
-                end_at(fork.run_times, view, builder, share, at) for share in u[:, column].tolist()
-            ]
+            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column].tolist(), at)
         return ends
 
     # --- the fast lane ----------------------------------------------------------------------
@@ -233,26 +231,12 @@ class _Plan:
 
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""
-        by_platform: dict[str, Lane] = {}
-        for column, view in enumerate(self.waiting):
-            platform = view.job.platform.normalised()
-            lane = by_platform.setdefault(str(platform), Lane(platform, [], []))
-            lane.columns.append(column)
-            lane.keys.append(view.key)
-        lanes = list(by_platform.values())
-        if len(lanes) == 1:
-            lanes = [self._cut(lanes[0])]
         slots = slots_to_come(self.base, self.attempts, self.specs)
-        dispatched = roll(lanes, slots, self._ends, self._times)
+        columns = [self._columns.get(self.leader_of[name], -1) for name in self.wanted]
+        dispatched = roll(self.waiting, slots, self._ends, self._times, set(columns))
         # the last column: what was dispatched in the instant of the opening
-        dispatched = np.column_stack((dispatched, np.full(self.count, self.base.at)))
-        return dispatched[:, [self._columns.get(self.leader_of[name], -1) for name in self.wanted]]
-
-    def _cut(self, lane: Lane) -> Lane:
-        """Leave out the jobs behind the last one of interest: they do not matter to it."""
-        columns = (self._columns.get(self.leader_of[name], -1) for name in self.wanted)
-        last = max(columns, default=-1)
-        return Lane(lane.platform, lane.columns[: last + 1], lane.keys[: last + 1])
+        dispatched[:, -1] = self.base.at
+        return dispatched.take(columns, axis=1)
 
     # --- the whole simulation ---------------------------------------------------------------
 

@@ -63,7 +63,7 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     assert usable(estimator.remaining(job, builder, elapsed, fraction))
     assert usable(estimator.draw(job, u))
     assert usable(estimator.draw(job, u, builder))
-    assert usable(estimator.draw_remaining(job, u, builder, elapsed))
+    assert all(map(usable, estimator.draw_remaining(job, [u], builder, elapsed)))
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))

@@ -6,7 +6,7 @@ import fakeredis
 import pytest
 import redis as redis_library
 
-from farm.live.redis.fence import DeposedError, Fence, LostWritesError
+from farm.live.redis.fence import DeposedError, Fence, LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 
@@ -129,3 +129,56 @@ def test_writes_that_the_server_lost_are_found_out(redis, keys: Keys, count, cou
     assert redis.get(count) == b"2"
     assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"4"]
     lease.release()
+
+
+def test_a_key_that_holds_something_else_is_named_and_the_rest_is_carried_out(
+    redis, keys: Keys, count, counts
+):
+    """A type that is not the farm's refuses one command of a transaction, not the others."""
+    fence = Fence(redis, keys)
+    redis.set(keys.jobs, "something else")
+
+    def fill(pipe) -> None:
+        pipe.hset(keys.jobs, "job", "record")
+        counts(pipe)
+
+    with pytest.raises(SpoiltError) as caught:
+        fence.write(fill, commit=True)
+    assert caught.value.keys == [keys.jobs]
+    assert redis.get(count) == b"1"
+    fence.restore(lambda pipe: pipe.delete(keys.jobs))
+    fence.write(fill, commit=True)
+    assert redis.hget(keys.fence, "commits") == b"1"
+
+
+@pytest.mark.parametrize(
+    "epoch", [b"abc", b"-5", b"1" * 400, b"9223372036854775807", b"\xff", None]
+)
+def test_no_epoch_keeps_a_farm_without_a_scheduler(redis, keys: Keys, counts, epoch):
+    """What is no count of ours counts as lost: the one in charge writes it anew, others go on."""
+    first = Lease(redis, keys)
+    fence = first.try_to_take(redis)
+    assert fence is not None
+
+    def spoil() -> None:
+        if epoch is not None:
+            redis.hset(keys.fence, "epoch", epoch)
+        else:
+            redis.delete(keys.fence)
+            redis.set(keys.fence, "something else")
+
+    spoil()
+    with pytest.raises(LostWritesError):
+        fence.write(counts, commit=True)
+    fence.restore(counts)
+    fence.write(counts, commit=True)
+    spoil()
+    first.release()
+    redis.delete(keys.lease)
+    redis.hset(keys.lease, "something", "else")
+    second = Lease(redis, keys)
+    successor = second.try_to_take(redis)
+    assert successor is not None
+    successor.write(counts, commit=True)
+    assert redis.type(keys.lease) == b"string"
+    second.release()

@@ -18,6 +18,7 @@ from farm.live.store.batch import Batch
 from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
+from farm.live.wire.dead_letters import kept
 from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
 from tests.fixtures.readable_store import ReadableStore
@@ -250,3 +251,38 @@ def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
     assert redis.hlen(keys.jobs) == 1
     lease.release()
     other.release()
+
+
+@pytest.mark.parametrize("garbage", [b"abc", b"\xff", b"{}", b"[" * 10_000])
+def test_what_a_successor_cannot_read_is_removed_and_kept(
+    store: ReadableStore, redis, keys: Keys, garbage: bytes
+):
+    """It has no end of a farm to be: the jobs that can be read go on."""
+    store.open(1.0)
+    batch = Batch()
+    waits(batch, 1)
+    batch.counts = Counts(serial=1)
+    store.commit(batch, {}, 1.0)
+    hashes = keys.jobs, keys.builders, keys.lives, keys.wanted, keys.requested
+    for key in hashes:
+        redis.hset(key, b"\xff", garbage)
+    redis.set(keys.learned, garbage)
+    redis.sadd(keys.platforms, b"\xff")
+    redis.lpush(keys.dead_letters, garbage)
+    saved = store.saved()
+    assert saved is not None
+    assert set(saved.jobs) == {"job-1"}
+    store.take_over("rules")
+    assert [redis.hlen(key) for key in hashes] == [1, 0, 0, 0, 0]
+    assert {letter.stream for letter in kept(redis, keys)} == set(hashes)
+
+
+@pytest.mark.parametrize("field", ["at", "speed", "counts", "cursor", "rules"])
+def test_a_farm_whose_counts_cannot_be_read_is_said_to_be_so(
+    store: ReadableStore, redis, keys: Keys, field: str
+):
+    """In one message: nothing is begun, and nothing of it is deleted."""
+    store.open(1.0, stays=True)
+    redis.hset(keys.meta, field, b"\xff")
+    with pytest.raises(ServerError, match=r"meta cannot be read .*--fresh"):
+        store.saved()

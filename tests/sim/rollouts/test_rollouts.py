@@ -17,6 +17,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.scenario import Scenario, parse_scenario
+from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import uniforms
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from farm.sim.simulation import simulate
@@ -197,6 +198,38 @@ def test_both_lanes_and_several_processes_give_the_same() -> None:
     spread = rollouts(fork, count=6, fast=False, processes=2)
     assert fast.dispatch_at.tolist() == whole.dispatch_at.tolist()
     assert whole.dispatch_at.tolist() == spread.dispatch_at.tolist()
+
+
+def test_compiled_loops_give_the_same(monkeypatch) -> None:
+    """Many jobs are rolled out by compiled code, split over threads: not a bit is different.
+
+    On platforms that share builders, with cleaning, other speeds, and builders that still boot.
+    """
+    pytest.importorskip("numba")
+    pools = [
+        {"name": "p", "platform": {"processor": "a"}, "builders": 2, "slots": 2},
+        {"name": "q", "platform": {"processors": ["a", "b"]}, "builders": 2, "speed": 1.5},
+        {"name": "r", "platform": {"processor": "b"}, "builders": 1, "inter_job_time": "1s"},
+    ]
+    fork = busy_farm()
+    sources = [
+        {
+            "platform": {"processor": processor},
+            "count": 40,
+            "every": "1s",
+            "service_time": {"exponential": {"mean": "20s"}},
+            "kind": ["x", "y"],
+        }
+        for processor in "ab"
+    ]
+    pools[1]["boot_time"] = "1m"
+    scenario = scenario_of(pools, [{"arrivals": source} for source in sources], policy="sjf")
+    snapshot, _ = played(scenario, 90)
+    fork = Fork(snapshot=snapshot, scenario=scenario, run_times=fork.run_times, rekey=True)
+    plain = rollouts(fork, count=7)
+    monkeypatch.setattr(loops, "WORTH_COMPILED", 0)
+    assert rollouts(fork, count=7).dispatch_at.tobytes() == plain.dispatch_at.tobytes()
+    assert np.ptp(plain.dispatch_at, axis=0).max() > 0
 
 
 def test_another_policy_keeps_the_columns_apart_by_job() -> None:

@@ -35,12 +35,13 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _jit(nogil=True, _nrt=False, forceinline=True)(function)
 
 
+@cache
 def kept(function: Callable[..., Any]) -> Any:
     """Return the function, compiled when it is first called, with those it calls, and kept on disk.
 
     Where nothing can be written it is compiled in every process.
     """
-    place, before = _place(), _numba.CACHE_DIR
+    place, before = _place(Path(function.__code__.co_filename)), _numba.CACHE_DIR
     _numba.CACHE_DIR = str(place or "")
     try:
         return _jit(cache=place is not None, nogil=True, _nrt=False)(function)
@@ -61,15 +62,18 @@ def by_attribute(farm: Any) -> Any:
 
 
 @cache
-def _place() -> Path | None:
-    """Return where compiled code of these very sources is kept; None: nowhere.
+def _place(source: Path) -> Path | None:
+    """Return where compiled code of this very source is kept; None: nowhere.
 
-    Numba looks at the file of the outermost function alone, and would miss a change in another.
+    Numba looks at the file of the outermost function alone, and would miss a change in another of
+    the kernel's.
     """
     here = Path(__file__).parent
-    others = [Path(str(one.__file__)) for one in (agenda, hopeless, taskcluster, ticks)]
-    sources = [*sorted(here.glob("*.py")), *others]
-    digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    sources = [source]
+    if source.parent == here:
+        others = [Path(str(one.__file__)) for one in (agenda, hopeless, taskcluster, ticks)]
+        sources = [*sorted(here.glob("*.py")), *others]
+    digest = sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
     own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []
     for folder in (*own, here / "__pycache__", Path.home() / ".cache" / "build-farm-emulator"):
         place = folder / f"compiled-{digest}"

@@ -7,7 +7,7 @@ import numpy as np
 from farm.emulation.agenda import FINISH
 from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
-from farm.sim.fast.kernel.layout import FREE, NOW, SLOTS_EACH, TICKS
+from farm.sim.fast.kernel.layout import FREE, TICKS
 
 
 @inlined
@@ -22,20 +22,20 @@ def code(rank, builder, slot):
 @inlined
 def own_thing(farm, builder):
     """Return the thing of a builder's own life; behind it stands its lifetime."""
-    each = farm.counts[SLOTS_EACH]
+    each = farm.counts[0].slots_each
     return TICKS + len(farm.pools) + builder * (each + 2) + each
 
 
 @inlined
 def slot_thing(farm, builder, slot):
     """Return the thing of a builder's slot."""
-    return TICKS + len(farm.pools) + builder * (farm.counts[SLOTS_EACH] + 2) + slot
+    return TICKS + len(farm.pools) + builder * (farm.counts[0].slots_each + 2) + slot
 
 
 @inlined
 def first_slot(farm, builder):
     """Return where a builder's slots begin."""
-    return builder * farm.counts[SLOTS_EACH]
+    return builder * farm.counts[0].slots_each
 
 
 @inlined
@@ -71,7 +71,7 @@ def weigh(farm, builder, number, sign, at):
 def share(farm, builder, slot, number):
     """Begin a job whose end depends on its neighbours."""
     state = farm.builders[builder]
-    at = max(farm.instants[NOW], state.seen_at)
+    at = max(farm.instants[0].now, state.seen_at)
     state.seen_at = at
     if not state.jobs:
         state.clock_at = at
@@ -112,8 +112,8 @@ def next_due(farm, builder):
     state = farm.builders[builder]
     slot = farm.slots[first_slot(farm, builder) + place]
     job = slot.job
-    state.seen_at = farm.instants[NOW]
-    weigh(farm, builder, job, -1, farm.instants[NOW])
+    state.seen_at = farm.instants[0].now
+    weigh(farm, builder, job, -1, farm.instants[0].now)
     slot.job = FREE
     expect_next(farm, builder)
     slot.job = job

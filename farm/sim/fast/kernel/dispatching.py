@@ -8,16 +8,7 @@ from farm.emulation.agenda import FINISH
 from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
 from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
-from farm.sim.fast.kernel.layout import (
-    BUSY,
-    FREE,
-    JENKINS,
-    NOW,
-    RANKING,
-    START,
-    STARTED,
-    WAITING,
-)
+from farm.sim.fast.kernel.layout import FREE, JENKINS, START, STARTED
 from farm.sim.fast.kernel.noting import ask_alarm, note, soon
 
 
@@ -34,13 +25,13 @@ def wait(farm, number):
     lane = farm.lanes[job.lane]
     push(farm.queue, lane.begin, lane.waiting, job.order)
     lane.waiting += 1
-    farm.counts[WAITING] += 1
+    farm.counts[0].waiting += 1
 
 
 @compiled
 def fill(farm):
     """Dispatch, best job first, until no job waits that has a builder with room."""
-    while farm.counts[WAITING]:
+    while farm.counts[0].waiting:
         chosen, to = -1, -1
         for lane in range(len(farm.lanes)):
             if not farm.lanes[lane].waiting:
@@ -79,7 +70,7 @@ def free_slot(farm, builder):
 def open_slot(farm, builder, slot):
     """Offer a free slot: it takes the best waiting job, or is kept for the next arrival."""
     best = -1
-    if farm.counts[WAITING]:
+    if farm.counts[0].waiting:
         group = farm.pools[farm.builders[builder].pool].group
         for lane in range(len(farm.lanes)):
             if (
@@ -99,7 +90,7 @@ def offer(farm, builder):
     """Rank a builder that has room among the free ones of its group."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
-    jenkins = farm.rules[RANKING] == JENKINS
+    jenkins = farm.rules[0].ranking == JENKINS
     rank = -(pool.slots / (0.5 + state.busy)) if jenkins else state.active_at
     put(farm.free, pool.group, builder, rank, builder)
 
@@ -107,13 +98,13 @@ def offer(farm, builder):
 @compiled
 def dispatch(farm, lane, builder, slot):
     """Bind the first job of a lane to a slot; it starts there at this instant."""
-    at = farm.instants[NOW]
+    at = farm.instants[0].now
     number = farm.in_order[head(farm, lane)]
     job, state = farm.jobs[number], farm.builders[builder]
     pool = farm.pools[state.pool]
     pop(farm.queue, farm.lanes[lane].begin, farm.lanes[lane].waiting)
     farm.lanes[lane].waiting -= 1
-    farm.counts[WAITING] -= 1
+    farm.counts[0].waiting -= 1
     job.dispatched_at = at
     job.builder = builder
     job.slot = slot
@@ -122,7 +113,7 @@ def dispatch(farm, lane, builder, slot):
     pool.idle_builders -= state.busy == 0
     pool.busy_slots += 1
     state.busy += 1
-    farm.counts[BUSY] += 1
+    farm.counts[0].busy += 1
     state.active_at = at
     if state.busy < pool.slots:
         offer(farm, builder)

@@ -17,41 +17,6 @@ START, END, REQUEUED, REQUESTED, DRAINED, RETIRE, LOSE, ALARM = range(11, 19)
 JENKINS, LONGEST_IDLE = 0, 1
 """Balancers, by number (``farm.core.dispatching.balancers``)."""
 
-# --- places of ``Farm.counts`` -------------------------------------------------------------------
-
-(
-    OPEN,
-    BUSY,
-    WAITING,
-    BOOTING,
-    MADE,
-    GONE,
-    BATCH_NEXT,
-    ARRIVALS_OVER,
-    EVENTS,
-    ENDED,
-    VOID,
-    NOTED,
-    PLANS,
-    ALARMS,
-    RESTING,
-    LOSSES,
-    SOON_FIRST,
-    SOON_LAST,
-    ASKED,
-    BEGUN,
-    SLOTS_EACH,
-) = range(21)
-COUNTS = 21
-
-# --- places of ``Farm.instants`` -----------------------------------------------------------------
-
-NOW, LAST_EVENT, STILL_SINCE = range(3)
-
-# --- places of ``Farm.rules`` --------------------------------------------------------------------
-
-RANKING, RETRIES, MAX_LOST, ENDS_AT = range(4)
-
 FREE, CLEANING = -1, -2
 """What a slot is that runs no job."""
 
@@ -95,8 +60,6 @@ JOB = record(
     started=np.bool_,
     ended=np.int8,
 )
-#: jobs submitted together, up to where the next batch begins; one more batch stands at the end
-BATCH = record(at=np.float64, begin=np.int64)
 POOL = record(
     group=np.int64,
     slots=np.int64,
@@ -200,6 +163,38 @@ PLAN = record(
     start=np.int64,
     stop=np.int64,
 )
+COUNTS = record(
+    # of jobs: not ended, in slots, in lanes
+    open=np.int64,
+    busy=np.int64,
+    waiting=np.int64,
+    # of builders: requested and not there, all that ever were
+    booting=np.int64,
+    made=np.int64,
+    #: the next batch to be submitted
+    batch_next=np.int64,
+    arrivals_over=np.int64,
+    events=np.int64,
+    # how much of the farm's arrays is in use
+    ended=np.int64,
+    void=np.int64,
+    noted=np.int64,
+    plans=np.int64,
+    alarms=np.int64,
+    losses=np.int64,
+    soon_first=np.int64,
+    soon_last=np.int64,
+    #: provisioners that need not be asked until something happens
+    resting=np.int64,
+    #: the pool whose provisioner is to be asked
+    asked=np.int64,
+    begun=np.int64,
+    #: slots that each builder has room for
+    slots_each=np.int64,
+)
+#: ``still_since``: since when jobs may be waiting in vain
+INSTANTS = record(now=np.float64, last_event=np.float64, still_since=np.float64)
+RULES = record(ranking=np.int64, retries=np.int64, max_lost=np.int64, ends_at=np.float64)
 SOON = record(kind=np.int64, what=np.int64)
 NOTE = record(
     kind=np.int16, slot=np.int16, attempt=np.int32, builder=np.int64, what=np.int64, at=np.float64
@@ -213,12 +208,13 @@ class Farm(NamedTuple):
     jobs: Array
     #: the jobs in the order of their keys
     in_order: Array
+    #: the first of the jobs submitted together, batch by batch; behind them how many jobs there are
     batches: Array
     pools: Array
     looks: Array
     fates: Array
     losses: Array
-    #: in order of request; ``counts[MADE]`` of them are in use
+    #: in order of request; ``counts.made`` of them are in use
     builders: Array
     #: builder after builder, as many for each as the largest has
     slots: Array
@@ -237,6 +233,7 @@ class Farm(NamedTuple):
     agenda: Keyed
     #: instants of alarms that are set, the next one last
     alarms: Array
+    # one record each
     counts: Array
     instants: Array
     rules: Array

@@ -23,30 +23,19 @@ from farm.sim.fast.kernel.dispatching import (
 from farm.sim.fast.kernel.heaps import put, take_out
 from farm.sim.fast.kernel.layout import (
     AS_PLANNED,
-    BOOTING,
-    BUSY,
     DRAINED,
     END,
-    ENDED,
     ENDS_LOST,
     ENDS_POISONOUS,
-    GONE,
     HAS_RETIRED,
     IS_LOST,
     JOINED,
     LOSE,
-    LOSSES,
     LOST,
-    MADE,
-    MAX_LOST,
-    NOW,
-    OPEN,
     REQUESTED,
     REQUEUED,
     RETIRE,
     RETIRED,
-    RETRIES,
-    VOID,
 )
 from farm.sim.fast.kernel.noting import ask_alarm, happened, note, soon
 
@@ -54,12 +43,12 @@ from farm.sim.fast.kernel.noting import ask_alarm, happened, note, soon
 @compiled
 def request(farm, number):
     """Request a pool's next builder: it boots."""
-    at, pool = farm.instants[NOW], farm.pools[number]
-    builder = farm.counts[MADE]
-    farm.counts[MADE] += 1
+    at, pool = farm.instants[0].now, farm.pools[number]
+    builder = farm.counts[0].made
+    farm.counts[0].made += 1
     pool.made += 1
     pool.requested += 1
-    farm.counts[BOOTING] += 1
+    farm.counts[0].booting += 1
     fate, state = farm.fates[number, pool.made], farm.builders[builder]
     state.pool = number
     state.number = pool.made
@@ -75,9 +64,9 @@ def request(farm, number):
 def joined(farm, builder):
     """A builder is there: each of its slots is offered."""
     happened(farm, JOINED, builder)
-    at, state = farm.instants[NOW], farm.builders[builder]
+    at, state = farm.instants[0].now, farm.builders[builder]
     pool = farm.pools[state.pool]
-    farm.counts[BOOTING] -= 1
+    farm.counts[0].booting -= 1
     pool.requested -= 1
     pool.builders += 1
     state.joined_at = at
@@ -118,7 +107,7 @@ def retire_if_empty(farm, builder):
     state = farm.builders[builder]
     if not state.draining or state.busy or state.retired:
         return
-    at, pool = farm.instants[NOW], farm.pools[state.pool]
+    at, pool = farm.instants[0].now, farm.pools[state.pool]
     state.retired = True
     pool.draining -= 1
     pool.stopping += 1
@@ -136,8 +125,8 @@ def slot_ready(farm, builder, slot):
     farm.slots[first_slot(farm, builder) + slot].job = -1
     state.busy -= 1
     pool.busy_slots -= 1
-    farm.counts[BUSY] -= 1
-    state.active_at = farm.instants[NOW]
+    farm.counts[0].busy -= 1
+    state.active_at = farm.instants[0].now
     if state.accepts:
         pool.idle_builders += state.busy == 0
         open_slot(farm, builder, slot)
@@ -164,16 +153,15 @@ def lose(farm, builder, reason):
 def gone(farm, builder, kind):
     """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
     happened(farm, kind, builder)
-    at, state = farm.instants[NOW], farm.builders[builder]
+    at, state = farm.instants[0].now, farm.builders[builder]
     pool = farm.pools[state.pool]
     state.gone_at = at
     state.end = HAS_RETIRED if kind == RETIRED else IS_LOST
-    farm.counts[GONE] += 1
     take_out(farm.agenda, 0, own_thing(farm, builder) + 1)
     take_out(farm.free, pool.group, builder)
     pool.builders -= 1
     pool.busy_slots -= state.busy
-    farm.counts[BUSY] -= state.busy
+    farm.counts[0].busy -= state.busy
     if state.accepts:
         pool.accepting -= 1
         pool.idle_builders -= state.busy == 0
@@ -194,12 +182,12 @@ def gone(farm, builder, kind):
 @compiled
 def give_back(farm, number, builder):
     """Requeue the job of a lost builder, or end it (``farm.core.jobs.requeueing``)."""
-    at, job, counts = farm.instants[NOW], farm.jobs[number], farm.counts
+    at, job, counts = farm.instants[0].now, farm.jobs[number], farm.counts[0]
     job.losses += 1
-    poisonous = 0 < farm.rules[MAX_LOST] <= job.losses
-    if not poisonous and job.losses <= farm.rules[RETRIES]:
-        void = farm.void[counts[VOID]]
-        counts[VOID] += 1
+    poisonous = 0 < farm.rules[0].max_lost <= job.losses
+    if not poisonous and job.losses <= farm.rules[0].retries:
+        void = farm.void[counts.void]
+        counts.void += 1
         void.job = number
         void.builder = builder
         void.dispatched_at = job.dispatched_at
@@ -209,9 +197,9 @@ def give_back(farm, number, builder):
         return
     job.ended = ENDS_POISONOUS if poisonous else ENDS_LOST
     job.finished_at = at
-    farm.ended[counts[ENDED]] = number
-    counts[ENDED] += 1
-    counts[OPEN] -= 1
+    farm.ended[counts.ended] = number
+    counts.ended += 1
+    counts.open -= 1
     note(farm, END, number, -1, 0, 0, at)
 
 
@@ -221,7 +209,7 @@ def give_back(farm, number, builder):
 @compiled
 def time_outs(farm):
     """Let those go that were idle for too long; ask for an alarm for the next ones."""
-    at = farm.instants[NOW]
+    at = farm.instants[0].now
     while first_timer(farm) <= at:
         builder = farm.timers.things[0]
         take_out(farm.timers, 0, builder)
@@ -233,25 +221,25 @@ def time_outs(farm):
 @compiled
 def lose_as_planned(farm):
     """Lose the builders whose instant has come (``farm.core.pools.planned_losses``)."""
-    at, counts = farm.instants[NOW], farm.counts
-    while counts[LOSSES] < len(farm.losses) and farm.losses[counts[LOSSES]].at <= at:
+    at, counts = farm.instants[0].now, farm.counts[0]
+    while counts.losses < len(farm.losses) and farm.losses[counts.losses].at <= at:
         longest = -1
-        for builder in range(counts[MADE]):
+        for builder in range(counts.made):
             state = farm.builders[builder]
             if (
-                state.pool == farm.losses[counts[LOSSES]].pool
+                state.pool == farm.losses[counts.losses].pool
                 and not np.isnan(state.joined_at)
                 and not state.end
                 and not state.vanished
                 and (longest < 0 or state.joined_at < farm.builders[longest].joined_at)
             ):
                 longest = builder
-        counts[LOSSES] += 1
+        counts.losses += 1
         if longest >= 0:
             note(farm, LOSE, longest, -1, 0, 0, at)
             lose(farm, longest, AS_PLANNED)
-    if counts[LOSSES] < len(farm.losses):
-        ask_alarm(farm, farm.losses[counts[LOSSES]].at)
+    if counts.losses < len(farm.losses):
+        ask_alarm(farm, farm.losses[counts.losses].at)
 
 
 @compiled
@@ -259,7 +247,7 @@ def stop(farm, number, count):
     """Drain this many of a pool's builders (``farm.core.pools.retirement``)."""
     for _ in range(count):
         best = -1
-        for builder in range(farm.counts[MADE]):
+        for builder in range(farm.counts[0].made):
             state = farm.builders[builder]
             here = state.pool == number and state.accepts and not state.end
             if here and (best < 0 or goes_before(state, farm.builders[best])):
@@ -267,7 +255,7 @@ def stop(farm, number, count):
         if best < 0:
             return
         if farm.builders[best].busy:
-            note(farm, DRAINED, best, -1, 0, 0, farm.instants[NOW])
+            note(farm, DRAINED, best, -1, 0, 0, farm.instants[0].now)
         drain(farm, best)
 
 

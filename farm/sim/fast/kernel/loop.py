@@ -18,31 +18,19 @@ from farm.sim.fast.kernel.heaps import put, take_out
 from farm.sim.fast.kernel.layout import (
     ALARM_THING,
     ARRIVALS_ENDED,
-    ARRIVALS_OVER,
-    ASKED,
     ASKS,
-    BATCH_NEXT,
-    BEGUN,
     BY_LIFETIME,
     CLEANED,
     CLEANING,
     END,
-    ENDED,
-    ENDS_AT,
     ENDS_WELL,
-    EVENTS,
     FINISHED,
     FULL,
     HOPELESS,
     LOST,
-    NOW,
-    OPEN,
     PLAYED,
     RANG,
     RETIRED,
-    SLOTS_EACH,
-    SOON_FIRST,
-    SOON_LAST,
     STARTED,
     SUBMITTED,
     TICKS,
@@ -63,10 +51,10 @@ from farm.sim.fast.kernel.plans import answer, expect, has_room, look, planned, 
 @kept
 def play(farm):
     """Play on, to the end or a halt; return why it came to it."""
-    counts, instants, agenda = farm.counts, farm.instants, farm.agenda
+    counts, instants, agenda = farm.counts[0], farm.instants[0], farm.agenda
     batches = len(farm.batches) - 1
-    if not counts[BEGUN]:
-        counts[BEGUN] = 1
+    if not counts.begun:
+        counts.begun = 1
         opened(farm)
     while True:
         if not follow(farm):
@@ -75,15 +63,15 @@ def play(farm):
             return FULL
         thing = agenda.things[0] if agenda.heaps[0].count else -1
         at = agenda.keys[thing].first if thing >= 0 else np.inf
-        batch = counts[BATCH_NEXT]
-        if batch < batches and farm.batches[batch].at < at:
-            instants[NOW] = farm.batches[batch].at
-            wake(farm, instants[NOW], ARRIVAL << 48)
+        batch = counts.batch_next
+        if batch < batches and farm.jobs[farm.batches[batch]].submitted_at < at:
+            instants.now = farm.jobs[farm.batches[batch]].submitted_at
+            wake(farm, instants.now, ARRIVAL << 48)
             submitted(farm, batch)
             continue
-        if thing < 0 or (batch == batches and counts[OPEN] == 0 and at > farm.rules[ENDS_AT]):
+        if thing < 0 or (batch == batches and counts.open == 0 and at > farm.rules[0].ends_at):
             return PLAYED
-        instants[NOW] = at
+        instants.now = at
         place = agenda.keys[thing].second
         if TICKS <= thing < TICKS + len(farm.pools):
             number = thing - TICKS
@@ -91,7 +79,7 @@ def play(farm):
             if not pool.answered:
                 look(farm, number)
                 if not pool.estimates:
-                    counts[ASKED] = number
+                    counts.asked = number
                     return ASKS
                 answer(farm, number)
             if not has_room(farm, pool.start):
@@ -112,7 +100,7 @@ def play(farm):
 @compiled
 def opened(farm):
     """The farm opens: pools get what they begin with, and provisioners their first ticks."""
-    farm.counts[EVENTS] = 1
+    farm.counts[0].events = 1
     for number in range(len(farm.pools)):
         for _ in range(farm.pools[number].kept_at):
             request(farm, number)
@@ -133,22 +121,22 @@ def arrivals_ended(farm):
 @inlined
 def follow(farm):
     """Let happen what follows at this instant; False: jobs are to be given up."""
-    counts = farm.counts
-    while counts[SOON_FIRST] < counts[SOON_LAST]:
-        event = farm.soon[counts[SOON_FIRST]]
-        counts[SOON_FIRST] += 1
+    counts = farm.counts[0]
+    while counts.soon_first < counts.soon_last:
+        event = farm.soon[counts.soon_first]
+        counts.soon_first += 1
         if event.kind == STARTED:
             reported(farm, STARTED, event.what)
             continue
         if event.kind == ARRIVALS_ENDED:
-            counts[ARRIVALS_OVER] = 1
+            counts.arrivals_over = 1
             happened(farm, ARRIVALS_ENDED, 0)
         else:
             gone(farm, event.what, LOST)
         if not hope(farm):
             return False
-    counts[SOON_FIRST] = 0
-    counts[SOON_LAST] = 0
+    counts.soon_first = 0
+    counts.soon_last = 0
     return True
 
 
@@ -161,7 +149,7 @@ def happens(farm, thing):
         time_outs(farm)
         lose_as_planned(farm)
         return
-    each, place = farm.counts[SLOTS_EACH], thing - TICKS - len(farm.pools)
+    each, place = farm.counts[0].slots_each, thing - TICKS - len(farm.pools)
     builder, slot = place // (each + 2), place % (each + 2)
     state = farm.builders[builder]
     if slot == each + 1:
@@ -184,11 +172,11 @@ def happens(farm, thing):
 def submitted(farm, batch):
     """Jobs arrive: all of them wait, then the best one that has a builder goes, again and again."""
     happened(farm, SUBMITTED, batch)
-    farm.counts[BATCH_NEXT] = batch + 1
+    farm.counts[0].batch_next = batch + 1
     if batch + 2 == len(farm.batches):
         arrivals_ended(farm)
-    begin, end = farm.batches[batch].begin, farm.batches[batch + 1].begin
-    farm.counts[OPEN] += end - begin
+    begin, end = farm.batches[batch], farm.batches[batch + 1]
+    farm.counts[0].open += end - begin
     for job in range(begin, end):
         wait(farm, job)
     fill(farm)
@@ -204,15 +192,15 @@ def reported(farm, kind, number):
 @inlined
 def finished(farm, builder, slot):
     """A job ends; its slot is cleaned, or takes the next one."""
-    at, counts, state = farm.instants[NOW], farm.counts, farm.builders[builder]
+    at, counts, state = farm.instants[0].now, farm.counts[0], farm.builders[builder]
     number = farm.slots[first_slot(farm, builder) + slot].job
     job, pool = farm.jobs[number], farm.pools[state.pool]
     reported(farm, FINISHED, number)
     job.finished_at = at
     job.ended = ENDS_WELL
-    farm.ended[counts[ENDED]] = number
-    counts[ENDED] += 1
-    counts[OPEN] -= 1
+    farm.ended[counts.ended] = number
+    counts.ended += 1
+    counts.open -= 1
     note(farm, END, number, -1, 0, 0, at)
     if pool.inter_job_time > 0:
         farm.slots[first_slot(farm, builder) + slot].job = CLEANING

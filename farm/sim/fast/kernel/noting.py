@@ -8,35 +8,21 @@ from farm.core.pools.hopeless import PATIENCE
 from farm.emulation.agenda import ALARM as ALARM_RANK
 from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
-from farm.sim.fast.kernel.layout import (
-    ALARM,
-    ALARM_THING,
-    ALARMS,
-    ARRIVALS_OVER,
-    BOOTING,
-    BUSY,
-    EVENTS,
-    LAST_EVENT,
-    NOTED,
-    NOW,
-    OPEN,
-    SOON_LAST,
-    STILL_SINCE,
-)
+from farm.sim.fast.kernel.layout import ALARM, ALARM_THING
 
 
 @inlined
 def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
     """Count an event, and note it."""
-    farm.counts[EVENTS] += 1
-    farm.instants[LAST_EVENT] = farm.instants[NOW]
-    note(farm, kind, what, builder, slot, attempt, farm.instants[NOW])
+    farm.counts[0].events += 1
+    farm.instants[0].last_event = farm.instants[0].now
+    note(farm, kind, what, builder, slot, attempt, farm.instants[0].now)
 
 
 @inlined
 def note(farm, kind, what, builder, slot, attempt, at):
     """Write down an event or a command, if the story will be asked for."""
-    place = farm.counts[NOTED]
+    place = farm.counts[0].noted
     if place < len(farm.notes):
         noted = farm.notes[place]
         noted.kind = kind
@@ -45,25 +31,25 @@ def note(farm, kind, what, builder, slot, attempt, at):
         noted.slot = slot
         noted.attempt = attempt
         noted.at = at
-        farm.counts[NOTED] = place + 1
+        farm.counts[0].noted = place + 1
 
 
 @inlined
 def soon(farm, kind, what):
     """Let an event happen at this very instant, after those that are to happen already."""
-    place = farm.counts[SOON_LAST]
+    place = farm.counts[0].soon_last
     farm.soon[place].kind = kind
     farm.soon[place].what = what
-    farm.counts[SOON_LAST] = place + 1
+    farm.counts[0].soon_last = place + 1
 
 
 @compiled
 def ask_alarm(farm, rings_at):
     """Have an alarm ring, unless an earlier one gives reason to ask again (``core.alarms``)."""
-    counts = farm.counts
-    if not counts[ALARMS] or rings_at < farm.alarms[counts[ALARMS] - 1]:
-        farm.alarms[counts[ALARMS]] = rings_at
-        counts[ALARMS] += 1
+    counts = farm.counts[0]
+    if not counts.alarms or rings_at < farm.alarms[counts.alarms - 1]:
+        farm.alarms[counts.alarms] = rings_at
+        counts.alarms += 1
         put(farm.agenda, 0, ALARM_THING, rings_at, ALARM_RANK << 48)
         note(farm, ALARM, 0, -1, 0, 0, rings_at)
 
@@ -71,30 +57,30 @@ def ask_alarm(farm, rings_at):
 @compiled
 def alarm_rang(farm):
     """Those up to this instant are over; the next one is expected."""
-    counts = farm.counts
-    while counts[ALARMS] and farm.alarms[counts[ALARMS] - 1] <= farm.instants[NOW]:
-        counts[ALARMS] -= 1
-    if counts[ALARMS]:
-        put(farm.agenda, 0, ALARM_THING, farm.alarms[counts[ALARMS] - 1], ALARM_RANK << 48)
+    counts = farm.counts[0]
+    while counts.alarms and farm.alarms[counts.alarms - 1] <= farm.instants[0].now:
+        counts.alarms -= 1
+    if counts.alarms:
+        put(farm.agenda, 0, ALARM_THING, farm.alarms[counts.alarms - 1], ALARM_RANK << 48)
 
 
 @inlined
 def hope(farm):
     """Look, once nothing more arrives, whether jobs wait in vain; False: they are given up."""
-    counts, instants = farm.counts, farm.instants
-    if not counts[ARRIVALS_OVER]:
+    counts, instants = farm.counts[0], farm.instants[0]
+    if not counts.arrivals_over:
         return True
-    if counts[OPEN] == 0 or counts[BUSY]:
-        instants[STILL_SINCE] = np.inf
+    if counts.open == 0 or counts.busy:
+        instants.still_since = np.inf
         return True
-    if instants[STILL_SINCE] == np.inf:
-        instants[STILL_SINCE] = instants[NOW]
-    if instants[NOW] >= instants[STILL_SINCE] + PATIENCE:
+    if instants.still_since == np.inf:
+        instants.still_since = instants.now
+    if instants.now >= instants.still_since + PATIENCE:
         return False
-    if not counts[BOOTING]:
+    if not counts.booting:
         for lane in range(len(farm.lanes)):
             # with a builder there that could run them they would not wait
             if farm.lanes[lane].waiting and not farm.lanes[lane].hopeful:
                 return False
-    ask_alarm(farm, instants[STILL_SINCE] + PATIENCE)
+    ask_alarm(farm, instants.still_since + PATIENCE)
     return True

@@ -10,17 +10,7 @@ import numpy as np
 
 from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put, take_out
-from farm.sim.fast.kernel.layout import (
-    MADE,
-    NOTED,
-    NOW,
-    PLANNED,
-    PLANS,
-    RESTING,
-    SLOTS_EACH,
-    TICKS,
-    VOID,
-)
+from farm.sim.fast.kernel.layout import PLANNED, TICKS
 from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
 from farm.sim.ticks import first_tick
@@ -69,8 +59,8 @@ def answer(farm, number):
 @inlined
 def ticked(farm, number):
     """Take a provisioner's answer; say whether it is news."""
-    at, pool = farm.instants[NOW], farm.pools[number]
-    farm.counts[RESTING] -= pool.resting
+    at, pool = farm.instants[0].now, farm.pools[number]
+    farm.counts[0].resting -= pool.resting
     pool.resting = False
     pool.answered = False
     pool.ticked_at = at
@@ -83,7 +73,7 @@ def ticked(farm, number):
         expect(farm, number, next_tick)
         return False
     pool.resting = True
-    farm.counts[RESTING] += 1
+    farm.counts[0].resting += 1
     if pool.stays_until < np.inf:
         expect(farm, number, first_tick_after(at, pool.interval, pool.stays_until))
     else:
@@ -94,11 +84,11 @@ def ticked(farm, number):
 @compiled
 def planned(farm, number):
     """A provisioner decided how many builders its pool should have: it gets them, or loses some."""
-    pool, seen, counts = farm.pools[number], farm.looks[number], farm.counts
-    happened(farm, PLANNED, counts[PLANS])
-    if counts[PLANS] < len(farm.plans):
-        told = farm.plans[counts[PLANS]]
-        counts[PLANS] += 1
+    pool, seen, counts = farm.pools[number], farm.looks[number], farm.counts[0]
+    happened(farm, PLANNED, counts.plans)
+    if counts.plans < len(farm.plans):
+        told = farm.plans[counts.plans]
+        counts.plans += 1
         told.pool = number
         told.desired = pool.desired
         told.requested = seen.booting + pool.start
@@ -120,7 +110,7 @@ def expect(farm, number, tick):
 @inlined
 def wake(farm, at, code):
     """Something happens at that place of the agenda: the first tick after it is taken again."""
-    if not farm.counts[RESTING]:
+    if not farm.counts[0].resting:
         return
     for number in range(len(farm.pools)):
         pool = farm.pools[number]
@@ -130,18 +120,18 @@ def wake(farm, at, code):
                 tick += pool.interval  # at this instant the tick would have come before
             expect(farm, number, tick)
             pool.resting = False
-    farm.counts[RESTING] = 0
+    farm.counts[0].resting = 0
 
 
 @inlined
 def has_room(farm, starts):
     """Whether there is room for this many builders more, and for what an event may lead to."""
-    made, most = farm.counts[MADE] + starts + 1, len(farm.builders)
-    each = farm.counts[SLOTS_EACH] + 4
+    made, most = farm.counts[0].made + starts + 1, len(farm.builders)
+    each = farm.counts[0].slots_each + 4
     notes = len(farm.notes)
     return (
         made < most
-        and farm.counts[VOID] + each < len(farm.void)
-        and (not notes or farm.counts[NOTED] + each * made + starts + 8 < notes)
-        and (not notes or farm.counts[PLANS] < len(farm.plans))
+        and farm.counts[0].void + each < len(farm.void)
+        and (not notes or farm.counts[0].noted + each * made + starts + 8 < notes)
+        and (not notes or farm.counts[0].plans < len(farm.plans))
     )

@@ -1,0 +1,105 @@
+"""Every example is at work on a composed farm, one after the other on one server."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.scenario import load_scenario
+from tests.fixtures.compose_generations import Compose
+from tests.fixtures.composed_farm import Composed
+from tests.fixtures.docker_engine import Engine
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+#: what `docker compose up` plays without being asked (tests/docker/test_compose.py); played below
+ELSEWHERE = {"demo", "fair-share-two-teams"}
+#: farm seconds in a real second, where nothing would end for minutes at the example's own speed
+SPEEDS = {"taskcluster-manual": 20}
+#: stands for the other project's recording, which is not ours to give: six tasks
+RECORDING = "gecko-t-t-linux-large.dat"
+TASKS = b"".join(struct.pack(">II", 1000 * number, 8000) for number in range(6))
+#: what the page on deployment has users of SELinux write, so that the socket may be used
+SELINUX = {"security_opt": ["label=disable"]}
+SERVICES = ("scheduler", "provisioner", "load")
+
+
+class Stage(Composed):
+    """A farm whose scenario changes: its server stays, all else goes."""
+
+    def play(self, name: str) -> None:
+        """Clear the stage, then bring up an example with its load."""
+        self.clear()
+        example = f"examples/{name}.yaml"
+        self.environment |= {"FARM_SCENARIO": example, "FARM_LOAD": example}
+        speed = ["--set", f"live.speed={SPEEDS[name]}"] if name in SPEEDS else []
+        command = ["farm-scheduler", example, *speed]
+        self.override(scheduler={"command": command}, provisioner=SELINUX)
+        self.compose("up", "-d", *SERVICES)
+
+    def clear(self) -> None:
+        """Leave nothing of the example before."""
+        self.compose("rm", "--stop", "--force", *SERVICES)
+        for name in self.builders(everything=True):
+            self.engine.docker("rm", "--force", name)
+        cli = "REDISCLI_AUTH=$(cat /secrets/farm-admin) redis-cli --user farm-admin"
+        self.engine.docker("exec", self.service("redis"), "sh", "-c", f"{cli} flushall")
+        self.has_begun = False
+
+    def pools_at_work(self) -> set[str]:
+        """Return the pools on whose builders jobs have ended well."""
+        listed = self.farm("jobs", "--state", "succeeded", "--json").splitlines()
+        return {json.loads(line)["builder"].rpartition("-")[0] for line in listed}
+
+
+@pytest.fixture(scope="module")
+def stage(engine: Engine, newest: Compose, source: Path) -> Iterator[Stage]:
+    """The server, up, and an image in which the recording lies beside its examples."""
+    (source / "examples" / RECORDING).write_bytes(TASKS)
+    farm = Stage(engine, newest, source, f"farmexamples{os.getpid()}")
+    try:
+        farm.compose("build", timeout=800)
+        farm.compose("up", "-d", "redis")
+        yield farm
+    finally:
+        farm.end()
+        (source / "examples" / RECORDING).unlink()
+
+
+@pytest.mark.parametrize("name", sorted({one.stem for one in EXAMPLES.glob("*.yaml")} - ELSEWHERE))
+def test_an_example_is_at_work(stage: Stage, name: str):
+    """Each of its pools gets builders and ends jobs; no service complains."""
+    pools = {pool.name for pool in load_scenario(EXAMPLES / f"{name}.yaml").pools}
+    stage.play(name)
+    stage.until(lambda: stage.ended().get("succeeded", 0) >= 3, "the first ends", 240)
+    stage.until(lambda: stage.pools_at_work() == pools, f"work in {pools}", 240)
+    for service in SERVICES:
+        assert "ERROR" not in (said := stage.log(service)), said
+        assert "Traceback" not in said
+
+
+def test_a_fixed_pool_is_worked_off_and_kept_at_its_size(stage: Stage):
+    """Its builders come though nobody sizes the pool, and successors of lost ones do."""
+    stage.play("fair-share-two-teams")
+    stage.until(lambda: len(stage.builders()) == 4, "the pool")
+    stage.until(lambda: sum(stage.ended().values()) > 20, "the first ends")
+    stage.engine.docker("kill", stage.builders()[0])
+    stage.until(lambda: stage.ended() == {"succeeded": 215}, "the end of all jobs")
+    stage.until(lambda: len(stage.builders()) == 4, "a successor")
+
+
+def test_a_recording_that_is_not_there_is_named(stage: Stage):
+    """The load ends with one message: which file, and where it may be had."""
+    alone = "cp examples/taskcluster-firefox.yaml /tmp && farm load /tmp/taskcluster-firefox.yaml"
+    refused = stage.run("run", "--rm", "-T", "--no-deps", "load", "sh", "-c", alone, timeout=60)
+    assert refused.returncode == 2
+    said = refused.stdout + refused.stderr
+    assert RECORDING in said
+    assert "github.com/taskcluster/taskcluster-provisioning-simulator" in said
+    assert "Traceback" not in said

@@ -1,0 +1,41 @@
+"""How often the scheduler's process says how the farm is."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from farm.live.operating import control_plane
+from farm.live.operating.control_plane import Desk
+from farm.live.operating.operator import FRESH
+from farm.live.redis.keys import Keys
+from farm.live.redis.server import Server
+from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(("processor", "longest"), [(0.0, 2.0), (1.0, FRESH)])
+def test_a_scheduler_whose_reports_take_long_is_heard_of_all_the_same(
+    server: Server, keys: Keys, monkeypatch, processor: float, longest: float
+):
+    """A second each: because the machine is busy, or because the farm is that large."""
+    leader = Leader(server.url, keys, Clock())
+    desk = Desk(leader.scheduler, POOLS, long_lived=True)
+    real, used, written = Clock(), Clock(), list[float]()
+
+    def publish(*_: object) -> None:
+        real.at += 1.0
+        used.at += processor
+        written.append(real.at)
+
+    monkeypatch.setattr(leader.world.notices, "publish", publish)
+    clock = SimpleNamespace(monotonic=real.monotonic, thread_time=used.monotonic, time=time.time)
+    monkeypatch.setattr(control_plane, "time", clock)
+    while real.at < 1060.0:
+        desk.tick(leader.world)
+        real.at += 0.05
+    gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
+    assert max(gaps) < longest
