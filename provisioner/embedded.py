@@ -16,6 +16,7 @@ from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconc
 
 #: the provisioner in a pool's reports, so that no other takes charge of it
 EMBEDDED = "embedded"
+PATIENCE = Patience()
 
 
 class EmbeddedProvisioner:
@@ -28,11 +29,9 @@ class EmbeddedProvisioner:
         self,
         desk: Desk,
         algorithms: Mapping[str, Algorithm[Any]],
-        patience: Patience | None = None,
     ) -> None:
         self._desk = desk
         self._algorithms = dict(algorithms)
-        self._patience = patience or Patience()
         self._keepings = {
             pool: Keeping(next_at=algorithm.interval) for pool, algorithm in algorithms.items()
         }
@@ -67,7 +66,7 @@ class EmbeddedProvisioner:
             return
         report = self._desk.report(pool, world)
         now = time.monotonic()
-        keeping, actions = reconcile(keeping, report, None, now, self._patience)
+        keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
         for action in actions:
             if isinstance(action, GiveUp):
                 world.intake.others.append(GiveUpBuilder(action.builder, action.reason))

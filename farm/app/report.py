@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,17 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.sweep_table import tidy
-from farm.results.formatting import readable_ratio
+from farm.results.figures.page import Section, Table, page, write_page
+from farm.results.formatting import (
+    readable_count,
+    readable_percent,
+    readable_ratio,
+    readable_span,
+)
 from farm.results.output_file import check_output
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts
-from farm.results.report.page import Section, Table, page, parts_table, write_page
+from farm.results.summary.costs import Part
 
 METRICS = metrics_named(
     (
@@ -96,7 +102,7 @@ def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
     if not whole:
         return [Section(label, list(words.of_run(summary)), figures.draw("queue"))]
     tables = [
-        parts_table(name, parts)
+        _parts_table(name, parts)
         for name, parts in (("pool", summary.pools), ("platform", summary.platforms))
         if parts
     ]
@@ -104,10 +110,29 @@ def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
     for name in figures.names:
         charts = figures.draw(name)
         if charts:
-            rows = (parts_table("invocation", summary.invocations),)
+            rows = (_parts_table("invocation", summary.invocations),)
             more = rows if name == "invocations" else ()
             sections.append(Section(HEADINGS[name], (), charts, more))
     return sections
+
+
+def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
+    """Return the table of a run's pools, platforms or invocations."""
+    rows = [
+        (
+            key,
+            readable_count(part.submitted),
+            readable_span(part.waiting_time.mean),
+            readable_span(part.waiting_time.p95),
+            readable_span(part.response_time.mean),
+            readable_ratio(part.cost),
+            readable_percent(part.idle_share),
+            readable_ratio(None if part.throughput_per_s is None else part.throughput_per_s * 3600),
+        )
+        for key, part in parts.items()
+    ]
+    head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
+    return Table("", head, rows)
 
 
 def _of_sweep(sweep: Sweep) -> str:

@@ -17,18 +17,17 @@ PathOf = Callable[[Job], tuple[str, ...]]
 
 
 class Shares:
-    """Charges slots to shares; the first ``most`` shares keep a label, the rest are ``other``.
+    """Charges slots to shares; the first ``SHARES`` keep a label, the rest are ``other``.
 
     Args:
         series: where the counts go.
         path: the invocation path of a job, outermost key first.
-        most: labels at most.
     """
 
-    def __init__(self, series: Series, path: PathOf, most: int = SHARES) -> None:
+    def __init__(self, series: Series, path: PathOf) -> None:
         self._series = series
         self._path = path
-        self._label = Bounded(most)
+        self._label = Bounded(SHARES)
         #: job on a slot -> its share and when it was dispatched
         self._running: dict[str, tuple[str, float]] = {}
         #: builder -> slot -> path of the last job there

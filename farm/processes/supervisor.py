@@ -127,12 +127,12 @@ class Supervisor:
                 due = min(due, running.restarts.not_before - now)
         return due
 
-    def stop_one(self, name: str, timeout: float = STOP_TIMEOUT) -> None:
+    def stop_one(self, name: str) -> None:
         """End one service: SIGTERM first, SIGKILL after the time-out."""
         for running in self._running:
             if running.service.name == name:
                 running.restarts.not_before = float("inf")
-                _end(running.process, timeout)
+                _end(running.process, STOP_TIMEOUT)
                 running.process = None
 
     def close_cord(self, name: str) -> None:

@@ -44,7 +44,7 @@ def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(
     keeper._revival = nothing  # type: ignore[assignment]
     draft = place_file(tmp_path).with_suffix(".new")
     draft.mkdir()  # nothing can be written there
-    keeper._tell("up", "redis://127.0.0.1:1/0")
+    keeper._update_place("up", "redis://127.0.0.1:1/0")
     keeper._look_after(nothing, nothing)  # type: ignore[arg-type]
     assert read_place(tmp_path) is None
     assert [line for line in caplog.messages if "cannot be written" in line] == caplog.messages

@@ -7,7 +7,6 @@ from itertools import islice
 
 import msgspec
 
-from farm.app.what_if import scenario_of
 from farm.assembly import estimator_of, make_rules
 from farm.core.errors import InputError, did_you_mean
 from farm.core.queues.fair_share.listing import Filter, InvocationView
@@ -15,6 +14,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.restore import restored
 from farm.core.state import JobState
 from farm.live.operating.farm_image import FarmImage
+from farm.scenario import load_scenario
 
 Path = tuple[str, ...]
 
@@ -69,7 +69,7 @@ def invocations_of(
     ``limit``: the maximum length of each list. Raises InputError without fair share, and
     for a path that no platform has.
     """
-    scenario = scenario_of(image, [])
+    scenario = load_scenario(image.scenario)
     keys = scenario.scheduling.fair_share
     if not keys:
         raise InputError(

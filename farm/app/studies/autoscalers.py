@@ -14,8 +14,8 @@ import msgspec
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
+from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.report.page import Section, Table, page
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from farm.app.capacity import plan_pools, priced
+from farm.app.forecasts.capacity import plan_pools, priced
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, check_figures, write_figures

@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from farm.app.forecasts.run_times import ClientSide, RunTime, alike, learned_from, quorum
 from farm.app.jobs.json_lines import parse_platform
-from farm.app.run_times import ClientSide, RunTime, alike, learned_from, quorum
 from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import Column, FarmConsole, listing, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of

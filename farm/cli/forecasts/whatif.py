@@ -11,10 +11,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from farm.app.forecasts.what_if import roll_out
 from farm.app.staying_up.snapshots import image_from
-from farm.app.what_if import roll_out, scenario_of
 from farm.core.errors import InputError
 from farm.live.operating.farm_image import FarmImage
+from farm.scenario import load_scenario
 from farm.sim.rollouts.draws import Floats
 from farm.sim.rollouts.rollout import Rollouts
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
@@ -53,7 +54,7 @@ def whatif(
     random numbers for each job, and shown beside it.
     """
     image = image_from(source, redis, folder)
-    before, after = scenario_of(image, ()), scenario_of(image, sets or ())
+    before, after = load_scenario(image.scenario), load_scenario(image.scenario, sets or ())
     if not image.snapshot.waiting:
         raise InputError("no job waits: there is nothing to roll out")
     now = roll_out(image, before, before, count, seed, arrivals=arrivals)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from farm.app.run_times import rungs_of
+from farm.app.forecasts.run_times import rungs_of
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.run_directory import load_run

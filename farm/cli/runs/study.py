@@ -13,8 +13,8 @@ from farm.app.studies import autoscalers
 from farm.app.studies.thesis.job_sets import MAX_SETS
 from farm.app.studies.thesis.study import TITLE, Part, tables, thesis
 from farm.core.errors import InputError
+from farm.results.figures.page import page, write_page
 from farm.results.output_file import check_output
-from farm.results.report.page import page, write_page
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, runs_progress, table_of
 

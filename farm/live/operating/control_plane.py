@@ -34,8 +34,8 @@ from farm.live.wire.pool_report import (
 )
 from farm.live.world import LiveWorld
 
-#: real seconds between reports; more if they are costly (at most a 20th of the time), but the
-#: farm's status must stay recent (operator.FRESH)
+#: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
+#: leaves the farm's status fresh (operator.FRESH)
 REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
 #: how many lost builders are remembered, and for how many real seconds

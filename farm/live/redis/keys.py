@@ -137,3 +137,8 @@ def queue_name(host: str) -> str:
 def platform_name(platform: Platform) -> str:
     """Return how a platform is written in keys: ``amd64/virtual``, ``any/native``."""
     return str(platform)
+
+
+def literal(text: str) -> str:
+    """Return a pattern that matches just this text."""
+    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)

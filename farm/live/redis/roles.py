@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from farm.core.errors import InputError
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import Keys, literal
 
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
 COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
@@ -117,7 +117,7 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST) -> User:
     rights = ROLES[role]
     every = role == "admin"
     patterns = [
-        f"{access}~{'' if every else _literal(keys.prefix)}{key.format(host=host)}"
+        f"{access}~{'' if every else literal(keys.prefix)}{key.format(host=host)}"
         for access, found in (("%R", rights.reads), ("%W", rights.writes), ("", rights.owns))
         for key in found
     ]
@@ -128,8 +128,3 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST) -> User:
 def _farm_of(keys: Keys) -> str:
     """Return what the names of a farm's users begin with."""
     return re.sub(r"[^\w.-]+", "-", keys.prefix).strip("-") or "farm"
-
-
-def _literal(text: str) -> str:
-    """Return a pattern that matches just this text."""
-    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)

@@ -51,14 +51,12 @@ class LogDrain:
     Args:
         url, keys: the farm.
         folder: where the log goes.
-        max_bytes: of one file.
     """
 
-    def __init__(self, url: str, keys: Keys, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, url: str, keys: Keys, folder: Path) -> None:
         self._client: Connection = connect(url, "farm-log")
         self._key = keys.log
         self._folder = folder
-        self._max_bytes = max_bytes
         self._position = Position()
         self._file: BinaryIO | None = None
         self._synced_at = 0.0
@@ -133,7 +131,7 @@ class LogDrain:
         file.flush()
         os.fsync(file.fileno())
         self._keep(position)
-        if position.size > self._max_bytes:
+        if position.size > MAX_BYTES:
             # killed in between, the next one finds no log, and the position's entry still holds
             (self._folder / EVENTS).replace(self._folder / OLDER)
             self._keep(Position(position.entry))

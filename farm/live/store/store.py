@@ -7,9 +7,10 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from farm.live.redis.keys import (
     LAST_ENTRY,
     Cursor,
     Keys,
+    literal,
     written_at,
 )
 from farm.live.redis.trouble import PassOverSpoilt
@@ -244,9 +246,10 @@ class Store:
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
-        ours = self._client.scan_iter(match=_literal(self._keys.prefix) + "*", count=1000)
+        ours = self._client.scan_iter(match=literal(self._keys.prefix) + "*", count=1000)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
-        for names in _portions(name for name in ours if name not in kept):
+        names_left = (name for name in ours if name not in kept)
+        while names := list(islice(names_left, 500)):
             if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
                 self.fence.write(partial(_unlink, names))
             else:
@@ -385,19 +388,3 @@ def _after(entry: str) -> str:
 
 def _unlink(names: list[bytes], pipe: Connection) -> None:
     pipe.unlink(*names)
-
-
-def _literal(text: str) -> str:
-    """Return a pattern that matches just this text."""
-    return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)
-
-
-def _portions(names: Iterator[bytes], size: int = 500) -> Iterator[list[bytes]]:
-    portion: list[bytes] = []
-    for name in names:
-        portion.append(name)
-        if len(portion) == size:
-            yield portion
-            portion = []
-    if portion:
-        yield portion

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -50,8 +50,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 class Refusals:
     """Collects what is refused until it is written; one line of log per reason and minute."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(self) -> None:
         self._letters: deque[DeadLetter] = deque(maxlen=KEPT)
         self._counts: Counter[Reason] = Counter()
         #: all of this process's life, for metrics
@@ -79,7 +78,7 @@ class Refusals:
         return letters, counts
 
     def _log(self, letter: DeadLetter) -> None:
-        now = self._monotonic()
+        now = time.monotonic()
         self._unlogged[letter.reason] += 1
         if now - self._logged_at.get(letter.reason, float("-inf")) < LOG_INTERVAL:
             return

@@ -8,13 +8,33 @@ the same sum in each row: of the most builders that were there at once, the othe
 from __future__ import annotations
 
 import csv
+from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from farm.core.commands import (
+    Command,
+    DrainBuilder,
+    Ignored,
+    RequestBuilder,
+    RetireBuilder,
+    StartJob,
+)
+from farm.core.events import (
+    AttemptLost,
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    DrainRequested,
+    Event,
+    JobFinished,
+    UndrainRequested,
+)
 from farm.results.jobs_table import JobRow
-from farm.results.log.fold import FarmFold
 from farm.results.run_directory import Run
 
 COLUMNS = (
@@ -59,16 +79,95 @@ def _row(workload: str, row: JobRow, resources: dict[str, int]) -> tuple[Any, ..
     )  # fmt: skip
 
 
+class _Machine(msgspec.Struct):
+    """A builder: requested or there, and what its slots do."""
+
+    there: bool = False
+    running: int = 0
+    draining: bool = False
+    leaving: bool = False
+
+    @property
+    def state(self) -> str:
+        """In which column it counts."""
+        if not self.there:
+            return "nb_switching_on"
+        if self.draining or self.leaving:
+            return "nb_switching_off"
+        return "nb_computing" if self.running else "nb_idle"
+
+
+class MachineStates:
+    """Observer that counts builders by state."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[str]()
+        self._machines: dict[str, _Machine] = {}
+        #: builders by the jobs that hold a slot there
+        self._holds: dict[str, str] = {}
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Take in one event and its commands; a stale event changes nothing."""
+        if type(commands) is not Ignored:
+            for value in (event, *commands):
+                self._take(value)
+
+    def _take(self, value: Event | Command) -> None:
+        match value:
+            case RequestBuilder(builder=builder):
+                self._change(builder.id)
+            case BuilderJoined(builder=builder):
+                self._change(builder.id, there=True)
+            case BuilderRetired(builder=name) | BuilderLost(builder=name):
+                if (gone := self._machines.pop(name, None)) is not None:
+                    self.counts[gone.state] -= 1
+            case StartJob(job=job, builder=name):
+                self._holds[job.id] = name
+                self._change(name, running=1)
+            case JobFinished(job=job_id) | AttemptLost(job=job_id):
+                if (holder := self._holds.pop(job_id, "")) in self._machines:
+                    self._change(holder, running=-1)
+            case DrainBuilder(builder=name) | RetireBuilder(builder=name):
+                self._change(name, leaving=True)
+            case DrainRequested(pattern=pattern, retire=retire):
+                for name in self._named(pattern):
+                    self._change(name, draining=True, leaving=retire)
+            case UndrainRequested(pattern=pattern):
+                for name in self._named(pattern):
+                    self._change(name, draining=False)
+
+    def _named(self, pattern: str) -> list[str]:
+        there = (name for name, machine in self._machines.items() if machine.there)
+        return [name for name in there if fnmatchcase(name, pattern)]
+
+    def _change(
+        self,
+        name: str,
+        *,
+        there: bool = False,
+        running: int = 0,
+        draining: bool | None = None,
+        leaving: bool = False,
+    ) -> None:
+        """Give a builder another state; what is true of it stays so, but for draining."""
+        machine = self._machines.get(name)
+        if machine is None:
+            machine = self._machines[name] = _Machine()
+        else:
+            self.counts[machine.state] -= 1
+        machine.there |= there
+        machine.leaving |= leaving
+        machine.running += running
+        machine.draining = machine.draining if draining is None else draining
+        self.counts[machine.state] += 1
+
+
 def _write_states(run: Run, path: Path) -> None:
-    farm = FarmFold()
-    changes: list[tuple[float, tuple[int, ...]]] = []
+    machines = MachineStates()
+    changes: list[tuple[float, list[int]]] = []
     for entry in run.entries():
-        farm(entry.event, entry.commands)
-        counts = farm.counts()
-        state = (
-            counts.builders_requested, counts.builders_draining, counts.builders_idle,
-            counts.builders_busy,
-        )  # fmt: skip
+        machines(entry.event, entry.commands)
+        state = [machines.counts[name] for name in STATES[2:]]
         if not changes or state != changes[-1][1]:
             changes.append((entry.event.at, state))
     most = max((sum(state) for _, state in changes), default=0)

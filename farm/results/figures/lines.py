@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farm.results.figures.chart import SUFFIXES, Chart
+from farm.results.figures.page import Section, page, write_page
 from farm.results.output_file import check_output
-from farm.results.report.page import Section, page, write_page
 
 Points = Sequence[tuple[float, float]]
 

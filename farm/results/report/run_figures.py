@@ -64,9 +64,9 @@ class RunFigures:
         """The unit of farm time, and its length in seconds."""
         return time_unit(self._jobs.grid[-1] - self._jobs.grid[0])
 
-    def _over_time(self, title: str, y: str = "", height: float = 2.7) -> Chart:
+    def _over_time(self, title: str, height: float = 2.7) -> Chart:
         jobs, (unit, seconds) = self._jobs, self._time
-        chart = Chart(title, f"farm time ({unit})", y, height)
+        chart = Chart(title, f"farm time ({unit})", "", height)
         chart.axes.set_xlim(jobs.grid[0] / seconds, jobs.grid[-1] / seconds)
         return chart
 

@@ -20,7 +20,7 @@ from farm.app.studies.thesis.live_slice import live_slice
 from farm.app.studies.thesis.model import MAKESPAN, POLICY_OF, ends_of, nodes, play_cases
 from farm.cli.main import app
 from farm.core.errors import InputError
-from farm.results.report.page import Section
+from farm.results.figures.page import Section
 
 DOCS = Path(__file__).parents[3] / "docs"
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")

@@ -22,7 +22,7 @@ from farm.app.studies.thesis.model import (
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
-from farm.results.report.page import Table
+from farm.results.figures.page import Table
 
 #: ratios this close are the same: what lies between runs of a thousand sets
 SAME = 0.01

@@ -28,7 +28,7 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.results.figures.chart import Chart
 from farm.results.figures.lines import Figure
-from farm.results.report.page import Section, Table
+from farm.results.figures.page import Section, Table
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))

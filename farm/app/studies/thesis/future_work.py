@@ -27,7 +27,7 @@ from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdow
 from farm.core.errors import InputError
 from farm.core.pools.spec import PoolSpec
 from farm.results.figures.lines import Figure
-from farm.results.report.page import Section
+from farm.results.figures.page import Section
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs

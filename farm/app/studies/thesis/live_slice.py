@@ -20,7 +20,7 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.model import Job
-from farm.results.report.page import Section, Table
+from farm.results.figures.page import Section, Table
 
 SLOTS = 20.0
 #: farm seconds in a real one

@@ -9,7 +9,7 @@ from pathlib import Path
 from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import OnStep, evaluate, sections
 from farm.app.studies.thesis.future_work import future_work
-from farm.results.report.page import Section
+from farm.results.figures.page import Section
 
 TITLE = "Improving the scheduling policy for a CI server: the thesis, played again"
 

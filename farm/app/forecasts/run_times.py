@@ -10,7 +10,6 @@ import msgspec
 
 from farm.app.estimates import seed_estimator
 from farm.app.staying_up.snapshots import image_from
-from farm.app.what_if import scenario_of
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted
@@ -20,7 +19,7 @@ from farm.forecasts.runtime.boinc import Boinc, is_anonymous
 from farm.live.operating.farm_image import FarmImage
 from farm.results.run_directory import load_run
 from farm.results.run_time_scores import RungScore, score_rungs
-from farm.scenario import parse_scenario
+from farm.scenario import load_scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
@@ -189,7 +188,7 @@ def _of_run(path: Path, name: str | None) -> Learned:
 
 
 def _of_image(image: FarmImage, name: str | None) -> Learned:
-    scenario, snapshot = scenario_of(image, []), image.snapshot
+    scenario, snapshot = load_scenario(image.scenario), image.snapshot
     own = scenario.scheduling.runtime_estimates
     if name is not None and name != own:
         raise InputError(

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import yaml
-
 from farm.assembly import estimator_of
 from farm.core.errors import StateError
 from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
-from farm.scenario import Scenario, parse_scenario
-from farm.scenario.file.document import parse_document
-from farm.scenario.file.overrides import apply_override
+from farm.scenario import Scenario
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from provisioner.from_scenario import algorithms_of
-
-
-def scenario_of(image: FarmImage, sets: Sequence[str]) -> Scenario:
-    """Return the image's scenario with changes; raises ScenarioError as ``load_scenario`` does."""
-    document = parse_document(yaml.safe_dump(image.scenario, sort_keys=False), "snapshot")
-    for text in sets:
-        apply_override(document, text)
-    return parse_scenario(document, source="snapshot")
 
 
 def roll_out(

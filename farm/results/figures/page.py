@@ -11,13 +11,6 @@ import msgspec
 
 from farm.core.errors import InputError
 from farm.results.figures.chart import Chart, page_colours
-from farm.results.formatting import (
-    readable_count,
-    readable_percent,
-    readable_ratio,
-    readable_span,
-)
-from farm.results.summary.costs import Part
 
 _CSS = """
 :root{color-scheme:light dark;--page:#fff}
@@ -89,25 +82,6 @@ def write_page(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def parts_table(name: str, parts: Mapping[str, Part]) -> Table:
-    """Return the table of a run's pools, platforms or invocations."""
-    rows = [
-        (
-            key,
-            readable_count(part.submitted),
-            readable_span(part.waiting_time.mean),
-            readable_span(part.waiting_time.p95),
-            readable_span(part.response_time.mean),
-            readable_ratio(part.cost),
-            readable_percent(part.idle_share),
-            readable_ratio(None if part.throughput_per_s is None else part.throughput_per_s * 3600),
-        )
-        for key, part in parts.items()
-    ]
-    head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
-    return Table("", head, rows)
 
 
 def _row(cell: str, texts: Sequence[str]) -> str:
