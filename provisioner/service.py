@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import UNREADABLE, RunError
+from farm.core.errors import RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
+from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.messages import GiveUpBuilder, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
@@ -244,7 +245,7 @@ class Provisioner:
             keeping = not_launched(keeping, builder, str(error), now, self._patience)
             pause = keeping.not_before - now
             log.error(  # noqa: TRY400 - a person's message, not a bug
-                "builder %s cannot be started (next try in %.0f s): %s", builder, pause, error
+                "builder %s cannot be started (next try in %.0fs): %s", builder, pause, error
             )
             return keeping
         log.info("started builder %s", builder)

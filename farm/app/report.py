@@ -67,6 +67,21 @@ def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
     return path
 
 
+def write_figure(run: Result | str | Path, figure: str, out: str | Path) -> list[Path]:
+    """Write one figure of a run as SVG, PNG or PDF; of several charts, each gets a number.
+
+    Raises InputError for an unknown figure, one that the run has no data for, or a bad file name.
+    """
+    charts = _result(run).figures().draw(figure)
+    if not charts:
+        raise InputError(f"{run}: found nothing to draw for the figure {figure}")
+    path = Path(out)
+    if len(charts) == 1:
+        return [charts[0].save(path)]
+    numbered = enumerate(charts, start=1)
+    return [one.save(path.with_name(f"{path.stem}-{n}{path.suffix}")) for n, one in numbered]
+
+
 def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
     if isinstance(given, SweepResult):
         return given.sweep

@@ -15,11 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-import msgspec
-
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a text that is no JSON, or not what it was to be."""
-
 
 class FarmError(Exception):
     """Base of all exceptions of this project; its text is one message for the user.

@@ -69,5 +69,5 @@ class ServerCalls:
         if trouble is not None:
             log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
             return
-        log.warning("the Redis server is well again after %.1f s: work continues", lasted)
+        log.warning("the Redis server is well again after %.1fs: work continues", lasted)
         self._well_again()

@@ -180,7 +180,7 @@ class PreparedBackend(Backend):
         known = self._known[box.name]
         known.trouble = f"{box.name}: {trouble}"
         pause = known.pause.failed(now)
-        log.warning("prepared container %s (next try in %g s)", known.trouble, pause)
+        log.warning("prepared container %s (next try in %gs)", known.trouble, pause)
 
     def _why(self, pool: str, count: int, boxes: list[Box]) -> str:
         """Return a message on why builders of the pool have no container."""

@@ -153,7 +153,7 @@ class ProcessBackend(Backend):
                     f"builder hosts fail at their start; one said: {last_line(host.log)}"
                 )
                 log.error(
-                    "builder host %s failed at its start (next try in %g s); it said: %s",
+                    "builder host %s failed at its start (next try in %gs); it said: %s",
                     name, pause, last_line(host.log),
                 )  # fmt: skip
             else:

@@ -155,6 +155,26 @@ def test_slots_are_told_apart_and_their_busy_time_adds_up() -> None:
     assert shares.tolist() == pytest.approx([5 / 6, 4 / 6, 6 / 12])
 
 
+def test_a_figure_is_written_as_a_picture(tmp_path: Path) -> None:
+    """One file a chart, in the format that its name says; mistakes are one message."""
+    run = farm.simulate("mm1", **SMALL, out=tmp_path / "run").path
+    for name, figure, files in (
+        ("d.svg", "distribution", {"d.svg": b"<?xml"}),
+        ("q.png", "queue", {"q-1.png": b"\x89PNG", "q-2.png": b"\x89PNG"}),
+    ):
+        said = ["report", str(run), "--figure", figure, "-o", str(tmp_path / name)]
+        assert CliRunner().invoke(app, said).exit_code == 0
+        for file, begins in files.items():
+            assert (tmp_path / file).read_bytes().startswith(begins)
+    for more, told in (
+        (["--figure", "queu", "-o", "q.svg"], "did you mean queue"),
+        (["--figure", "queue", "-o", str(tmp_path / "q.txt")], "ends in .svg"),
+        (["--figure", "estimates", "-o", "e.svg"], "nothing to draw for the figure estimates"),
+        ([str(run), "--figure", "queue", "-o", "q.svg"], "--figure: found 2 runs; allowed: one"),
+    ):
+        assert told in str(CliRunner().invoke(app, ["report", str(run), *more]).exception)
+
+
 @pytest.mark.parametrize(
     ("what", "out", "told"),
     [

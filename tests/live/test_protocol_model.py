@@ -119,8 +119,8 @@ class Protocol(RuleBasedStateMachine):
         carried_out = redis.client.Pipeline.execute
         broken = iter([True])
 
-        def execute(pipe: Any, *args: object) -> Any:
-            answer = carried_out(pipe, *args)
+        def execute(pipe: Any, *args: object, **options: object) -> Any:
+            answer = carried_out(pipe, *args, **options)
             if next(broken, False):
                 raise redis.ConnectionError("cut")
             return answer

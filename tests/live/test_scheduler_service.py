@@ -377,7 +377,7 @@ def test_a_load_is_played_to_it_until_told_to_stop(service: Service):
     for one, text in zip(loads, texts, strict=True):
         one.send_signal(signal.SIGTERM)
         assert one.wait(timeout=240) == 0, text.read_text()
-        handed_in += int(text.read_text().splitlines()[-1].split()[2])
+        handed_in += int(text.read_text().splitlines()[-1].split()[1].replace(",", ""))
     service.until(lambda: service.store.count_results() == handed_in, "the end of all")
     name = service.client.hkeys(service.keys.results)[-1].decode()
     end = service.store.result(name)

@@ -77,7 +77,11 @@ def test_spans_are_written_in_one_way() -> None:
     rooms = ("farm", "workers", "provisioner")
     sources = [path for room in rooms for path in root.glob(f"{room}/**/*.py")]
     assert len(sources) > 100
-    own = [path for path in sources if re.search(r"\{[^{}\n]*\} m?s\b", path.read_text("utf-8"))]
+    own = [
+        path
+        for path in sources
+        if re.search(r"(\{[^{}\n]*\}|%[.\d]*[gfd]) m?s\b", path.read_text("utf-8"))
+    ]
     assert own == []
 
 

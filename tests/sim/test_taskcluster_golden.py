@@ -26,7 +26,7 @@ GOLDEN = json.loads(CASES.read_text(encoding="utf-8"))
 POOLS = GOLDEN["pools"]
 #: pools whose play takes a few seconds at most
 SMALL = ("mobile-3-decision", "mobile-3-b-linux-large")
-ENGINES = ("reference", "fast")
+ENGINES = ("reference", pytest.param("fast", marks=pytest.mark.slow))
 HOUR = 3600.0
 HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core.errors import UNREADABLE
 from farm.core.model import Platform
 from farm.live.operating.operator import Operator
+from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.pool_report import PoolReport
 from provisioner.embedded import EMBEDDED
 

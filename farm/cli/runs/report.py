@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from farm.app.report import report as write_report
+from farm.app.report import write_figure
+from farm.core.errors import InputError
 from farm.terminal.options import Quiet
 from farm.terminal.output import note
 
@@ -18,11 +20,20 @@ def report(
         typer.Argument(metavar="RUN …", help="Run directories, or the directory of one sweep."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="PAGE.html", help="The page to write.")
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The page, or figure, to write.")
     ] = Path("report.html"),
+    figure: Annotated[
+        str | None,
+        typer.Option(help="Instead: one figure of a run, such as queue, as .svg, .png or .pdf."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a page with the figures of a run, of several, or of a sweep."""
-    write_report(*what, out=out)
-    if not quiet:
-        note(f"{out}: written", err=True)
+    if figure is None:
+        written = [write_report(*what, out=out)]
+    elif len(what) > 1:
+        raise InputError(f"--figure: found {len(what)} runs; allowed: one")
+    else:
+        written = write_figure(what[0], figure, out)
+    for path in () if quiet else written:
+        note(f"{path}: written", err=True)

@@ -14,7 +14,7 @@ from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.terminal.console import Column, FarmConsole, listing
+from farm.terminal.console import Column, FarmConsole, listing, many
 from farm.terminal.options import Columns, Quiet, columns_of
 from farm.workload import write_csv
 from farm.workload.traces import FORMATS, read_records, trace_jobs
@@ -92,4 +92,4 @@ def _show(jobs: Sequence[Job]) -> None:
     ], console.width))  # fmt: skip
     counts = Counter(str(job.platform) for job in jobs)
     platforms = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common(20))
-    console.print(f"{len(jobs):,} jobs; platforms: {platforms}")
+    console.print(f"{many(len(jobs), 'job')}; platforms: {platforms}")

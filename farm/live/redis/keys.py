@@ -58,8 +58,13 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import msgspec
+
 from farm.core.model import Platform
 from farm.live.settings import DEFAULT_PREFIX
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for a value that is not JSON, or not of its key's type."""
 
 Stream = Literal["reports", "submissions", "requests", "plans", "questions"]
 """The streams to the scheduler, by role; only the scheduler reads them."""

@@ -12,10 +12,10 @@ import uuid
 import msgspec
 import redis
 
-from farm.core.errors import UNREADABLE, ServerError
+from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
 from farm.live.redis.fence import DeposedError, Fence, set_stand, stand
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.processes.identity import began_at, is_alive, process_space
 

@@ -8,11 +8,11 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import UNREADABLE, InputError, ServerError
+from farm.core.errors import InputError, ServerError
 from farm.core.snapshot import JobRecord
 from farm.core.state import JobStatus
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.sort_keys import job_of_member
 from farm.live.store.saved import Try
 

@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.errors import UNREADABLE, ServerError
+from farm.core.errors import ServerError
 from farm.core.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out
 from farm.live.redis.keys import (
     LAST_ENTRY,
+    UNREADABLE,
     Cursor,
     Keys,
     literal,

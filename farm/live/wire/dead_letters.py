@@ -11,9 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from farm.core.errors import UNREADABLE
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 
 log = logging.getLogger(__name__)

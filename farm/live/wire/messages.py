@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.core.errors import UNREADABLE, FarmError
+from farm.core.errors import FarmError
 from farm.core.events import (
     CancelRequested,
     DrainRequested,
@@ -25,7 +25,7 @@ from farm.core.events import (
 )
 from farm.emulation.builder import BuilderEvent
 from farm.emulation.spec import BuilderSpec
-from farm.live.redis.keys import Stream
+from farm.live.redis.keys import UNREADABLE, Stream
 
 VERSION = 3
 #: bytes of a message

@@ -122,6 +122,6 @@ def _known_estimator(estimator: Estimator) -> bool:
 def _is_compiled() -> bool:
     from farm.sim.fast.kernel import loop  # noqa: PLC0415 - Numba takes half a second to load
 
-    found: Any = loop.play
-    kept_at = found.stats.cache_path
+    stats = getattr(loop.play, "stats", None)  # a plain function with NUMBA_DISABLE_JIT=1
+    kept_at: str | None = stats and stats.cache_path
     return kept_at is not None and any(Path(kept_at).glob("loop.play-*.nbc"))
