@@ -1,8 +1,7 @@
 """The live world: events are what hosts and submitters report, commands go out as Celery messages.
 
-``next_event`` commits what the last batch of events led to (state and messages in one
-transaction), then waits, a bounded time, for more reports. Each event is stamped with farm time
-when it is read: no other clock is used in the farm.
+``next_event`` commits the results of the last batch of events in one transaction, then waits, a
+bounded time, for more reports. Each is stamped with farm time when it is read.
 """
 
 from __future__ import annotations
@@ -66,20 +65,18 @@ class LiveWorld:
     Args:
         store, inbox: the farm's keys in Redis.
         book: the scheduler's memory, mirrored in the store.
-        pools: the builders that there are to be.
+        pools: the specifications of the pools.
         clock: farm time, started by the caller.
-        patience: how long silence is borne.
-        server_patience: real seconds that the server may be gone; None: forever. Whatever else is
-            wrong with it is waited out.
+        patience: the time-outs of silent hosts.
+        server_patience: real seconds that the server may be gone; None: forever.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
-        stays: the farm stays up: it is over only when told to stop, and all that a next scheduler
-            needs is kept.
+        stays: a long-running farm ends only on request, and its state is kept.
         meter: receives durations.
-        incarnation: names this life of a farm that stays up; hosts of another one are lost.
+        incarnation: names this life of a long-running farm; hosts of another one are lost.
         max_waiting: while this many jobs wait, no more are accepted.
-        log: gives the event log's lines that were made since it was asked last.
+        log: returns the event log's lines made since its last call.
     """
 
     def __init__(

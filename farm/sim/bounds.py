@@ -15,7 +15,7 @@ MOST = 100_000_000
 #: plans of a pool's provisioner
 MOST_PLANS = 10_000_000
 #: builders of one instant, for each of those that were ever there together, and some more: beyond
-#: that they come and go for ever
+#: that they come and go forever
 LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
 
 

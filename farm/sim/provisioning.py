@@ -52,8 +52,8 @@ class SimulatedProvisioner:
     ) -> None:
         """Plan at multiples of the interval that are to come; report each plan that is news.
 
-        While ticks are left out it is among ``resting``: whoever takes an event from the agenda
-        then calls ``wake``.
+        While ticks are left out it is among ``resting``: the world then calls ``wake`` after each
+        event.
         """
         self._agenda, self._report, self._resting = agenda, report, resting
         self._expect((agenda.now // self._interval + 1) * self._interval)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.jobs.failures import FailureRules
 from farm.core.restore import restored
 from farm.core.snapshot import condition_of, snapshot_of
@@ -20,6 +23,15 @@ def test_without_the_judgement_a_failed_attempt_is_a_failed_job(ledger):
     farm = ledger("b")
     farm.submit("a")
     assert farm.finish("a", "failed") == ["end a failed"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "succeeded", "action"),
+    [((1, 2), True, "dequeue"), ((1, 2), False, "fail"), ((2, 1), True, "reset")],
+)
+def test_a_build_that_had_succeeded_only_loses_its_queue_row(counts, succeeded, action):
+    """When the job is to blame; as upstream (``recover_failure``)."""
+    assert judge_failure(*counts, succeeded=succeeded).job_action == action
 
 
 def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):

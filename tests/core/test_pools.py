@@ -7,7 +7,9 @@ import pytest
 
 from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
+from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.pools.hopeless import PATIENCE
+from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.restore import restored
 from farm.core.snapshot import FarmSnapshot, snapshot_of
@@ -330,3 +332,29 @@ def test_jobs_that_share_an_execution_are_given_up_together(ledger):
     farm.submit("a", platform=ODD, action="A")
     farm.submit("b", platform=ODD, action="A")
     assert farm.arrivals_end() == ["end a cancelled", "end b cancelled"]
+
+
+# --- what algorithms see --------------------------------------------------------------------
+
+
+def test_a_snapshot_counts_every_builder_once(ledger):
+    """Idle (one that never takes a job counts so), busy, booting, draining and stopping ones."""
+    spec = planned(slots=2)
+    farm = ledger(pools=[spec, planned(name="other")])
+    for name in ("busy", "draining"):
+        farm.join(name, slots=2)
+        farm.submit(f"{name} 1", f"{name} 2")
+    farm.drain("draining")
+    farm.join("stopping", slots=2)
+    farm.drain("stopping", retire=True)
+    farm.join("elsewhere", pool="other", processors=("odd",))
+    farm.drain("elsewhere")
+    farm.join("failed boot", slots=2, takes_jobs=False)
+    farm.plan(start=1)
+    farm.submit("waits")
+    farm.submit("odd", platform=ODD)
+    seen = PoolObserver(farm.scheduler, spec).look(99.0)
+    assert seen == PoolSnapshot(
+        pool="p", at=99.0, slots=2, idle=1, busy=1, booting=1, draining=1, stopping=1,
+        waiting_jobs=1, running_jobs=2, draining_jobs=2,
+    )  # fmt: skip

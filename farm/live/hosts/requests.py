@@ -20,7 +20,7 @@ class BuilderRequests:
     def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
         self.pools = {pool.name: pool for pool in pools}
         self._speed = speed
-        #: pools whose builders come with hosts of their own, whoever requests them
+        #: pools whose builders come with separate hosts
         self._outside_pools: set[str] = set()
         #: requested builders that no host plays yet
         self.wanted: deque[Play] = deque()

@@ -109,7 +109,7 @@ class Questions:
 def answering(
     question: Ask, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float
 ) -> Generator[None, None, Answer]:
-    """Return what the scheduler knows now, after some steps between which it may go on."""
+    """Return what the scheduler knows now, after steps between which it may do other work."""
     state = scheduler.jobs.get(question.job) if question.about == "job" else None
     decision = scheduler.dispatcher.decisions.get(question.job)
     if state is None:

@@ -57,7 +57,7 @@ class Fence:
     Args:
         client: where they are carried out.
         keys: the farm.
-        epoch, commits: as they stood when this writer took charge (0: nobody ever did).
+        epoch, commits: those at the instant when this writer took charge (0: none).
     """
 
     def __init__(self, client: Connection, keys: Keys, epoch: int = 0, commits: int = 0) -> None:

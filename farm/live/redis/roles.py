@@ -1,7 +1,7 @@
 """Permissions on a shared server: one user for each role, as Redis access control lists.
 
 A role's rights are data: commands, and the keys that it may read and write. What is written to the
-scheduler has a stream for each role, which that role alone may write and nobody but the scheduler
+scheduler has a stream for each role, which only that role may write and only the scheduler
 may read. What a role could do in spite of this is in SECURITY.md.
 """
 

@@ -1,6 +1,6 @@
 """Temporary troubles of the farm's Redis server, and calls that are retried until they end.
 
-Nothing of this is the end of a farm that stays up: it says what it met, pauses, and goes on when
+None of them ends a long-running farm: it logs the trouble, pauses, and continues when
 it is over. What is wrong with a command itself is no trouble of the server's, and never retried.
 """
 

@@ -235,7 +235,7 @@ class Store:
     def open(self, speed: float, *, stays: bool = False) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left.
 
-        ``stays``: from here on a successor goes on with it, also with what was handed in before
+        ``stays``: from here on a successor continues it, including what was submitted before
         the first commit.
         """
         self.clear()

@@ -144,7 +144,7 @@ def _check_command(command: wire.HostCommand) -> None:
             _check_finite(msgspec.to_builtins(command))
             if not (command.speed > 0 and command.boot_time >= 0):
                 raise _FlawError("speed is not > 0, or boot_time not >= 0")
-        case _:  # the others name somebody, or nobody
+        case _:  # the others have no such text
             pass
 
 

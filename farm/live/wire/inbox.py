@@ -64,7 +64,7 @@ class Inbox:
         self.cursor: Cursor = dict.fromkeys(STREAMS, "0-0") | (cursor or {})
         self.refusals = refusals or Refusals()
         self._set_aside = set_aside
-        #: what each sender sent last, whoever has been silent longest first; hosts are known better
+        #: the last envelope of each sender, the longest silent first; the roster knows hosts
         self._last_seq: dict[tuple[Stream, str, str], int] = {}
         #: the last turn left submissions out
         self._owed = False

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 #: numbers that are worked on together
 IN_CACHE = 1 << 16
-#: factors that a rollout draws from at least, where there are so many
+#: minimum number of factors from which a rollout draws, if there are enough
 LEAST_STRETCH = 20
 
 
