@@ -11,17 +11,13 @@ import pytest
 from farm.core.errors import InputError, RunError
 from farm.processes import shared_work
 from farm.processes.shared_work import SharedWork
+from farm.scenario import parse_scenario
 
 
 @pytest.fixture(autouse=True)
 def _shared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_work, "WORTH_SHARING", 0.0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-
-
-def fail(text: str) -> str:
-    """Raise what a wrong scenario raises."""
-    raise InputError(text)
 
 
 def test_processes_are_shared_by_all_calls_and_kept_for_the_next() -> None:
@@ -43,5 +39,5 @@ def test_a_killed_process_is_one_message() -> None:
 
 def test_what_a_call_raises_is_raised() -> None:
     """A mistake of the user's stays theirs."""
-    with SharedWork() as work, pytest.raises(InputError, match="no such pool"):
-        list(work.done([partial(fail, "no such pool")] * 2))
+    with SharedWork() as work, pytest.raises(InputError, match="pols"):
+        list(work.done([partial(parse_scenario, {"pols": []})] * 2))
