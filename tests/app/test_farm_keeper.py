@@ -13,6 +13,7 @@ import farm
 from farm.app.staying_up.farm_daemon import FarmKeeper
 from farm.app.staying_up.farm_place import place_file, read_place
 from farm.metrics.exporter import MetricsPlace
+from farm.processes.orphans import children
 
 
 @pytest.fixture
@@ -40,7 +41,8 @@ def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(
     keeper: FarmKeeper, tmp_path: Path, caplog
 ):
     """The server ended with it, and lost what it had acknowledged and could not write yet."""
-    nothing = SimpleNamespace(check=lambda *_: float("inf"), pids=set[int], pid=0)
+    # the children of this process are other tests' servers: none of them is a stray
+    nothing = SimpleNamespace(check=lambda *_: float("inf"), pids=children, pid=0)
     keeper._revival = nothing  # type: ignore[assignment]
     draft = place_file(tmp_path).with_suffix(".new")
     draft.mkdir()  # nothing can be written there
