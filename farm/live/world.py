@@ -201,11 +201,9 @@ class LiveWorld:
         return self._ending.asked > 0
 
     def set_aside(self, error: Exception) -> None:
-        """Keep the message that could not be handled, and let no scheduler read it again."""
-        entry = self._origins.current
-        if entry is not None:
+        """Keep the message that could not be handled, whole, and let no scheduler read it again."""
+        if (entry := self._origins.current) is not None:
             why = "".join(traceback.format_exception(error))
-            # the whole message: jobs submitted with the bad one can be submitted again
             letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
 
@@ -219,9 +217,8 @@ class LiveWorld:
 
     def go_on(self, saved: SavedFarm) -> None:
         """Continue a farm whose scheduler has ended; the book is restored already."""
-        now = time.monotonic()
         self.requests.go_on(saved)
-        self.roster.go_on(saved, now)
+        self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
         self.intake.jobs_taken_in = saved.counts.serial
         self.intake.place()
@@ -233,8 +230,7 @@ class LiveWorld:
             self.intake.lose(host, self.clock.now(), "its farm ended")
 
     def open(self) -> None:
-        """Say that the farm opens: the scheduler requests the builders that the pools lack."""
-        # on a long-running farm, a separate service sizes the provisioned pools
+        """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
         self.add_event(lambda at: events.FarmOpened(at, provisioned=not self._stays))
 
     def await_hosts(self, count: int, timeout: float) -> None:

@@ -136,7 +136,7 @@ class TestRealServer:
             EmbeddedServer(broken).start()
         broken.write_text("#!/bin/sh\nexit 1\n")
         broken.chmod(0o755)
-        with pytest.raises(ServerError, match="ended at once"):
+        with pytest.raises(ServerError, match="ended immediately"):
             EmbeddedServer(broken).start()
 
     def test_what_an_earlier_farm_left_is_read_before_the_server_is_used(self, tmp_path, server):

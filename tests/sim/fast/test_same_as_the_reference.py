@@ -37,7 +37,6 @@ from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
 from provisioner.algorithms.sizing import AnyAlgorithm
-from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 INFO: Any = {"name": "", "world": "simulated", "engine": "", "seed": 1, "policy": ""}
@@ -214,17 +213,10 @@ cases = given(
 )
 
 
-@cases
-@examples(20)
-def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
-    """Protects equality on farms and loads drawn at random."""
-    compare(rules, specs, jobs, estimator, ends_at, data)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @cases
 @settings(max_examples=5000, deadline=None)
-def test_the_same_story_thousands_of_times(rules, specs, jobs, estimator, ends_at, data):
-    """Protects equality on many more."""
+def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
+    """Protects equality on thousands of farms and loads drawn at random."""
     compare(rules, specs, jobs, estimator, ends_at, data)
