@@ -85,7 +85,7 @@ def test_an_example_is_at_work(stage: Stage, name: str):
 
 
 def test_a_fixed_pool_is_worked_off_and_kept_at_its_size(stage: Stage):
-    """Its builders come though nobody sizes the pool, and successors of lost ones do."""
+    """A pool without an algorithm gets its builders, and successors of lost ones."""
     stage.play("fair-share-two-teams")
     stage.until(lambda: len(stage.builders()) == 4, "the pool")
     stage.until(lambda: sum(stage.ended().values()) > 20, "the first ends")
