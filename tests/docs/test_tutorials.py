@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def test_tutorial(page: Path, tmp_path: Path):
         follow(page, tmp_path)
     finally:
         if (tmp_path / ".farm" / "farm.json").exists():
-            subprocess.run(["farm", "down", "--now"], cwd=tmp_path, timeout=120)
+            subprocess.run(
+                [sys.executable, "-m", "farm", "down", "--now"], cwd=tmp_path, timeout=120
+            )
     for picture in re.findall(r"\]\(\.\./figures/([\w.-]+)\)", page.read_text(encoding="utf-8")):
         made = tmp_path / picture
         assert made.stat().st_size > 1000

@@ -47,4 +47,5 @@ def same_speed(text: str) -> str:
 def without_numbers(text: str) -> str:
     """Hide numbers with their units, and which server it was."""
     text = re.sub(r"\b(?:redis|valkey)\b(?= \d)", "SERVER", same_speed(text))
-    return re.sub(r"[-+]?\d[\d.,]*(?: ?(?:ms|s|m|h|d|%)\b)?(?: \d\d[smh]\b)?", "N", text)
+    number = r"[-+]?\d[\d.,]*(?: ?(?:ms|[smhd%])(?![a-z]))?(?:\d+(?:ms|[smhd]))*"
+    return re.sub(number, "N", text)
