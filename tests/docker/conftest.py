@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 IN_CI = bool(os.environ.get("CI") or os.environ.get("FARM_CI"))
 
 Farms = Callable[..., Composed]
+#: no two farms share a name: what one may have left is not the next one's
+NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -89,10 +91,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def farms(engine: Engine, source: Path) -> Iterator[Farms]:
     """Makes farms that are not up yet; whatever comes of them is gone afterwards."""
     made: list[Composed] = []
-    numbers = itertools.count(1)
 
     def make(cli: Compose, clone: Path = source, **settings: str) -> Composed:
-        name = f"farmtest{os.getpid()}-{next(numbers)}"
+        name = f"farmtest{os.getpid()}-{next(NUMBERS)}"
         made.append(Composed(engine, cli, clone, name, **settings))
         return made[-1]
 
