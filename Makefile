@@ -11,7 +11,7 @@ BIN  := $(VENV)/bin
 # what needs a Docker Engine or a browser is asked for by name: pytest -m docker
 HERE := not docker and not browser
 # live tests mostly wait, for processes of their own and on ports of their own
-PYTEST = $(BIN)/pytest -n 3 --dist worksteal
+PYTEST = $(BIN)/pytest -n 4 --dist worksteal
 # compiling the simulator's kernel takes longer than all that the fast tests play in it
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
