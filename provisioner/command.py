@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import tempfile
 from contextlib import ExitStack
 from enum import StrEnum
@@ -28,6 +27,7 @@ from farm.terminal.options import (
     Overrides,
     server_option,
 )
+from farm.terminal.output import log_to_stderr
 from farm.terminal.settings import with_password
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.engine import check_engine_address, connect_engine
@@ -173,9 +173,7 @@ def provision(
     ] = None,
 ) -> None:
     """Size the pools of a live farm, until SIGTERM or Ctrl-C. Further provisioners stand by."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    log_to_stderr()
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)
     if not redis:

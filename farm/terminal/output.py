@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,6 +60,13 @@ def table_of(
 def note(what: RenderableType, *, err: bool = False) -> None:
     """Print a remark unfolded, or a table, folded if need be."""
     FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
+
+
+def log_to_stderr() -> None:
+    """Let a service log to standard error, with instants."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
 
 
 @contextmanager
