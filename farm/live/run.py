@@ -29,8 +29,8 @@ from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
+from farm.live.redis.server_calls import ServerCalls
 from farm.live.redis.trouble import trouble_of
-from farm.live.server_calls import ServerCalls
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved

@@ -27,22 +27,22 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
+from farm.live.hosts.succession import Succession
 from farm.live.meter import Meter
-from farm.live.mirror import Mirror
-from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
+from farm.live.redis.server_calls import ServerCalls
 from farm.live.redis.trouble import Trouble
-from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
+from farm.live.store.mirror import Mirror
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
-from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
+from farm.live.wire.origins import Origins
 from farm.live.wire.pool_report import LiveStatus
 
 log = logging.getLogger("farm.scheduler")

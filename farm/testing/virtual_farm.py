@@ -18,12 +18,12 @@ from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
-from farm.live.mirror import Mirror
 from farm.live.operating.answers import Answer, answering
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
+from farm.live.store.mirror import Mirror
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask

@@ -22,7 +22,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
-from farm.live.mirror import Mirror
+from farm.live.store.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
@@ -70,7 +70,7 @@ colours = [job.colour for entry in read_log(out / "events.jsonl")
 assert colours == ["red", "blue"]
 write_jobs(out / "jobs.csv", job_rows(recorder.records()))
 assert (out / "jobs.csv").read_text().splitlines()[0].endswith(",colour")
-from farm.app.result import JobTable
+from farm.app.recorded.result import JobTable
 assert list(JobTable.of(list(read_jobs(out / "jobs.csv")))["colour"]) == ["red", "blue"]
 assert [row.more for row in read_jobs(out / "jobs.csv")] == [("red",), ("blue",)]
 """

@@ -15,10 +15,10 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
-from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
+from farm.live.store.mirror import Mirror
 from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
 from tests.fixtures.stepwise_farm import Clock, Leader
