@@ -10,9 +10,10 @@ from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import story_of, tried
 from farm.app.staying_up.farm_place import reach
 from farm.live.store.saved import Try
-from farm.terminal.console import FarmConsole, coloured, plain, story
+from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import story
 from farm.units import format_roughly
 
 
@@ -29,7 +30,7 @@ def job(
     if as_json:
         print_json(told)
         return
-    FarmConsole().print(story(_lines(told, tries)))
+    note(story(_lines(told, tries)))
 
 
 def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
@@ -39,7 +40,7 @@ def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
         if name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":
-            lines += [(plain(f"attribute {key}"), text) for key, text in value.items()]
+            lines += [(f"attribute {key}", text) for key, text in value.items()]
         elif value in (None, "") or (name in ("level", "score") and not value):
             continue
         elif name == "state":
