@@ -69,7 +69,10 @@ def estimate(
     The state is a JSON file of builders and jobs, such as farm snapshot prints, or the present
     state of a live farm.
     """
-    view = view_from(state, redis, folder)
+    view, growing = view_from(state, redis, folder)
+    if growing:
+        said = f"builders still to come to {', '.join(growing)} are not counted: farm whatif does"
+        note(said, err=True)
     chosen = RULES[rules.value]
     wanted = [
         _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()

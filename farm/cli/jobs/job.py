@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import story_of, tried
+from farm.app.jobs.told_estimate import with_provisioner
 from farm.app.staying_up.farm_place import reach
 from farm.live.store.saved import Try
 from farm.terminal.console import coloured
@@ -26,6 +28,9 @@ def job(
     """Show a job's history and state: where it is, why it waits, or how it ended."""
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
+        if answer is not None and answer.job is not None:
+            now = with_provisioner(operator, job_id, answer.job)
+            answer = msgspec.structs.replace(answer, job=now)
     told = story_of(found, tries, answer)
     if as_json:
         print_json(told)
