@@ -20,7 +20,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import rare_collections
-from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.meter import Meter

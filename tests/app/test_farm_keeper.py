@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from farm.app.staying_up.farm_daemon import is_at_work
-from farm.app.staying_up.farm_place import FarmPlace, PlaceFile, place_file, read_place
+from farm.app.long_running.farm_daemon import is_at_work
+from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, read_place
 
 
 def test_what_an_earlier_farm_left_is_not_taken_for_this_one():

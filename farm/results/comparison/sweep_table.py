@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from farm.results.comparison.metrics import METRICS, Metric, Unit
 from farm.results.comparison.statistics import Interval
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.terminal.tables import Listing, folding, numbers
 
 STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim"}
 
@@ -57,17 +58,25 @@ def remarks(sweep: Sweep) -> Iterator[str]:
         yield f"{axis} changed nothing: every number is the same with each of its values"
 
 
-def _table(sweep: Sweep, metric: Metric, rows: Sequence[SweepRow]) -> Table:
-    title = metric.name.replace("_", " ")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title=title)
-    table.title_justify = "left"
-    for axis in sweep.axes:
-        table.add_column(axis.rpartition(".")[2], overflow="fold")
-    for column in ("mean", "±", "median", "difference", "from", "to", "verdict"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(value) for value in row.settings.values()), *_cells(row))
-    return table
+def _table(sweep: Sweep, metric: Metric, rows: Sequence[SweepRow]) -> Listing:
+    columns = numbers("mean", "±", "median", "difference", "from", "to", "verdict")
+    return Listing(
+        (*folding(*_headings(sweep.axes)), *columns),
+        [(*row.settings.values(), *_cells(row)) for row in rows],
+        title=metric.name.replace("_", " "),
+        first_to_go=("median", "±", "to", "from", "mean"),
+    )
+
+
+def _headings(axes: Iterable[str]) -> list[str]:
+    """Return the last part of each key, or all of it where two keys end alike."""
+    ends = Counter(axis.rpartition(".")[2] for axis in axes)
+    return [
+        end
+        if ends[end := axis.rpartition(".")[2]] == 1
+        else axis.removeprefix("pools.").replace(".", " ")
+        for axis in axes
+    ]
 
 
 def _cells(row: SweepRow) -> list[Text]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
 from farm.results.comparison.sweep_table import STYLES, readable
 from farm.results.formatting import readable_percent, readable_span
+from farm.terminal.tables import Listing, numbers, texts
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
@@ -17,13 +17,10 @@ def render_comparison(comparison: Comparison) -> RenderableType:
 
 
 def _pair(pair: PairComparison) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("", no_wrap=True)
-    for column in ("base", "other", "difference", "", "verdict"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for metric in pair.metrics:
-        if metric.base or metric.other:
-            table.add_row(*_cells(metric))
+    table = Listing(
+        (*texts(""), *numbers("base", "other", "difference", "", "verdict")),
+        [_cells(metric) for metric in pair.metrics if metric.base or metric.other],
+    )
     titles = (
         Text(f"base   {pair.base} ({pair.worlds[0]})"),
         Text(f"other  {pair.other} ({pair.worlds[1]})"),

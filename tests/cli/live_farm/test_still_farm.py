@@ -67,18 +67,18 @@ def test_a_huge_name_is_cut(still: StillFarm):
 
 
 def test_a_narrow_terminal_keeps_whole_names_and_lets_columns_go(still: StillFarm):
-    """Forty columns: which job, what it does; never a name that is cut to two letters."""
+    """Thirty-nine columns: which job, what it does; never a name that is cut to two letters."""
     still.end("a-job-with-a-name", "failed", attributes={"user": "somebody"})
     still.join("linux-1", "building")
-    lines = still.says("jobs", "--state", "ended", width=40).splitlines()
+    lines = still.says("jobs", "--state", "ended", width=39).splitlines()
     assert lines[1].split() == ["a-job-with-a-name", "failed"]
     assert all(len(line) <= 40 for line in lines)
-    lines = still.says("builders", width=40).splitlines()
+    lines = still.says("builders", width=39).splitlines()
     assert "linux-1" in lines[1]
     assert "building" in lines[1]
     long = "b" * 200
     still.wait(long)
-    told = still.says("jobs", width=40)
+    told = still.says("jobs", width=39)
     assert "".join(line.split()[0] for line in told.splitlines()[1:]).startswith(long[:150])
 
 

@@ -26,7 +26,7 @@ from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
 
 
-class Mirror:
+class StateWriter:
     """Collects the jobs and builders changed by a batch of events, and writes their new state."""
 
     def __init__(self, book: Scheduler) -> None:

@@ -12,7 +12,7 @@ from farm.live.store.saved import Counts, HostLife, host_life
 from farm.live.wire.messages import Play
 
 
-class Succession:
+class SuccessorState:
     """Writes it, remembering what was written last."""
 
     def __init__(self, book: Scheduler, roster: Roster, requests: BuilderRequests) -> None:
