@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job
 from farm.core.snapshot import JobRecord
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.rollouts import loops
 
 Floats = NDArray[np.float64]
@@ -25,21 +25,6 @@ Floats = NDArray[np.float64]
 IN_CACHE = 1 << 16
 #: minimum number of factors from which a rollout draws, if there are enough
 LEAST_STRETCH = 20
-
-
-class RunTimes(Protocol):
-    """A distribution of run times (farm.forecasts.runtime.RuntimeDistribution)."""
-
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return the expected run time in seconds."""
-
-    def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return a time and the factors of it that were seen, oldest first; None: it is certain."""
-
-    def draw_remaining(
-        self, job: Job, u: Sequence[float], builder: Builder, elapsed: float
-    ) -> list[float]:
-        """Return the rests of a running job that are not exceeded with each probability."""
 
 
 def uniforms(seed: int, name: str, count: int, ids: Sequence[str]) -> Floats:
@@ -52,7 +37,9 @@ def uniforms(seed: int, name: str, count: int, ids: Sequence[str]) -> Floats:
     return made
 
 
-def service_times(run_times: RunTimes, jobs: Sequence[Job], u: Floats, seed: int) -> Floats:
+def service_times(
+    run_times: RuntimeDistribution, jobs: Sequence[Job], u: Floats, seed: int
+) -> Floats:
     """Return drawn service times on a builder of speed 1, in the place of the uniform numbers.
 
     Jobs of one time are alike: each rollout draws a kind's factors from one stretch of its history
@@ -88,7 +75,7 @@ def _in_cache(shape: tuple[int, ...]) -> Iterator[slice]:
 
 
 def ends_of(
-    run_times: RunTimes, view: JobRecord, builder: Builder, u: Sequence[float], at: float
+    run_times: RuntimeDistribution, view: JobRecord, builder: Builder, u: Sequence[float], at: float
 ) -> list[float]:
     """Return the drawn instants at which a running attempt ends, not before ``at``."""
     since = view.started_at if view.started_at is not None else view.dispatched_at
