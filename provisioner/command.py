@@ -19,6 +19,7 @@ from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
+from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     MetricsAddress,
@@ -44,7 +45,7 @@ from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
 from provisioner.from_scenario import algorithms_of
 from provisioner.keeper import Patience
-from provisioner.main_loop import serve, stop_on_signals, take_charge
+from provisioner.main_loop import serve, take_charge
 from provisioner.service import Provisioner
 
 log = logging.getLogger("farm.provisioner")

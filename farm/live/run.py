@@ -213,7 +213,7 @@ class _Farm:
             max_waiting=options.max_waiting,
             log=None if options.stays is None else options.stays.log,
         )
-        self._signals.reach(self._world)
+        self._signals.reach(self._world.stop)
 
     def _inbox(self) -> Inbox:
         cursor = None if self._saved is None else self._saved.cursor
