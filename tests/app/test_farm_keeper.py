@@ -1,4 +1,4 @@
-"""The process that keeps a farm up: when it says that the farm is up."""
+"""The process that keeps a farm up: when it reports that the farm is up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keeper(tmp_path: Path) -> Iterator[FarmKeeper]:
 
 
 def test_what_an_earlier_farm_left_is_not_taken_for_this_one(keeper: FarmKeeper, monkeypatch):
-    """Also where the clock was set back since: its status is of the future then."""
+    """Also after the clock was set back: the old status then lies in the future."""
     looks = itertools.count()
     monkeypatch.setattr(keeper, "_look_after", lambda *_: next(looks))
     future, present = 4e9, 1e9
@@ -40,8 +40,8 @@ def test_what_an_earlier_farm_left_is_not_taken_for_this_one(keeper: FarmKeeper,
 def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(
     keeper: FarmKeeper, tmp_path: Path, caplog
 ):
-    """The server ended with it, and lost what it had acknowledged and could not write yet."""
-    # the children of this process are other tests' servers: none of them is a stray
+    """The server would end with it, and lose acknowledged data that it could not write yet."""
+    # the children of this process are servers of other tests: none of them is a stray
     nothing = SimpleNamespace(check=lambda *_: float("inf"), pids=children, pid=0)
     keeper._revival = nothing  # type: ignore[assignment]
     draft = place_file(tmp_path).with_suffix(".new")
