@@ -27,7 +27,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.live.gc_tuning import rare_collections
 from farm.metrics.exporter import registry_of

@@ -28,9 +28,9 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, Watchers, run_live
 from farm.live.wire.pool_report import LiveStatus

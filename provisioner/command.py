@@ -44,7 +44,7 @@ from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
 from provisioner.from_scenario import algorithms_of
 from provisioner.keeper import Patience
-from provisioner.leadership import serve, stop_on_signals, take_charge
+from provisioner.main_loop import serve, stop_on_signals, take_charge
 from provisioner.service import Provisioner
 
 log = logging.getLogger("farm.provisioner")

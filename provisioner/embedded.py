@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farm.core.pools.algorithm import Algorithm
-from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import Desk
 from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
 from farm.live.wire.pool_report import PoolReport

@@ -11,8 +11,8 @@ from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
-from workers.burn.burners import MODES as BURNING_MODES
-from workers.burn.burners import Burners, Burnt
+from workers.burn.burning_jobs import MODES as BURNING_MODES
+from workers.burn.burning_jobs import Burners, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 
 #: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours

@@ -26,8 +26,8 @@ from farm.live.wire.reporter import Reporter
 from farm.plugins.own_behaviours import OwnBehaviours
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
-from workers.burn.burners import MODES as BURNING_MODES
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burning_jobs import MODES as BURNING_MODES
+from workers.burn.burning_jobs import Burners, BurnSettings
 from workers.journal import AttemptJournal
 from workers.metering import HostMetering
 from workers.ready import ReadyFile

@@ -15,8 +15,8 @@ from typing import Any
 from celery import Celery, Task
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.live.wire.bounds import flaw_of_command
 from farm.live.wire.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
+from farm.live.wire.report_checks import flaw_of_command
 from workers.host import BuilderHost
 
 

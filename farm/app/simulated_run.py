@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 from farm.app.estimates import Estimating
 from farm.app.own_parts import OwnParts
+from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
-from farm.app.result import Result
 from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.scenario import Scenario
-from farm.sim.bounds import refuse_too_large
 from farm.sim.fast.choice import Try, try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.sim.too_large import refuse_too_large
 from farm.workload import batches
 from provisioner.from_scenario import algorithms_of
 

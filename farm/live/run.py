@@ -20,7 +20,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import rare_collections
-from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.meter import Meter
@@ -29,8 +29,8 @@ from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
+from farm.live.redis.server_calls import ServerCalls
 from farm.live.redis.trouble import trouble_of
-from farm.live.server_calls import ServerCalls
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved

@@ -27,21 +27,21 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
+from farm.live.hosts.successor_state import SuccessorState
 from farm.live.meter import Meter
-from farm.live.mirror import Mirror
-from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
+from farm.live.redis.server_calls import ServerCalls
 from farm.live.redis.trouble import Trouble
-from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import SavedFarm
+from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
-from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
+from farm.live.wire.event_messages import EventMessages
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 
@@ -104,16 +104,16 @@ class LiveWorld:
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
         self.intake = Intake(self.requests, self.roster, self._outbox.send, self._refusals)
-        self._origins = Origins(self.intake.events)
+        self._event_messages = EventMessages(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
         self.notices = store.notices
         self._inbox = inbox
         self._book = book
-        self._mirror = Mirror(book)
+        self._state_writer = StateWriter(book)
         self._stays = stays
-        self._succession = Succession(book, self.roster, self.requests)
+        self._successor_state = SuccessorState(book, self.roster, self.requests)
         self._recent = RecentEnds()
         self._meter = meter
         self._max_waiting = max_waiting
@@ -173,13 +173,13 @@ class LiveWorld:
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
-        self._origins.taken()
-        self._mirror.touch(event)
+        self._event_messages.taken()
+        self._state_writer.touch(event)
         return event
 
     def execute(self, command: Command) -> None:
         """Note a command for the batch; ``next_event`` commits it."""
-        self._mirror.note(command, self.clock.now(), self._batch)
+        self._state_writer.note(command, self.clock.now(), self._batch)
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
@@ -202,7 +202,7 @@ class LiveWorld:
 
     def set_aside(self, error: Exception) -> None:
         """Keep the message that could not be handled, whole, and let no scheduler read it again."""
-        if (entry := self._origins.current) is not None:
+        if (entry := self._event_messages.current) is not None:
             why = "".join(traceback.format_exception(error))
             letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
@@ -223,9 +223,9 @@ class LiveWorld:
         self.intake.jobs_taken_in = saved.counts.serial
         self.intake.place()
         for job in self._book.jobs:
-            self._mirror.touch_job(job)
+            self._state_writer.touch_job(job)
         for builder in self._book.builders:
-            self._mirror.touch_builder(builder)
+            self._state_writer.touch_builder(builder)
         for host in self.roster.aliens():
             self.intake.lose(host, self.clock.now(), "its farm ended")
 
@@ -263,7 +263,7 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        room = len(self._book.jobs) - self._mirror.running < self._max_waiting
+        room = len(self._book.jobs) - self._state_writer.running < self._max_waiting
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         if entries:
@@ -273,7 +273,7 @@ class LiveWorld:
         if now - began > timeout + 1.0:
             self.roster.excuse(now)
         for entry in entries:
-            with self._origins.of(entry):
+            with self._event_messages.of(entry):
                 self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
@@ -291,14 +291,14 @@ class LiveWorld:
         if self._to_be_placed:  # all that were requested together, once
             self._to_be_placed = False
             self.intake.place()
-        self._mirror.write(self._batch)
+        self._state_writer.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
         self._batch.messages, self._batch.strangers = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
-            self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
+            self._successor_state.write(self._batch, self.intake.jobs_taken_in, self.ended)
         unchanged = cursor == self._committed and self._batch.is_empty
         if unchanged and not self._store.fence.lost_writes:
             return
@@ -335,10 +335,10 @@ class LiveWorld:
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
-        self._mirror.forget()
-        self._mirror.write(batch)
+        self._state_writer.forget()
+        self._state_writer.write(batch)
         if self._stays:
-            self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
+            self._successor_state.write_all(batch, self.intake.jobs_taken_in, self.ended)
         try:
             self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         except SpoiltError as spoilt:  # more of them
@@ -351,7 +351,7 @@ class LiveWorld:
         """Return the status of the run."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.requests.booting)
-        live, running = len(self._book.jobs), self._mirror.running
+        live, running = len(self._book.jobs), self._state_writer.running
         return LiveStatus(
             at=self.clock.now(),
             submitted=self.intake.jobs_taken_in,

@@ -1,4 +1,4 @@
-"""Every metric of the farm: its name, type, meaning, labels and buckets. None is named elsewhere.
+"""Every metric of the farm: its name, type, meaning, labels and buckets.
 
 Seconds are farm seconds (real seconds times the farm's speed) unless the help says "real". Labels
 are bounded: pools and platforms as the scenario has them, at most ``SHARES`` fair-share keys;

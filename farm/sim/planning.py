@@ -32,7 +32,7 @@ from farm.results.comparison.statistics import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario
-from farm.sim.recorded import recorded
+from farm.sim.simulated_records import simulated_records
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
@@ -118,7 +118,7 @@ def play(
 ) -> Outcome:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
-    records = recorded(own, algorithms(own), runs=RUNS_OF_A_SEARCH)
+    records = simulated_records(own, algorithms(own), runs=RUNS_OF_A_SEARCH)
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(

@@ -18,8 +18,8 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
-from farm.sim.bounds import refuse_too_large
 from farm.sim.provisioning import SimulatedProvisioner
+from farm.sim.too_large import refuse_too_large
 from farm.sim.world import EndOf, SimulatedWorld
 from farm.workload import batches, build_jobs
 

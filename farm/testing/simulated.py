@@ -6,7 +6,7 @@ from typing import Any
 
 from farm.app.api import Source
 from farm.app.own_parts import OwnParts
-from farm.app.result import Result
+from farm.app.recorded.result import Result
 from farm.app.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.results.summary.objectives import measure, parse_objective

@@ -18,12 +18,12 @@ from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
-from farm.live.mirror import Mirror
 from farm.live.operating.answers import Answer, answering
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
+from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask
@@ -67,7 +67,7 @@ class VirtualFarm:
             load=nothing,
         )
         self.scheduler, self._world = self._simulation.scheduler, self._simulation.world
-        self._mirror = Mirror(self.scheduler)
+        self._state_writer = StateWriter(self.scheduler)
         self._batch = Batch()
         self._ended: dict[str, int] = {}
         self._submitted = 0
@@ -135,17 +135,17 @@ class VirtualFarm:
         self._handle(event)
 
     def _handle(self, event: Event) -> None:
-        self._mirror.touch(event)
+        self._state_writer.touch(event)
         commands: Sequence[Command] = self.scheduler.handle(event)
         for command in commands:
-            self._mirror.note(command, event.at, self._batch)
+            self._state_writer.note(command, event.at, self._batch)
             if isinstance(command, EndJob):
                 self._ended[command.outcome] = self._ended.get(command.outcome, 0) + 1
             self._world.execute(command)
 
     def _commit(self) -> None:
         batch, self._batch = self._batch, Batch()
-        self._mirror.write(batch)
+        self._state_writer.write(batch)
         self._store.commit(batch, self._inbox.cursor, self.at)
         jobs = self.scheduler.jobs.values()
         running = sum(state.slot is not None for state in jobs)

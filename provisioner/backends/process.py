@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.processes import HostProcess, hosts_needed
+from farm.live.hosts.host_processes import HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 import farm
-from farm.app.staying_up.farm_daemon import FarmKeeper
-from farm.app.staying_up.farm_place import place_file, read_place
+from farm.app.long_running.farm_daemon import FarmKeeper
+from farm.app.long_running.farm_place import place_file, read_place
 from farm.metrics.exporter import MetricsPlace
 from farm.processes.orphans import children
 

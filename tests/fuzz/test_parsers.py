@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from farm.app.jobs.json_lines import parse_lines
-from farm.app.staying_up.snapshots import image_of_text
+from farm.app.long_running.snapshots import image_of_text
 from farm.core import events
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import FarmError
@@ -29,9 +29,9 @@ from farm.live.hosts.strangers import Strangers
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
-from farm.live.wire.bounds import flaw_of_command, flaw_of_envelope
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
+from farm.live.wire.report_checks import flaw_of_command, flaw_of_envelope
 from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 from farm.units import parse_rate, parse_time

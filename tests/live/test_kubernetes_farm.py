@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.host_processes import HostProcess
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server

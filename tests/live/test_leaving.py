@@ -12,7 +12,7 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import BuilderRetired, JobFinished
 from farm.core.model import Builder, Job
-from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.host_processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings, from_environment, host_environment

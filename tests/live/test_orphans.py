@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.app.staying_up.farm_place import read_place
+from farm.app.long_running.farm_place import read_place
 from farm.live.operating.operator import Operator
 from farm.processes.orphans import end_at_once
 from tests.fixtures.waiting import until

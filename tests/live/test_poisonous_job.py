@@ -7,7 +7,7 @@ import pytest
 from farm.core import events
 from farm.core.model import Cause
 from farm.core.rules import SchedulingRules
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.registry import Patience
 
 pytestmark = pytest.mark.live

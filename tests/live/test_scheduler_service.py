@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from farm.app.long_running.chosen_rules import choose
 from farm.app.recorded.run_audit import audit_run
-from farm.app.staying_up.chosen_rules import choose
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import MAX_STARTS
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys

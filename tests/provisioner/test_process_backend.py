@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from farm.live.hosts.processes import BUILDERS_PER_HOST
+from farm.live.hosts.host_processes import BUILDERS_PER_HOST
 from farm.live.settings import LiveSettings
 from provisioner.backends.process import ProcessBackend
 from tests.fixtures.prepared_world import report

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.app.staying_up.pool_troubles import trouble_of
+from farm.app.long_running.pool_troubles import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan

@@ -19,7 +19,7 @@ import msgspec
 import psutil
 
 from farm.core.errors import RunError
-from workers.burn.burners import Burners, BurnSettings, Burnt
+from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 from workers.burn.rates import HASTY
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from farm.app.chaos.machine import Machine
-from farm.app.staying_up.farm_place import FarmPlace, read_place
+from farm.app.long_running.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
 from farm.live.redis.server import EmbeddedServer, choose_server

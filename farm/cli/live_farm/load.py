@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from farm.app.jobs.submission import play
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.scheduler_service import serve
+from farm.app.long_running.scheduler_service import serve
 from farm.core.errors import InputError
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario

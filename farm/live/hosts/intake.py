@@ -30,10 +30,10 @@ from farm.live.hosts.registry import HostState, Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.hosts.strangers import Strangers
 from farm.live.wire import messages as wire
-from farm.live.wire.bounds import flaw_of, flaw_of_report, readable
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import HostCommand, Play
+from farm.live.wire.report_checks import flaw_of, flaw_of_report, readable
 from farm.live.wire.shared_parts import share_parts
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import msgspec
 from farm.core.dispatching.decisions import Decision
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.turns import Turn
+from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep

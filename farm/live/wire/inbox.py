@@ -14,9 +14,9 @@ import msgspec
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
 from farm.live.redis.trouble import PassOverSpoilt
-from farm.live.wire.bounds import flaw_of_envelope
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, clear_spoilt, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
+from farm.live.wire.report_checks import flaw_of_envelope
 
 #: entries per read of a stream, which limits how long a batch of decisions takes
 AT_ONCE = 100

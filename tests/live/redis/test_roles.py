@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from farm.app.staying_up.access import apply, lines_of, users_of
+from farm.app.long_running.access import apply, lines_of, users_of
 from farm.core.errors import InputError
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, choose_server

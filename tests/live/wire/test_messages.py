@@ -32,8 +32,8 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.live.redis.keys import STREAMS
 from farm.live.wire import messages as wire
-from farm.live.wire.bounds import flaw_of
 from farm.live.wire.messages import VERSION, Envelope, MessageError
+from farm.live.wire.report_checks import flaw_of
 
 JOB = Job(id='j"1', service_time=3.5, platform=Platform("amd64", True), attributes={"user": "ü"})
 REPORTS = (

@@ -14,8 +14,8 @@ from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import FARM, LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from workers.burn.burners import Burners, BurnSettings, Burnt
+from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 
 #: far below any real core: a "second" of work is a few milliseconds on any machine
 TINY = {"cpu": 4.0, "memory": 40.0, "stress_ng": 20.0}

@@ -13,7 +13,7 @@ from farm.core.model import Builder, Job
 from farm.live.wire.messages import Play
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
-from workers.burn.burners import Burnt
+from workers.burn.burning_jobs import Burnt
 
 
 class FakeBurner:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from farm.core.errors import RunError
-from workers.burn import burners, client
+from workers.burn import burning_jobs, client
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
@@ -92,7 +92,7 @@ def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
     one = fire(rates={})
     pids = one.burn_for_ever()
     program = one.burners.pid
-    monkeypatch.setattr(burners, "MEASURE_TIMEOUT", 0.01)
+    monkeypatch.setattr(burning_jobs, "MEASURE_TIMEOUT", 0.01)
     monkeypatch.setattr(client, "CLOSE_TIMEOUT", 0.01)
     with pytest.raises(RunError, match="no answer within"):
         one.burners.rates(["memory"], turns=10_000)

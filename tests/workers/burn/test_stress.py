@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from farm.core.errors import InputError
-from workers.burn.burners import Burners, BurnSettings, parse_rates, rates_text
+from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates, rates_text
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
 from workers.burn.server import BurnServer
@@ -115,7 +115,7 @@ def test_an_error_in_a_callback_leaves_no_job_without_an_end(fire, monkeypatch):
 
 HOST = """
 import sys, time
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burning_jobs import Burners, BurnSettings
 burners = Burners(BurnSettings(burner=sys.argv[1], rates={"cpu": 900.0, "stress_ng": 2000.0}))
 number = burners.start("stress", None, 2, print)
 assert burners.await_burning(number, 60)
@@ -152,7 +152,7 @@ def test_a_stopped_process_does_not_escape(stopped):
 
 THREAD = """
 import sys, threading, time
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burning_jobs import Burners, BurnSettings
 burners = Burners(BurnSettings(burner="own", rates={"cpu": 900.0}))
 number = []
 start = lambda: number.append(burners.start("stress", None, 1, print))

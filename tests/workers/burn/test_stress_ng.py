@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import RunError
-from workers.burn.burners import Burners
+from workers.burn.burning_jobs import Burners
 from workers.burn.stress_ng import StressNg, UnusableError
 
 from .conftest import PATIENCE, TINY, await_gone, processes_under

@@ -22,10 +22,11 @@ from farm.core.queues.fair_share.invocation import (
 )
 from farm.core.queues.fair_share.listing import TreeListing
 from farm.core.queues.fair_share.replay import Replay, kept_order
-from farm.core.queues.fair_share.slots import SlotBook, SlotRecord, Stickiness
+from farm.core.queues.fair_share.slots import SlotBook, SlotRecord
+from farm.core.queues.fair_share.stickiness import Stickiness
 from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, shared_prefix
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
-from farm.core.queues.fair_share.turns import Turn, best_turns
+from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
 from farm.core.queues.plain import Entry, Key
 from farm.core.state import JobState, Slot
 

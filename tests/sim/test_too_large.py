@@ -10,7 +10,7 @@ from farm.core.commands import RequestBuilder, RetireBuilder
 from farm.core.errors import FarmError, RunError
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
-from farm.sim.bounds import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
+from farm.sim.too_large import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
 from farm.sim.world import SimulatedWorld
 
 POOL: dict[str, Any] = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}

@@ -15,10 +15,10 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
-from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
+from farm.live.store.state_writer import StateWriter
 from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
 from tests.fixtures.stepwise_farm import Clock, Leader
@@ -38,7 +38,7 @@ class History:
             **more,
         )
         self.scheduler = Scheduler(rules, estimator)
-        self.mirror = Mirror(self.scheduler)
+        self.mirror = StateWriter(self.scheduler)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self.store = ReadableStore(self.redis, Keys())
         self.submitted: list[bytes] = []
