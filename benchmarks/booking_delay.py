@@ -1,7 +1,7 @@
-"""How late a finished job is booked while very many others are handed in.
+"""How late a finished job is booked while very many others are submitted.
 
-A farm of 100 builders stays up on a server of its own; another process hands in JOBS jobs of one
-second at once. The delay is the age of the oldest report of a batch when that is committed.
+A farm of 100 builders runs on its own server; another process submits JOBS jobs of one second at
+once. The delay is the age of the oldest report of a batch when that is committed.
 
     python benchmarks/booking_delay.py [JOBS]
 """
@@ -27,13 +27,13 @@ from farm.live.world import LiveWorld
 
 JOBS = 1_000_000
 BUILDERS = 100
-#: real seconds after which the measurement ends, taken in or not
+#: real seconds after which the measurement ends, whether all jobs were read or not
 LIMIT = 300.0
 AMD64 = Platform("amd64", True)
 
 
 class Delays:
-    """Hears what the live world measures, and keeps the delays."""
+    """Keeps the delays from the live world's measurements."""
 
     def __init__(self) -> None:
         self.found: list[float] = []
@@ -43,19 +43,19 @@ class Delays:
             self.found.append(seconds)
 
     def cycle(self, seconds: float) -> None:
-        """Not what is asked here."""
+        """Ignore it."""
 
     commit = aside = cycle
 
     def lost_writes(self) -> None:
-        """Nor this."""
+        """Ignore it."""
 
     def step(self) -> bool:
         return False
 
 
 class Flood:
-    """Hands the jobs in when the builders are there, and ends the farm when they are taken in."""
+    """Submits the jobs when the builders have joined, and ends the farm when all jobs were read."""
 
     def __init__(self, desk: Desk, url: str, jobs: int, delays: Delays) -> None:
         self._desk, self._url, self._jobs, self._delays = desk, url, jobs, delays

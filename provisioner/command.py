@@ -222,7 +222,7 @@ def provision(
 
 
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
-    """Return the settings of hosts beside us: any free port is theirs, ours is not."""
+    """Return the settings of hosts beside this process: any free port instead of its own."""
     return msgspec.structs.replace(
         from_environment(),
         redis_url=redis,
@@ -234,7 +234,7 @@ def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
 
 
 def _settings_of_containers(settings: LiveSettings, metrics_port: int | None) -> LiveSettings:
-    """Return the settings of hosts in containers: each has all ports of an address of its own."""
+    """Return the settings of hosts in containers: each address has all ports free."""
     return msgspec.structs.replace(
         settings,
         metrics_port=str(metrics_port or ""),
