@@ -52,7 +52,7 @@ def remarks(sweep: Sweep) -> Iterator[str]:
         yield (
             f"{count} replications with common seeds; ± and intervals: 95 %; better or worse: more "
             f"than noise among all comparisons of a metric (Holm), and at least "
-            f"{sweep.relevant:.3g} of the baseline"
+            f"{readable_percent(sweep.relevant)} of the baseline"
         )
     for axis in sweep.without_effect:
         yield f"{axis} changed nothing: every number is the same with each of its values"
@@ -86,11 +86,16 @@ def _cells(row: SweepRow) -> list[Text]:
     if row.difference is None:
         cells += ["baseline" if row.baseline is None else "", "", "", ""]
     else:
-        share = readable_percent(row.relative, signed=True) if row.relative is not None else ""
-        low, high = _ends(row.difference_interval)
-        cells += [share or readable(row.difference, unit), readable(low, unit)]
-        cells += [readable(high, unit), row.verdict or ""]
+        found = (row.difference, *_ends(row.difference_interval))
+        # as shares of the baseline, all three, where it is not 0
+        whole = row.difference / row.relative if row.difference and row.relative else None
+        cells += [_share(value, whole) if whole else readable(value, unit) for value in found]
+        cells.append(row.verdict or "")
     return [Text(cell, style=STYLES.get(cell, "")) for cell in cells]
+
+
+def _share(value: float | None, whole: float) -> str:
+    return readable_percent(None if value is None else value / whole, signed=True)
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
