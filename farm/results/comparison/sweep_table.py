@@ -86,16 +86,22 @@ def _cells(row: SweepRow) -> list[Text]:
     if row.difference is None:
         cells += ["baseline" if row.baseline is None else "", "", "", ""]
     else:
-        found = (row.difference, *_ends(row.difference_interval))
-        # as shares of the baseline, all three, where it is not 0
-        whole = row.difference / row.relative if row.difference and row.relative else None
-        cells += [_share(value, whole) if whole else readable(value, unit) for value in found]
+        cells += difference_cells(row.difference, row.relative, row.difference_interval, unit)
         cells.append(row.verdict or "")
     return [Text(cell, style=STYLES.get(cell, "")) for cell in cells]
 
 
-def _share(value: float | None, whole: float) -> str:
-    return readable_percent(None if value is None else value / whole, signed=True)
+def difference_cells(
+    difference: float | None, relative: float | None, interval: Interval | None, unit: Unit
+) -> list[str]:
+    """Return a difference and its interval, as shares of the base where that is not 0."""
+    found = (difference, *_ends(interval))
+    if not difference or not relative:
+        return ["" if value is None else readable(value, unit) for value in found]
+    share = relative / difference
+    return [
+        "" if value is None else readable_percent(value * share, signed=True) for value in found
+    ]
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
