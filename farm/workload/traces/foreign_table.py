@@ -10,6 +10,8 @@
 anything else           an attribute of that name: ``team=owner``
 ======================  =====================================================================
 
+Columns are separated by commas, semicolons or tabs, whichever the header has most of.
+
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
 milliseconds since 1970, or since the beginning of the trace. Calendar times are moved so that the
 first arrival is 0. A row without what is required, or that ends before it starts, is left out and
@@ -36,6 +38,7 @@ from farm.workload.traces.content import read_text
 from farm.workload.traces.csv_table import CONVERSIONS
 from farm.workload.traces.records import Records
 
+SEPARATORS = ",;\t"
 INSTANTS = ("submitted", "started", "finished")
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the trace's own time."""
@@ -51,7 +54,12 @@ _ISO = re.compile(
 
 def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
     """Return the jobs of a table; TraceError names the line and column that is wrong."""
-    rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    text = read_text(path)
+    if not text.strip():
+        raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
+    first = text.partition("\n")[0]
+    between = max(SEPARATORS, key=first.count)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=between, strict=True)
     try:
         header = [name.strip().lstrip("\ufeff") for name in rows.fieldnames or ()]
         rows.fieldnames = header
@@ -60,6 +68,8 @@ def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
         clocks: dict[str, bool] = {}
         found = []
         for row in rows:
+            if None in row:
+                raise TraceError(f"{path}:{rows.line_num}: more values than the header has columns")
             given = {ours: (row[theirs] or "").strip() for ours, theirs in fields.items()}
             where = f"{path}:{rows.line_num}"
             job = _job(given, where)
@@ -106,7 +116,7 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
             return "never ran, or had not ended"
         times["duration"] = times["finished"] - times["started"]
     if times["duration"] < 0:
-        return "ended before they started"
+        return "ended before the start"
     job: dict[str, Any] = {"arrived_at": times["submitted"], "service_time": times["duration"]}
     attributes = {}
     for ours, text in given.items():
@@ -150,7 +160,10 @@ def _records(jobs: list[dict[str, Any]]) -> Records:
         arrived = arrived - arrived.min()
     ids = [job.pop("id", "") for job in jobs]
     distinct = all(ids) and len(set(ids)) == len(ids)
-    return Records(arrived, service, ids if distinct else None, jobs)
+    notes = ("ids not used, as they are not distinct: jobs are numbered",) if any(ids) else ()
+    if distinct:
+        return Records(arrived, service, ids, jobs)
+    return Records(arrived, service, None, jobs, notes=notes)
 
 
 def _duration(text: str) -> float:

@@ -32,6 +32,8 @@ class Records(NamedTuple):
     left_out: Mapping[str, int] = {}
     #: columns that nothing was made of
     unused: tuple[str, ...] = ()
+    #: whatever else a reader of the file must know
+    notes: tuple[str, ...] = ()
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
@@ -54,7 +56,8 @@ class Records(NamedTuple):
         """What of the file is not among the jobs, and why."""
         told = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
                 for why, count in self.left_out.items()]  # fmt: skip
-        return told + ([f"columns not used: {', '.join(self.unused)}"] if self.unused else [])
+        unused = [f"columns not used: {', '.join(self.unused)}"] if self.unused else []
+        return [*told, *unused, *self.notes]
 
     @property
     def parallel(self) -> int:
