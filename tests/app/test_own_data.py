@@ -52,9 +52,11 @@ def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> No
     """Numbers that are no calendar time are not moved."""
     path = tmp_path / "t.csv"
     path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")
-    fields = {"submitted": "at", "duration": "took"}
-    jobs = list(read_trace(path, "csv", TraceOptions(fields=fields)))
+    options = TraceOptions(fields={"submitted": "at", "duration": "took"})
+    jobs = list(read_trace(path, "csv", options))
     assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
+    path.write_text("at,took\n-3,1\n4,1\n", encoding="utf-8")
+    assert [job.arrived_at for job in read_trace(path, "csv", options)] == [0.0, 7.0]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,7 @@ def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> No
             "2026-03-02T06:00:00Z,5\n12,5\n",
             ":3: submitted: found '12' below dates; allowed: dates",
         ),
+        ("12,5\n1772431200,5\n", "'1772431200' below seconds of the trace's own time; allowed"),
         ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
     ],
 )

@@ -13,9 +13,10 @@ anything else           an attribute of that name: ``team=owner``
 Columns are separated by commas, semicolons or tabs, whichever the header has most of.
 
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
-milliseconds since 1970, or since the beginning of the trace. Calendar times are moved so that the
-first arrival is 0. A row without what is required, or that ends before it starts, is left out and
-counted. Dates and small numbers in one column are a mistake.
+milliseconds since 1970, or since the beginning of the trace. Calendar times, and those of a trace
+that begins below 0, are moved so that the first arrival is 0. A row without what is required, or
+that ends before it starts, is left out and counted. Dates and small numbers in one column are a
+mistake.
 """
 
 from __future__ import annotations
@@ -138,9 +139,7 @@ def _refuse_two_clocks(given: dict[str, str], clocks: dict[str, bool], where: st
     for ours in INSTANTS:
         if not (text := given.get(ours)):
             continue
-        is_date = _ISO.match(text) is not None
-        if not is_date and float(text) >= CALENDAR:
-            continue
+        is_date = _ISO.match(text) is not None or float(text) >= CALENDAR
         if clocks.setdefault(ours, is_date) != is_date:
             above = "dates" if clocks[ours] else "seconds of the trace's own time"
             raise TraceError(f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}")
@@ -156,7 +155,7 @@ def _read(convert: Any, text: str, where: str) -> Any:
 def _records(jobs: list[dict[str, Any]]) -> Records:
     arrived = np.array([job.pop("arrived_at") for job in jobs])
     service = np.array([job.pop("service_time") for job in jobs])
-    if arrived.min() >= CALENDAR:
+    if arrived.min() >= CALENDAR or arrived.min() < 0:
         arrived = arrived - arrived.min()
     ids = [job.pop("id", "") for job in jobs]
     distinct = all(ids) and len(set(ids)) == len(ids)
