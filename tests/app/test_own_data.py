@@ -177,9 +177,23 @@ CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("t.swf", SWF, ["1 row cancelled before running", "1 row without a submit or run time"]),
-        ("datastore.json", OPEN, ["1 row of tasks that did not end"]),
-        ("t.csv", CANCELLED, ["2 rows cancelled before running"]),
+        (
+            "t.swf",
+            SWF,
+            [
+                "left out: 1 row cancelled before running",
+                "left out: 1 row without a submit or run time",
+            ],
+        ),
+        (
+            "w.swf",
+            "1 0 0 60 4 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n",
+            [
+                "jobs of several processors: 1, taken as one slot each",
+            ],
+        ),
+        ("datastore.json", OPEN, ["left out: 1 row of tasks that did not end"]),
+        ("t.csv", CANCELLED, ["left out: 2 rows cancelled before running"]),
     ],
 )
 def test_a_run_says_what_of_its_traces_it_did_not_play(
@@ -191,7 +205,7 @@ def test_a_run_says_what_of_its_traces_it_did_not_play(
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
     scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}]}
     found = farm.simulate(scenario).summary["remarks"]
-    assert [*found] == [f"{path}: left out: {one}" for one in told]
+    assert [*found] == [f"{path}: {one}" for one in told]
 
 
 @pytest.mark.live
