@@ -168,7 +168,7 @@ def test_a_server_that_cannot_be_started_is_tried_until_it_can(farm: Troubled):
     """Its data need repair: the farm waits for that, and goes on with what the server had kept."""
     jobs = [f"gone-{number}" for number in range(12)]
     farm.submit(*jobs)
-    # on a slow disk a killed server may lose what it acknowledged and the scheduler has not read yet
+    # with a slow disk a killed server may lose what it acknowledged, if no scheduler has read it
     farm.up.until(lambda: farm.up.state_of(jobs[-1]) != "unknown", "taking them in")
     manifest = farm.up.folder / ".farm/redis/appendonlydir/appendonly.aof.manifest"
     sound = manifest.read_bytes()
