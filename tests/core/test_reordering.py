@@ -10,6 +10,7 @@ import pytest
 from farm.assembly import make_rules
 from farm.core.events import SchedulingChanged
 from farm.core.jobs import reordering
+from farm.core.model import Job
 from farm.core.restore import restored
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
@@ -78,11 +79,31 @@ def test_jobs_that_share_an_execution_stay_together() -> None:
     assert one.waiting == ["a", "z"]
 
 
-@pytest.mark.parametrize("change", [{"policy": "fifo"}, {"policy": "no_such:thing"}, {}])
+@pytest.mark.parametrize(
+    "change",
+    [{"policy": "fifo"}, {"policy": "no_such:thing"}, {"policy": "unittest.__main__:x"}, {}],
+)
 def test_what_changes_nothing_is_ignored(change: dict[str, Any]) -> None:
-    """The same again, or a policy that cannot be found."""
+    """The same again, or a policy that the scenario does not name: a message imports nothing."""
     one = farm("b")
     assert one.tell(SchedulingChanged(one.at, **change)) == "ignored"
+
+
+def longest_id_first(job: Job, *_: object) -> float:
+    """A policy of the scenario's own."""
+    return -len(job.id)
+
+
+def test_back_to_the_policy_of_the_scenario() -> None:
+    """Its own function may be chosen again, as it was named there."""
+    own = f"{__name__}:longest_id_first"
+    one = farm("b", policy=own)
+    for name, time in (("first", 5.0), ("long", 30.0), ("x", 10.0)):
+        one.submit(one.job(name, time))
+    one.tell(SchedulingChanged(one.at, policy="sjf"))
+    assert one.waiting == ["x", "long"]
+    one.tell(SchedulingChanged(one.at, policy=own))
+    assert one.waiting == ["long", "x"]
 
 
 def test_jobs_of_a_shared_execution_whose_first_has_left() -> None:
