@@ -62,7 +62,7 @@ class BackendName(StrEnum):
     DRY_RUN = "dry-run"
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _option(variable: str | list[str], text: str, **limits: Any) -> Any:
@@ -221,7 +221,7 @@ def provision(
 
 
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
-    """Return the settings of hosts beside us: any free port is theirs, ours is not."""
+    """Return the settings of hosts beside this process: any free port instead of its own."""
     return msgspec.structs.replace(
         from_environment(),
         redis_url=redis,
@@ -233,7 +233,7 @@ def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
 
 
 def _settings_of_containers(settings: LiveSettings, metrics_port: int | None) -> LiveSettings:
-    """Return the settings of hosts in containers: each has all ports of an address of its own."""
+    """Return the settings of hosts in containers: each address has all ports free."""
     return msgspec.structs.replace(
         settings,
         metrics_port=str(metrics_port or ""),

@@ -25,9 +25,9 @@ from farm.live.wire.pool_report import PoolReport
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited before something is done about silence; real seconds."""
+    """Time-outs and pauses, in real seconds."""
 
-    #: a builder that has not joined this long after its boot time will not come
+    #: a builder that has not joined this long after its boot time is given up
     boot_timeout: float = 120.0
     #: pause after the first failed boot; it doubles with every further one in a row …
     first_pause: float = 2.0
@@ -45,7 +45,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     builder: str
     pool: str
     running: bool = True
-    #: what became of it, for people
+    #: its state, as text
     detail: str = ""
 
 
@@ -55,7 +55,7 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     #: which algorithm wrote ``memory``
     algorithm: str = ""
     memory: str = ""
-    #: how many decisions were sent; the pool's reports say which one they follow upon
+    #: how many decisions were sent; the pool's reports say which one they follow
     serial: int = 0
     desired: int | None = None
     #: farm time of the next decision

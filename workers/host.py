@@ -138,7 +138,7 @@ class BuilderHost:
                 self._ready.show(playing=True)
 
     def _behaviour_of(self, play: Play) -> BuilderBehaviour | None:
-        """Return the user's own behaviour, if the builder's pool has one."""
+        """Return the user's behaviour, if the builder's pool has one."""
         if not (name := play.behaviour):
             return None
         key = f"pools.{play.builder.pool}.behaviour", name

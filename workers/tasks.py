@@ -1,10 +1,10 @@
 """The Celery tasks of a builder host: each passes on one command and returns immediately.
 
 No task sleeps or works: an attempt lives in the host's agenda, so that one process plays many
-builders and Celery's consumer is always ready for the next command. So tasks are executed in the
-consumer, without ceremony: Celery's own strategy wraps each message in a request, hands it to the
-pool, traces it and acknowledges it, which doubles what a job costs a host (``Task.Strategy`` is
-Celery's place for another one); our queues need no acknowledgement.
+builders and Celery's consumer is always ready for the next command. So tasks are executed directly
+in the consumer: Celery's own strategy wraps each message in a request, hands it to the pool, traces
+it and acknowledges it, which doubles what a job costs a host (``Task.Strategy`` is Celery's place
+for another one); the queues need no acknowledgement.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     @property
     def estimator(self) -> tuple[int, int, float, bool, int]:
-        """The options as ``farm.upstream.taskcluster.plan`` takes them."""
+        """The options, as ``farm.upstream.taskcluster.plan`` expects them."""
         counted = _COUNTED[self.compatibility]
         terminate = self.terminate and counted == IN_SLOTS
         return self.min, self.max, self.scaling_ratio, terminate, counted

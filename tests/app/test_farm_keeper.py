@@ -1,4 +1,4 @@
-"""The process that keeps a farm up: when it says that the farm is up."""
+"""The process that keeps a farm up: when it reports that the farm is up."""
 
 from __future__ import annotations
 

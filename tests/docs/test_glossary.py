@@ -15,7 +15,7 @@ import pytest
 
 from .documents import DOCUMENTS, ROOT
 
-#: others' words, in what others read or wrote: by word, the files (or name in them) where it stands
+#: foreign words, where they are used: by word, the files (or name in them)
 OTHERS = {
     "capacity": {
         "provisioner/algorithms/manual.py": "the Taskcluster simulator's option, in scenarios",
@@ -40,7 +40,7 @@ OTHERS = {
 
 
 def forbidden() -> set[str]:
-    """Return the words of the column that stand without an explanation."""
+    """Return the words of the column that have no explanation."""
     table = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
     column = [line.split("|")[3] for line in table.splitlines() if line.startswith("|")][2:]
     found = [pair for cell in column for pair in re.findall(r"\*([^*]+)\*( \()?", cell)]
@@ -50,7 +50,7 @@ def forbidden() -> set[str]:
 
 
 def names(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that a module gives: to functions, classes, arguments, values."""
+    """Yield the names that a module defines: of functions, classes, arguments, values."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
@@ -76,7 +76,7 @@ def modules(room: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("room", ["farm", "workers", "provisioner"])
 def test_names_in_the_code(room: str):
-    """A function, class, argument or value is called by the glossary's word."""
+    """A function, class, argument or value is named by the glossary's word."""
     wrong = {
         (path, name)
         for path, given in modules(room).items()
@@ -87,8 +87,8 @@ def test_names_in_the_code(room: str):
     assert wrong == set()
 
 
-def test_no_exception_outlives_its_reason():
-    """Where others' words are allowed, they stand."""
+def test_no_exception_is_stale():
+    """Every exception is still needed."""
     given = {
         path: found for room in ("farm", "provisioner") for path, found in modules(room).items()
     }
@@ -106,13 +106,13 @@ def test_no_exception_outlives_its_reason():
     assert stale == []
 
 
-#: the glossary itself, and the page that lists five systems' features in their words
+#: without the glossary itself, and the page that lists five systems' features in their words
 PAGES = [page for page in DOCUMENTS if page.name not in ("GLOSSARY.md", "seeds.md")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_words_of_the_pages(page: Path):
-    """So is it in the text of a page; code, links and what others call it (*in italics*) apart."""
+    """The text of a page uses them too; except in code, links and quotations (*in italics*)."""
     text = page.read_text(encoding="utf-8")
     text = re.sub(
         r"^```.*?^```|^ {4}.*?$|`[^`]*`|\]\([^)]*\)|\*[^*\n]+\*",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-#: plays a small farm, restarts its scheduler from Redis and from a snapshot, and writes its tables
+#: runs a small farm, restarts its scheduler from Redis and from a snapshot, and writes its tables
 STORY = """
 import sys
 from pathlib import Path
@@ -85,7 +85,7 @@ def add(path: Path, after: str, line: str) -> None:
 
 
 def test_a_new_field_of_a_job_is_one_edit(tmp_path: Path) -> None:
-    """It reaches the event log, jobs.csv, the snapshot, and a scheduler that starts again."""
+    """It reaches the event log, jobs.csv, the snapshot, and a restarted scheduler."""
     shutil.copytree(ROOT / "farm", tmp_path / "farm", ignore=shutil.ignore_patterns("__pycache__"))
     add(tmp_path / "farm/core/model.py", "    threads: int = 1", 'colour: Column[str] = ""')
     add(tmp_path / "farm/core/state.py", "    losses: int = 0", 'mood: str = ""')

@@ -15,8 +15,8 @@ job whose rates are not known measures them first.
 When standard input closes, the host is gone: everything is killed and the program ends. Linux also
 kills the program when the host ends, and the burning processes when the program ends; each of them
 may be stopped at the time. The program has one thread and few imports, so that a fork is safe, and
-quick: a job begins to burn within a few milliseconds. It is not niced, as the processes are: else
-it would wait behind all that burns before it could cancel anything.
+quick: a job begins to burn within a few milliseconds. It is not niced, as the processes are:
+otherwise it would wait behind the burning processes before it could cancel one.
 """
 
 from __future__ import annotations

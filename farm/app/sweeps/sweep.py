@@ -142,7 +142,7 @@ def play_sweep(
     progress: Callable[[int, int], None] = lambda *_: None,
     redis: str | None = None,
 ) -> SweepResult:
-    """Play a grid; ``progress`` is called with how many runs are done, and of how many."""
+    """Run a grid; ``progress`` is called with the numbers of finished and of all runs."""
     if replications < 1:
         raise InputError(f"replications: found {replications}; allowed: 1 or more")
     if not 0 <= relevant < 1:

@@ -19,7 +19,6 @@ from farm.terminal.output import note
 from farm.terminal.tables import Listing, folding, texts
 from farm.workload import write_csv
 from farm.workload.traces import FORMATS, read_records, trace_jobs
-from farm.workload.traces.records import widened
 
 SHOWN = 5
 
@@ -52,15 +51,11 @@ def import_trace(
     if out is not None and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
     fields = columns_of(column)
-    options = TraceOptions(jobs=jobs, fields=fields)
+    options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
     records = read_records(source, trace_format, options)
-    made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
-    found = list(trace_jobs(made, options, made.numbered))
+    found = list(trace_jobs(records, options, records.numbered))
     for remark in () if quiet else records.remarks:
         note(remark, err=True)
-    if records.parallel and not quiet:
-        became = "one slot each" if parallel == "one" else "a job for each"
-        note(f"jobs of several processors: {records.parallel:,}, taken as {became}", err=True)
     if show:
         _show(found)
     if out is not None:

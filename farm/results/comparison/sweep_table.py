@@ -52,7 +52,7 @@ def remarks(sweep: Sweep) -> Iterator[str]:
         yield (
             f"{count} replications with common seeds; ± and intervals: 95 %; better or worse: more "
             f"than noise among all comparisons of a metric (Holm), and at least "
-            f"{sweep.relevant:.3g} of the baseline"
+            f"{readable_percent(sweep.relevant)} of the baseline"
         )
     for axis in sweep.without_effect:
         yield f"{axis} changed nothing: every number is the same with each of its values"
@@ -86,11 +86,22 @@ def _cells(row: SweepRow) -> list[Text]:
     if row.difference is None:
         cells += ["baseline" if row.baseline is None else "", "", "", ""]
     else:
-        share = readable_percent(row.relative, signed=True) if row.relative is not None else ""
-        low, high = _ends(row.difference_interval)
-        cells += [share or readable(row.difference, unit), readable(low, unit)]
-        cells += [readable(high, unit), row.verdict or ""]
+        cells += difference_cells(row.difference, row.relative, row.difference_interval, unit)
+        cells.append(row.verdict or "")
     return [Text(cell, style=STYLES.get(cell, "")) for cell in cells]
+
+
+def difference_cells(
+    difference: float | None, relative: float | None, interval: Interval | None, unit: Unit
+) -> list[str]:
+    """Return a difference and its interval, as shares of the base where that is not 0."""
+    found = (difference, *_ends(interval))
+    if not difference or not relative:
+        return ["" if value is None else readable(value, unit) for value in found]
+    share = relative / difference
+    return [
+        "" if value is None else readable_percent(value * share, signed=True) for value in found
+    ]
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:

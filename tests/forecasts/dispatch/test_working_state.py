@@ -1,4 +1,4 @@
-"""The estimator on the scheduler's own working memory."""
+"""The estimator on the scheduler's own state."""
 
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.dispatching.matching import BuilderGroup, Lane

@@ -1,4 +1,4 @@
-"""What submitters hand in, taken in once."""
+"""Submissions are read exactly once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 
 
-def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
-    """Counted once, too; whoever knows the farm's jobs does not know them before they are kept."""
+def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job():
+    """Counted once, too; readers of the farm's jobs do not see them before they are stored."""
     intake = Intake(BuilderRequests([], 1.0), Roster(Patience()), lambda *_: None)
     kept: set[str] = set()
     intake.known = kept.intersection

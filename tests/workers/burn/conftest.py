@@ -1,4 +1,4 @@
-"""What the tests of burning share: a burner of their own, and a look at the process table."""
+"""What the tests of burning share: a burner, and a look at the process table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 
-#: far below any real core: a "second" of work is a few milliseconds, whatever the machine does
+#: far below any real core: a "second" of work is a few milliseconds on any machine
 TINY = {"cpu": 4.0, "memory": 40.0, "stress_ng": 20.0}
 #: real seconds within which something must have happened, however loaded the machine
 PATIENCE = 60.0
@@ -42,7 +42,7 @@ class Fire:
 
 @pytest.fixture
 def fire() -> Iterator[Callable[..., Fire]]:
-    """Make burners that are put out after the test."""
+    """Make burners that are stopped after the test."""
     made: list[Fire] = []
 
     def make(**settings) -> Fire:
@@ -55,7 +55,7 @@ def fire() -> Iterator[Callable[..., Fire]]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not merely unreaped."""
+    """Return whether the process exists and is no zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Looking at the tree: orders, pages, and that looking disturbs nothing."""
+"""Listing the tree: orders, pages, and that listing changes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_children_by_filter(yard):
     assert listing.children(("nobody",)) == []
 
 
-def test_a_child_tells_its_counts(yard):
+def test_a_child_has_its_counts(yard):
     """Counts are over the subtree, own ones are named so."""
     fill(yard)
     a, _, c, d, e = yard.queue.listing.children()
@@ -58,7 +58,7 @@ def test_queue_order_is_the_order_of_leaving(yard):
     assert listed == yard.drain(20)
 
 
-def test_the_order_of_dispatch_is_foretold(yard):
+def test_the_order_of_dispatch_is_predicted(yard):
     """in_order() names the jobs as single new slots would take them, from a tree in motion."""
     fill(yard)
     yard.wait("x", "b", priority=300)
@@ -69,8 +69,8 @@ def test_the_order_of_dispatch_is_foretold(yard):
     assert list(yard.queue.in_order()) == []
 
 
-def test_looking_disturbs_nothing(yard):
-    """Half a look, then a dispatch: as if nobody had looked."""
+def test_listing_changes_nothing(yard):
+    """Half a listing, then a dispatch: as if there had been no listing."""
     fill(yard)
     ahead = yard.queue.in_order()
     next(ahead)
@@ -83,7 +83,7 @@ def test_looking_disturbs_nothing(yard):
 
 
 def test_jobs_of_an_invocation(yard):
-    """What runs below a node, jobs that share an execution too."""
+    """What runs below a node, including jobs that share an execution."""
     fill(yard)
     yard.follow("shared", "a0", "c")
     listing = yard.queue.listing
