@@ -71,13 +71,13 @@ class Flood:
         if self._sender is None or world.stopping:
             return
         taken = time.monotonic() - self._began
-        if world.intake.jobs_taken_in >= self._jobs or taken > LIMIT:
-            print(f"{world.intake.jobs_taken_in:,} jobs taken in within {taken:.0f} s")
+        if world.intake.jobs_accepted >= self._jobs or taken > LIMIT:
+            print(f"{world.intake.jobs_accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
 
 
-def hand_in(jobs: int, url: str) -> None:
+def submit(jobs: int, url: str) -> None:
     with Operator(url) as operator:
         operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
 
@@ -101,6 +101,6 @@ def measure(jobs: int) -> None:
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
     if len(sys.argv) > 2:
-        hand_in(count, sys.argv[2])
+        submit(count, sys.argv[2])
     else:
         measure(count)

@@ -52,7 +52,7 @@ class Wakeups:
 
 
 class Stoppable(Protocol):
-    """What can be asked for its end."""
+    """A process that can be asked to stop."""
 
     def stop(self) -> None:
         """Ask once more."""
