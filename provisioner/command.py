@@ -61,7 +61,7 @@ class BackendName(StrEnum):
     DRY_RUN = "dry-run"
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _option(variable: str | list[str], text: str, **limits: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import msgspec
 
 from farm.core.pools.algorithm import Algorithm, restore_memory, save_memory
+from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
 
 
@@ -76,16 +77,6 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     unknown_since: dict[str, float] = {}
 
 
-class Resize(msgspec.Struct, frozen=True, kw_only=True):
-    """How many builders the scheduler is to start and to stop."""
-
-    serial: int
-    desired: int
-    start: int = 0
-    stop: int = 0
-    why: str = ""
-
-
 class Launch(msgspec.Struct, frozen=True):
     """Start an instance for this requested builder."""
 
@@ -99,19 +90,12 @@ class Remove(msgspec.Struct, frozen=True):
     why: Literal["retired", "orphan", "exited", "boot time-out"]
 
 
-class GiveUp(msgspec.Struct, frozen=True):
-    """This builder will not come, or its instance is gone."""
-
-    builder: str
-    reason: str
-
-
-Action = Resize | Launch | Remove | GiveUp
+Action = Launch | Remove | GiveUpBuilder
 
 
 def decide(
     algorithm: Algorithm[Any], keeping: Keeping, report: PoolReport, now: float
-) -> tuple[Keeping, Resize | None]:
+) -> tuple[Keeping, Plan | None]:
     """Ask the algorithm for a plan if it is time; return what to send to the scheduler.
 
     None: it is not time yet, the report does not yet show what came of the last decision (acting
@@ -139,8 +123,17 @@ def decide(
     if plan.desired == keeping.desired and not start and not plan.stop:
         return following, None
     following = msgspec.structs.replace(following, serial=keeping.serial + 1, desired=plan.desired)
-    return following, Resize(
-        serial=following.serial, desired=plan.desired, start=start, stop=plan.stop, why=why
+    return following, Plan(
+        pool=snapshot.pool,
+        serial=following.serial,
+        desired=plan.desired,
+        start=start,
+        stop=plan.stop,
+        booting=snapshot.booting,
+        joined=snapshot.joined,
+        waiting=snapshot.waiting_jobs,
+        why=why,
+        token=report.watcher,
     )
 
 
@@ -165,11 +158,11 @@ def reconcile(
     look = _Look(keeping, requested, joined, now)
     if late:
         reason = f"did not join within {_allowed(report, patience):g}s"
-        look.actions.extend(GiveUp(builder, reason) for builder in late)
+        look.actions.extend(GiveUpBuilder(builder, reason) for builder in late)
         look.keeping = failed(keeping, reason, now, patience)
     if instances is not None:
         look.take(instances, patience)
-    now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUp)}
+    now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUpBuilder)}
     given_up = now_given_up.union(keeping.given_up).intersection(report.requested)
     following = msgspec.structs.replace(
         look.keeping,
@@ -266,7 +259,7 @@ class _Look:
     def _ended(self, instance: Instance, patience: Patience) -> None:
         reason = f"its container ended: {instance.detail or 'no reason known'}"
         self.actions.append(Remove(instance, "exited"))
-        self.actions.append(GiveUp(instance.builder, reason))
+        self.actions.append(GiveUpBuilder(instance.builder, reason))
         if instance.builder in self.requested:
             self.requested.discard(instance.builder)
             self.keeping = failed(self.keeping, reason, self.now, patience)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from farm.cli.main import app
 from farm.core.errors import FarmError
 from farm.scenario import TraceOptions
 from farm.workload import read_trace
+from farm.workload.traces import read_records
 
 TABLE = """job,created_at,started_at,finished_at,tags,owner,colour
 7,2024-05-01T10:00:00+02:00,2024-05-01T10:01:00+02:00,2024-05-01T10:06:30+02:00,linux-x64,core,red
@@ -50,9 +52,11 @@ def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
     """Numbers that are no calendar time are not moved."""
     path = tmp_path / "t.csv"
     path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")
-    fields = {"submitted": "at", "duration": "took"}
-    jobs = list(read_trace(path, "csv", TraceOptions(fields=fields)))
+    options = TraceOptions(fields={"submitted": "at", "duration": "took"})
+    jobs = list(read_trace(path, "csv", options))
     assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
+    path.write_text("at,took\n-3,1\n4,1\n", encoding="utf-8")
+    assert [job.arrived_at for job in read_trace(path, "csv", options)] == [0.0, 7.0]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,7 @@ def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
             "2026-03-02T06:00:00Z,5\n12,5\n",
             ":3: submitted: found '12' below dates; allowed: dates",
         ),
+        ("12,5\n1772431200,5\n", "'1772431200' below seconds of the trace's own time; allowed"),
         ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
     ],
 )
@@ -78,6 +83,67 @@ def test_a_wrong_value_is_one_message(tmp_path: Path, rows: str, told: str) -> N
     assert str(caught.value).count("found") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty; allowed: a line that names the columns"),
+        ("at,took\n", "found no job that can be used"),
+        ("at,took\n0,1\n1,2,3\n", ":3: more values than the header has columns"),
+        ("at;took;at,b\n", "found no job that can be used"),
+        ("at\n1\n", "column duration=took: there is no such column; allowed: at"),
+    ],
+)
+def test_a_table_that_is_none(tmp_path: Path, text: str, told: str) -> None:
+    """Values that no column has a name for would otherwise be lost in silence."""
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    fields = {"submitted": "at", "duration": "took"}
+    with pytest.raises(FarmError, match=re.escape(told)):
+        read_trace(path, "csv", TraceOptions(fields=fields))
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_whatever_stands_between_columns(tmp_path: Path, between: str) -> None:
+    """Spreadsheets write semicolons where a comma is the decimal point."""
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE.replace(",", between), encoding="utf-8-sig", newline="\r\n")
+    jobs = read_trace(path, "csv", TraceOptions(fields=FIELDS))
+    assert [job.service_time for job in jobs] == [330.0, 100.5]
+
+
+def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
+    """The jobs are numbered then, and found again by none of these ids."""
+    path = tmp_path / "t.csv"
+    path.write_text("at,took,n\n0,1,a\n0,1,a\n", encoding="utf-8")
+    options = TraceOptions(fields={"submitted": "at", "duration": "took", "id": "n"})
+    records = read_records(path, "csv", options)
+    assert records.numbered == ["000001", "000002"]
+    assert records.remarks == ["ids not used, as they are not distinct: jobs are numbered"]
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("id,submitted,duration", "found no column submitted_at_s; did you mean submitted?"),
+        ("submitted_at_s,service_time_s,priorty", "'priorty': did you mean priority?"),
+    ],
+)
+def test_a_table_that_is_not_ours(tmp_path: Path, header: str, told: str) -> None:
+    """What is missing is named, with the column that may be it; no other one is guessed at."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(FarmError, match=re.escape(told)):
+        read_trace(path)
+
+
+def test_a_first_scenario_has_no_more_builders_than_jobs(tmp_path: Path) -> None:
+    """One job that arrives alone spans no time: a share of it tells no size."""
+    path = tmp_path / "t.csv"
+    path.write_text("submitted_at_s,service_time_s\n0,3600\n", encoding="utf-8")
+    write_first_scenario(tmp_path / "first.yaml", path)
+    assert "builders: 1 " in (tmp_path / "first.yaml").read_text()
+
+
 def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:
     """Neither rows nor columns are dropped silently; what is written reads back."""
     out = tmp_path / "jobs.csv"
@@ -90,7 +156,7 @@ def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:
     for one in (found, begun, played):
         assert one.exit_code == 0
         assert "left out: 1 row never ran, or had not ended" in one.stderr
-        assert "left out: 1 row ended before they started" in one.stderr
+        assert "left out: 1 row ended before the start" in one.stderr
         assert "columns not used: colour" in one.stderr
     assert "2 jobs; platforms: linux-x64/virtual (1), gpu/virtual (1)" in found.stdout
     assert [job.service_time for job in read_trace(out)] == [330.0, 100.5]
@@ -111,9 +177,23 @@ CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("t.swf", SWF, ["1 row cancelled before they ran", "1 row without a submit or run time"]),
-        ("datastore.json", OPEN, ["1 row of tasks that did not end"]),
-        ("t.csv", CANCELLED, ["2 rows cancelled before they ran"]),
+        (
+            "t.swf",
+            SWF,
+            [
+                "left out: 1 row cancelled before running",
+                "left out: 1 row without a submit or run time",
+            ],
+        ),
+        (
+            "w.swf",
+            "1 0 0 60 4 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n",
+            [
+                "jobs of several processors: 1, taken as one slot each",
+            ],
+        ),
+        ("datastore.json", OPEN, ["left out: 1 row of tasks that did not end"]),
+        ("t.csv", CANCELLED, ["left out: 2 rows cancelled before running"]),
     ],
 )
 def test_a_run_reports_which_parts_of_its_traces_it_left_out(
@@ -125,7 +205,7 @@ def test_a_run_reports_which_parts_of_its_traces_it_left_out(
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
     scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}]}
     found = farm.simulate(scenario).summary["remarks"]
-    assert [*found] == [f"{path}: left out: {one}" for one in told]
+    assert [*found] == [f"{path}: {one}" for one in told]
 
 
 @pytest.mark.live
@@ -136,7 +216,7 @@ def test_a_live_run_reports_it_too(tmp_path: Path) -> None:
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
     scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}], "live": {"speed": 20}}
     remarks = farm.run(scenario).summary["remarks"]
-    assert remarks[0] == f"{path}: left out: 2 rows cancelled before they ran"
+    assert remarks[0] == f"{path}: left out: 2 rows cancelled before running"
 
 
 @pytest.mark.parametrize(

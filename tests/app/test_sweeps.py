@@ -118,6 +118,7 @@ def test_a_key_that_changes_nothing_is_reported() -> None:
         (["--vary", "pools.gpu*.builders=1"], "matches nothing in the scenario; its pools: single"),
         (["--vary", "scheduling.policy"], "allowed: KEY=V1,V2"),
         (["--vary", "scheduling.policy=fifo", "--vary", "scheduling.policy=sjf"], "twice"),
+        (["--vary", "seed=1,2"], "vary: found seed; allowed: other keys"),
         (["--vary", "scheduling=@missing.yaml"], "missing.yaml: no such file"),
         (["--replications", "0"], "replications: found 0; allowed: 1 or more"),
         (["--baseline", "seed=1"], "baseline: found 'seed'"),

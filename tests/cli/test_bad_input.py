@@ -306,11 +306,28 @@ def test_compare_mistakes(refused, farm, write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [("fly",), ("simulate",), ("simulate", "--speeed", "3"), ("run",)]
+    ("words", "says"),
+    [
+        ("fly", "No such command 'fly' ("),
+        ("simualte x", "found no command 'simualte'; did you mean simulate?"),
+        ("simulate", "farm simulate --help)"),
+        ("run x --speeed 3", "--speeed"),
+        ("plan x --slo y --replications 0", "Invalid value for '--replications'"),
+    ],
 )
-def test_misspelt_commands_and_options(refused, words):
-    """Usage mistakes are mistakes too."""
-    refused(*words, says=("rror",))
+def test_misspelt_commands_and_options(refused, words, says):
+    """Usage mistakes are told like all others: in one line, with a word on where to look."""
+    said = refused(*words.split(), says=(says,))
+    assert said.startswith("error: ")
+    assert said.isascii(), "no box is drawn around it"
+
+
+def test_help_is_whole_in_a_narrow_terminal(farm, monkeypatch):
+    """Nothing of it is cut off, and every command is listed with what it does."""
+    monkeypatch.setenv("COLUMNS", "60")
+    told = "".join(farm("plan", "--help").out.split())
+    assert "pools.linux.idle_timeout=5m,15m" in told
+    assert "List the jobs of a live farm." in farm().out
 
 
 def test_the_real_process_says_it_in_one_message(tmp_path):

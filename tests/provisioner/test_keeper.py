@@ -8,18 +8,17 @@ import msgspec
 import pytest
 
 from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.taskcluster import Taskcluster
 from provisioner.keeper import (
-    GiveUp,
     Instance,
     Keeping,
     Launch,
     Patience,
     Remove,
-    Resize,
     decide,
     describe_trouble,
     failed,
@@ -59,7 +58,7 @@ def brief(actions: list[Any]) -> list[str]:
                 lines.append(f"launch {builder}")
             case Remove(instance, why):
                 lines.append(f"remove {instance.name}: {why}")
-            case GiveUp(builder):
+            case GiveUpBuilder(builder):
                 lines.append(f"give up {builder}")
     return lines
 
@@ -77,7 +76,8 @@ def test_a_plan_is_sent_once_and_then_waits_for_its_effect():
     """A report from before the last decision would make the keeper ask twice."""
     algorithm = Taskcluster(max=5, interval=1)
     keeping, sent = decide(algorithm, Keeping(), report(waiting_jobs=3), 0)
-    assert sent == Resize(serial=1, desired=3, start=3, why="3 jobs beyond 0 idle slots")
+    why = "3 jobs beyond 0 idle slots"
+    assert sent == Plan(pool="p", serial=1, desired=3, start=3, waiting=3, why=why)
     assert decide(algorithm, keeping, report(at=1, waiting_jobs=3), 1) == (keeping, None)
     seen = report(at=1, waiting_jobs=3, heard=1, requested={"a": 0, "b": 0, "c": 0})
     keeping, sent = decide(algorithm, keeping, seen, 1)

@@ -18,7 +18,13 @@ from farm.core.errors import InputError
 from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.comparison.comparison import MetricComparison, PairComparison, compare
-from farm.results.comparison.statistics import inverted_share, paired_interval, welch_interval
+from farm.results.comparison.statistics import (
+    Interval,
+    inverted_share,
+    paired_interval,
+    welch_interval,
+)
+from farm.results.comparison.sweep_table import difference_cells
 from farm.results.comparison.table import render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
 from farm.results.summary.records import Recorder
@@ -253,3 +259,19 @@ def test_a_maximum_of_one_run_has_no_interval(tmp_path: Path) -> None:
     one = leave(tmp_path / "a", [5.0] * 40)
     found = metric(pair(one, leave(tmp_path / "b", [1.0] * 40)), "waiting_time max")
     assert (found.interval, found.verdict) == (None, "differs")
+
+
+@pytest.mark.parametrize(
+    ("difference", "relative", "shown"),
+    [
+        (5.0, 0.25, ["+25.0 %", "+10.0 %", "+40.0 %"]),
+        (-5.0, -0.25, ["-25.0 %", "+10.0 %", "+40.0 %"]),
+        (5.0, None, ["5s", "2s", "8s"]),
+        (0.0, 0.0, ["0s", "2s", "8s"]),
+    ],
+)
+def test_a_difference_and_its_interval_are_in_one_unit(difference, relative, shown):
+    """Shares of the base, all three, or none of them."""
+    interval = Interval(2.0, 8.0, "a test")
+    assert difference_cells(difference, relative, interval, "s") == shown
+    assert difference_cells(difference, relative, None, "s")[1:] == ["", ""]

@@ -11,10 +11,8 @@ import time
 import uuid
 from pathlib import Path
 
-import msgspec
-
 from farm.app.calibrating.work_rates import burn_settings, rates_for
-from farm.app.long_running.farm_place import FarmPlace, place_file
+from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
 from farm.app.metrics import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested
@@ -42,8 +40,6 @@ log = logging.getLogger("farm.up")
 UP_TIMEOUT = 90.0
 #: real seconds between two looks at what only the server knows
 LOOK_INTERVAL = 0.1
-#: real seconds after which it is tried again to say where the farm is
-TELL_AGAIN = 1.0
 #: real seconds between two looks at the logs
 TIDY_INTERVAL = 10.0
 #: a scheduler that was killed on another machine holds its lease for 2 s (real), and a little more
@@ -99,6 +95,18 @@ def _written_at(operator: Operator) -> float | None:
         return None
 
 
+def is_at_work(operator: Operator, before: float | None) -> bool:
+    """Whether scheduler and hosts are at work.
+
+    ``before``: when the status was written that an earlier farm left. It is told from this farm's
+    by that, as the time of day may be set back.
+    """
+    with contextlib.suppress(ServerError, RedisError):
+        status = operator.status()
+        return status.written_at != before and status.hosts > 0
+    return False
+
+
 class FarmKeeper:
     """Keeps the farm of a folder up. Use it from the main thread, holding the folder's lock.
 
@@ -129,9 +137,17 @@ class FarmKeeper:
         self._asked = 0
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
-        #: where we are is not on the disk yet
-        self._untold = False
-        self._place = FarmPlace(pid=os.getpid(), began=began_at(os.getpid()), redis_url="")
+        self._place = PlaceFile(
+            folder,
+            FarmPlace(
+                pid=os.getpid(),
+                began=began_at(os.getpid()),
+                redis_url="",
+                prefix=self._prefix,
+                scenario=str(self._resolved),
+                speed=scenario.live.speed,
+            ),
+        )
 
     def run(self) -> None:
         """Bring the farm up, keep it up until asked to end it, and end it."""
@@ -156,16 +172,16 @@ class FarmKeeper:
                 operator.forget_everything()
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
-            self._update_place("starting", server.url)
+            self._place.update(state="starting", redis_url=server.url)
             before = _written_at(operator)
             supervisor.start()
             if self._await(supervisor, server, operator, before):
-                self._update_place("up", server.url)
+                self._place.update(state="up")
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
-            self._update_place("stopping", server.url)
+            self._place.update(state="stopping")
             self._end(supervisor, operator)
         log.info("down")
 
@@ -207,18 +223,12 @@ class FarmKeeper:
     def _await(
         self, supervisor: Supervisor, server: Server, operator: Operator, before: float | None
     ) -> bool:
-        """Wait until scheduler and hosts are running; False: stopped before that.
-
-        ``before``: when the status was written that an earlier farm left.
-        """
+        """Wait until scheduler and hosts are running; False: stopped before that."""
         deadline = time.monotonic() + UP_TIMEOUT
         while not self._asked:
             self._look_after(supervisor, server)
-            with contextlib.suppress(ServerError, RedisError):
-                status = operator.status()
-                # not by the time of day, which may be set back: what an earlier farm left is known
-                if status.written_at != before and status.hosts:
-                    return True
+            if is_at_work(operator, before):
+                return True
             if time.monotonic() > deadline:
                 if not takes_writes(self._folder):
                     deadline = time.monotonic() + UP_TIMEOUT  # our end would end the server
@@ -240,10 +250,7 @@ class FarmKeeper:
 
     def _look_after(self, supervisor: Supervisor, server: Server) -> float:
         """Start again what has ended; return after how many seconds the next look is due."""
-        due = min(self._revival.check(time.monotonic()), supervisor.check())
-        if self._untold:
-            self._write_place()
-            due = min(due, TELL_AGAIN)
+        due = min(self._revival.check(time.monotonic()), supervisor.check(), self._place.retry())
         self._end_strays({server.pid, *supervisor.pids()})
         return due
 
@@ -298,35 +305,6 @@ class FarmKeeper:
                     end_at_once(host.pid)
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
-
-    def _update_place(self, state: str, url: str) -> None:
-        self._place = msgspec.structs.replace(
-            self._place,
-            state=state,
-            redis_url=url,
-            prefix=self._prefix,
-            scenario=str(self._resolved),
-            speed=self._scenario.live.speed,
-        )
-        self._write_place()
-
-    def _write_place(self) -> None:
-        """Say where the farm is, as soon as the disk takes it.
-
-        To end on a full disk would end the server, and lose what that has not written yet.
-        """
-        path = place_file(self._folder)
-        draft = path.with_suffix(".new")
-        try:
-            draft.touch(mode=0o600)
-            draft.write_bytes(msgspec.json.encode(self._place))
-            draft.rename(path)
-        except OSError as error:
-            if not self._untold:
-                log.error("%s cannot be written: %s; tried again until it can", path, error)  # noqa: TRY400
-            self._untold = True
-        else:
-            self._untold = False
 
     def _on_request(self, kind: int) -> None:
         # without a terminal SIGINT comes from farm down --now

@@ -101,6 +101,11 @@ class Grid:
         keys = [axis.key for axis in axes]
         if twice := [key for key in keys if keys.count(key) > 1]:
             raise InputError(f"vary: found {twice[0]} twice; allowed: each key once")
+        if "seed" in keys:
+            raise InputError(
+                "vary: found seed; allowed: other keys, each setting being played with the same "
+                "seeds: as many as there are replications, from the scenario's seed on"
+            )
         self.base = base
         self._axes = axes
         document = parse_document(base.to_yaml(), base.name)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from farm.app.recorded.result import Result
 from farm.results.summary.summary import Summary
@@ -21,7 +20,7 @@ def show(result: Result, *, as_json: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
-        Console().print(render_summary(summary))
+        note(render_summary(summary))
     for warning in summary.warnings:
         typer.echo(f"warning: {warning}", err=True)
     for remark in summary.remarks:

@@ -67,13 +67,11 @@ class HostProcess:
 
     def terminate(self) -> None:
         """Ask it to end."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        self._process.terminate()
 
     def kill(self) -> None:
         """End it without notice."""
-        if self._process.poll() is None:
-            self._process.kill()
+        self._process.kill()
 
     def wait(self, timeout: float) -> bool:
         """Wait for its end; False if it is still running."""

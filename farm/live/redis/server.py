@@ -19,41 +19,21 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect
 from farm.processes.child import die_with_parent
+from farm.processes.supervisor import end_process
 
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 5.0
 
 
-class Server(Protocol):
-    """A server, usable within its ``with`` block."""
-
-    #: its URL; known once the block is entered
-    url: str
-    #: its process id if it is embedded, else 0
-    pid: int
-
-    def __enter__(self) -> Self:
-        """Check that it can be used; raises ServerError."""
-
-    def __exit__(self, *_: object) -> None:
-        """Stop using it."""
-
-    def revive(self) -> bool:
-        """Restart an embedded server that ended unexpectedly; True if it had.
-
-        Raises ServerError if it cannot be started now; the next call tries again.
-        """
-
-
 class GivenServer:
-    """A server that is run by others."""
+    """A server that is run by others, usable within its ``with`` block."""
 
     #: not a process of this farm
     pid = 0
@@ -184,16 +164,13 @@ class EmbeddedServer:
 
     def _stop(self) -> None:
         process, self._process = self._process, None
-        if process is not None and process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_process(process, STOP_TIMEOUT)
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+Server = GivenServer | EmbeddedServer
 
 
 def choose_server(

@@ -32,6 +32,8 @@ class Records(NamedTuple):
     left_out: Mapping[str, int] = {}
     #: unused columns
     unused: tuple[str, ...] = ()
+    #: whatever else a reader of the file must know
+    notes: tuple[str, ...] = ()
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
@@ -54,7 +56,8 @@ class Records(NamedTuple):
         """Which parts of the file make no jobs, and why."""
         told = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
                 for why, count in self.left_out.items()]  # fmt: skip
-        return told + ([f"columns not used: {', '.join(self.unused)}"] if self.unused else [])
+        unused = [f"columns not used: {', '.join(self.unused)}"] if self.unused else []
+        return [*told, *unused, *self.notes]
 
     @property
     def parallel(self) -> int:
@@ -87,14 +90,19 @@ def widened(records: Records, options: TraceOptions, source: str) -> Records:
     They are taken as one slot each, refused (TraceError), or split: into as many jobs as
     processors, released together as a matrix that is named as the job was.
     """
-    if not records.parallel or records.width is None or options.parallel in (None, "one"):
+    if not records.parallel or (width := records.width) is None:
         return records
     if options.parallel == "refuse":
         raise TraceError(
             f"{source}: found {records.parallel} jobs of several processors; allowed with "
             "parallel: one (each takes one slot), split (a job for each processor)"
         )
-    width = np.maximum(1, records.width)
+    became = "a job for each processor" if options.parallel == "split" else "one slot each"
+    note = f"jobs of several processors: {records.parallel:,}, taken as {became}"
+    records = records._replace(notes=(*records.notes, note))
+    if options.parallel != "split":
+        return records
+    width = np.maximum(1, width)
     parts = records.taken(np.repeat(np.arange(len(width)), width))
     numbered = [(name, n, of) for name, of in zip(records.numbered, width.tolist(), strict=True)
                 for n in range(1, of + 1)]  # fmt: skip

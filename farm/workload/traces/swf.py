@@ -145,7 +145,7 @@ def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
         lines = _put_together(lines)
     for line in lines:
         if line[STATUS] == CANCELLED and line[RUN] <= 0:
-            left_out["cancelled before they ran"] += 1
+            left_out["cancelled before running"] += 1
         elif line[SUBMIT] < 0 or line[RUN] < 0:
             left_out["without a submit or run time"] += 1
         else:

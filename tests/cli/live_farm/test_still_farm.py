@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from farm.cli.main import app
 from farm.core.errors import FarmError, ServerError
+from farm.core.events import PriorityChanged
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.operator import Operator
@@ -69,15 +70,15 @@ def test_a_narrow_terminal_keeps_whole_names_and_drops_columns(still: StillFarm)
     """Forty columns: which job, what it does; a name is never cut to two letters."""
     still.end("a-job-with-a-name", "failed", attributes={"user": "ann"})
     still.join("linux-1", "building")
-    lines = still.says("jobs", "--state", "ended", width=40).splitlines()
+    lines = still.says("jobs", "--state", "ended", width=39).splitlines()
     assert lines[1].split() == ["a-job-with-a-name", "failed"]
     assert all(len(line) <= 40 for line in lines)
-    lines = still.says("builders", width=40).splitlines()
+    lines = still.says("builders", width=39).splitlines()
     assert "linux-1" in lines[1]
     assert "building" in lines[1]
     long = "b" * 200
     still.wait(long)
-    told = still.says("jobs", width=40)
+    told = still.says("jobs", width=39)
     assert "".join(line.split()[0] for line in told.splitlines()[1:]).startswith(long[:150])
 
 
@@ -145,6 +146,17 @@ def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
     for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
     assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
+    assert still.inbox() == []
+
+
+def test_the_priorities_of_several_jobs_are_changed_together(still: StillFarm):
+    """Each job that has not ended is named once; with none left there is nothing to send."""
+    still.wait("w1", "w2")
+    still.end("e1")
+    told = still.says("priority", "w1", "w2", "e1", "--level", "3")
+    assert told == "asked to change 2 jobs (1 had ended already)\n"
+    assert still.inbox() == [PriorityChanged(0.0, name, level=3) for name in ("w1", "w2")]
+    assert "0 jobs (1 had ended already)" in still.says("priority", "e1", "--level", "3")
     assert still.inbox() == []
 
 

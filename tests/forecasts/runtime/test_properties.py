@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +64,7 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     assert usable(estimator.remaining(job, builder, elapsed, fraction))
     assert usable(estimator.draw(job, u))
     assert usable(estimator.draw(job, u, builder))
-    assert all(map(usable, estimator.draw_remaining(job, [u], builder, elapsed)))
+    assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, elapsed)))
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))

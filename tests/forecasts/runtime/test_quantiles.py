@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,11 +80,11 @@ def test_the_oracle_is_certain() -> None:
 def test_a_running_job_is_drawn_from_what_is_left() -> None:
     """Having run 150 s it can only be one of the longer ones; past all of them, the estimator."""
     distribution = learned(*FIVE)
-    assert distribution.draw_remaining(job(), [0.0], ONE, 150.0) == pytest.approx([0.0])
-    assert distribution.draw_remaining(job(), [0.5], ONE, 150.0) == pytest.approx([50.0])
-    assert distribution.draw_remaining(job(), [1.0], ONE, 150.0) == pytest.approx([100.0])
-    assert distribution.draw_remaining(job(), [0.5], ONE, 0.0) == pytest.approx([150.0])
-    assert distribution.draw_remaining(job(), [0.5], ONE, 300.0) == [120.0]
+    assert distribution.draw_remaining(job(), np.array([0.0]), ONE, 150.0) == pytest.approx([0.0])
+    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 150.0) == pytest.approx([50.0])
+    assert distribution.draw_remaining(job(), np.array([1.0]), ONE, 150.0) == pytest.approx([100.0])
+    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 0.0) == pytest.approx([150.0])
+    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 300.0) == [120.0]
 
 
 def test_statistics_survive_a_restart() -> None:

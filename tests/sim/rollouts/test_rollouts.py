@@ -18,7 +18,7 @@ from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.rollouts import loops
-from farm.sim.rollouts.draws import uniforms
+from farm.sim.rollouts.draws import Uniforms
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from farm.sim.simulation import simulate
 from provisioner.from_scenario import algorithms_of
@@ -276,12 +276,12 @@ def test_quantiles_and_means_of_waits() -> None:
 
 def test_every_job_has_its_own_random_numbers() -> None:
     """A job's numbers do not depend on the other jobs, nor on its place."""
-    both = uniforms(1, "x", 1000, ["a", "b"])
+    both = Uniforms(1, "x", ["a", "b"]).of(range(1000))
     assert (both >= 0).all()
     assert (both < 1).all()
-    assert both[:, 1].tolist() == uniforms(1, "x", 1000, ["b"])[:, 0].tolist()
-    assert both[0, 0] != uniforms(2, "x", 1, ["a"])[0, 0]
-    assert both[0, 0] != uniforms(1, "y", 1, ["a"])[0, 0]
+    assert both[:, 1].tolist() == Uniforms(1, "x", ["b"]).of(range(1000))[:, 0].tolist()
+    assert both[0, 0] != Uniforms(2, "x", ["a"]).of(range(1))[0, 0]
+    assert both[0, 0] != Uniforms(1, "y", ["a"]).of(range(1))[0, 0]
     # uniform and unrelated, as far as a thousand draws show it
     assert both.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.04)
     assert abs(np.asarray(np.corrcoef(both.T))[0, 1]) < 0.1
