@@ -84,14 +84,14 @@ class Flood:
         if self._sender is None or self._pinger is None or world.stopping:
             return
         taken = time.monotonic() - self._began
-        if world.intake.jobs_taken_in >= self._jobs or taken > LIMIT:
-            print(f"{world.intake.jobs_taken_in:,} jobs taken in within {taken:.0f} s")
+        if world.intake.jobs_accepted >= self._jobs or taken > LIMIT:
+            print(f"{world.intake.jobs_accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
             self.pings = json.loads(self._pinger.communicate(b"enough")[0])
 
 
-def hand_in(jobs: int, url: str) -> None:
+def submit(jobs: int, url: str) -> None:
     with Operator(url) as operator:
         operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
 
@@ -133,6 +133,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["ping"]:
         print(json.dumps(ping(sys.argv[2])))
     elif len(sys.argv) > 2:
-        hand_in(int(sys.argv[1]), sys.argv[2])
+        submit(int(sys.argv[1]), sys.argv[2])
     else:
         measure(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)

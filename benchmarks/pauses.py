@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
     fair = SchedulingRules(path=path_extractor(["team", "user"]), make_queue=FairShareQueue)
-    print("processor time of the scheduler's thread at one go: p50 / p99 / p99.9 / most")
+    print("uninterrupted processor time of the scheduler's thread: p50 / p99 / p99.9 / most")
     for waiting in map(int, options.waiting.split(",")):
         for name, rules in (("one queue", SchedulingRules()), ("fair share", fair)):
             print(f"{waiting:,} jobs wait, {name}")

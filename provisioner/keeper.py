@@ -3,7 +3,7 @@
 Three sets are kept apart, as values, and never guessed from one another:
 
 * the *plan*: how many builders the algorithm wants (``Keeping.desired``);
-* *requested*: the builders that the scheduler has been asked for and that have not joined;
+* *requested*: the builders that were requested from the scheduler and have not joined;
 * *observed*: the builders that have joined, and the instances (containers) that exist.
 
 ``decide`` compares plan and pool and says how many to start or stop; ``reconcile`` compares
@@ -60,14 +60,14 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     desired: int | None = None
     #: farm time of the next decision
     next_at: float = 0.0
-    #: builders asked for, and those there, as last seen
+    #: requested and joined builders, as last seen
     requested: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
-    #: builders that were given up and that the scheduler still shows as asked for
+    #: builders that were given up and that the scheduler still shows as requested
     given_up: tuple[str, ...] = ()
     #: boots that failed in a row
     failures: int = 0
-    #: no builder is asked for or started before this real instant
+    #: no builder is requested or started before this real instant
     not_before: float = 0.0
     #: what the last failure was
     trouble: str = ""
@@ -100,7 +100,7 @@ def decide(
 
     None: it is not time yet, the report does not yet show what came of the last decision (acting
     on it would ask twice), or the plan is the same as before. While boots fail, one builder at a
-    time is asked for, after a pause that doubles with each failure (``now`` is real).
+    time is requested, after a pause that doubles with each failure (``now`` is real).
     """
     snapshot = report.snapshot
     if snapshot.at < keeping.next_at <= snapshot.at + algorithm.interval:
@@ -144,7 +144,7 @@ def reconcile(
     now: float,
     patience: Patience,
 ) -> tuple[Keeping, list[Action]]:
-    """Compare who was asked for with who is there; return what to do about the difference.
+    """Compare requested with joined builders; return the actions for the difference.
 
     ``instances``: all of the pool's; None: the backend has none of its own (hosts play the
     builders), so only time-outs are looked after. ``now`` is real.
@@ -175,7 +175,7 @@ def reconcile(
 
 
 def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:
-    """Return what is remembered after one more boot came to nothing."""
+    """Return the memory after one more failed boot."""
     pause = min(patience.longest_pause, patience.first_pause * 2.0 ** min(keeping.failures, 60))
     return msgspec.structs.replace(
         keeping,
@@ -214,7 +214,7 @@ def _too_late(report: PoolReport, patience: Patience) -> list[str]:
 
 
 class _Look:
-    """One comparison of who was asked for and who is there with the instances that exist."""
+    """One comparison of requested and joined builders with the existing instances."""
 
     def __init__(self, keeping: Keeping, requested: set[str], joined: set[str], now: float) -> None:
         self.keeping = keeping

@@ -49,7 +49,7 @@ class Provisioner:
     """Sizes the pools that have an algorithm, and has builders started for those of a fixed size.
 
     The scheduler asks for the builders of a fixed pool by itself; a backend whose builders are
-    instances of their own starts one for each. ``look`` is called again and again, by one thread.
+    instances of their own starts one for each. ``look`` is called repeatedly, by one thread.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Provisioner:
 
     def _launch(self, keeping: Keeping, play: Play | None) -> Keeping:
         if play is None:
-            return keeping  # asked for before we looked after the pool: a host will play it
+            return keeping  # requested before this provisioner registered: a host will play it
         builder = play.builder.id
         now = self._wall()
         if keeping.failures and now < keeping.not_before:

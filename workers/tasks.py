@@ -58,7 +58,7 @@ def at_once(task: Task, app: Celery, consumer: Any) -> Callable[..., None]:  # n
             task.run(command, version)
         except MessageError as error:
             app.refused.add(error)
-        except Exception as error:  # noqa: BLE001 - a defect of ours: the host plays on
+        except Exception as error:  # noqa: BLE001 - a defect of the host, which continues
             app.refused.add(f"task {task.name}: {error!r}", trace=True)
 
     return receive

@@ -44,7 +44,7 @@ def live_run(
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        redis: the server to use; None: one of our own, stopped at the end.
+        redis: the server to use; None: a new one, stopped at the end.
         duration: the load ends after this farm time, and the phases with it.
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.

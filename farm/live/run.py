@@ -81,7 +81,7 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a live farm is set up; times here are real seconds."""
 
     speed: float = 1.0
-    #: None: a server of our own
+    #: None: a new server
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX
     #: builder host processes; 0: none (hosts come from elsewhere), None: as many as needed
@@ -271,7 +271,7 @@ class _Farm:
         drive(self._scheduler, _Opening(self._world), self._watchers.observe)
 
     def _go_on(self) -> None:
-        """Go on where an earlier scheduler stopped, if there was one; hosts come when they come."""
+        """Continue where an earlier scheduler stopped, if there was one; hosts join later."""
         self._clock.start(self._saved.now if self._saved else 0.0)
         if self._saved is not None:
             self._world.go_on(self._saved)
@@ -331,7 +331,7 @@ class _Farm:
         return ServerCalls(
             None if self._options.stays else PATIENCE,
             gives_up=lambda: self._signals.asked > 0,
-            meanwhile=lambda: None,
+            before_pause=lambda: None,
             well_again=lambda: None,
         )
 

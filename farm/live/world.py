@@ -52,7 +52,7 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
-#: jobs that may wait before no more are taken in
+#: jobs that may wait before no more are accepted
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
 #: real seconds between two looks for keys that hold something else than the farm wrote
@@ -134,7 +134,7 @@ class LiveWorld:
             # a long-running farm waits, however long it takes to repair its server
             None if stays else PATIENCE,
             self._gives_up,
-            meanwhile=self._show,
+            before_pause=self._show,
             well_again=lambda: self.roster.excuse(time.monotonic()),
         )
         self._tick = tick
@@ -211,7 +211,7 @@ class LiveWorld:
         return self._ask(lambda: self._store.known(job_ids))
 
     def add_event(self, make: Callable[[float], Event]) -> None:
-        """Add an event of our own, made at the present farm time (for a provisioner)."""
+        """Add an event, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
@@ -219,7 +219,7 @@ class LiveWorld:
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
-        self.intake.jobs_taken_in = saved.counts.serial
+        self.intake.jobs_accepted = saved.counts.serial
         self.intake.place()
         for job in self._book.jobs:
             self._state_writer.touch_job(job)
@@ -297,7 +297,7 @@ class LiveWorld:
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
-            self._successor_state.write(self._batch, self.intake.jobs_taken_in, self.ended)
+            self._successor_state.write(self._batch, self.intake.jobs_accepted, self.ended)
         unchanged = cursor == self._committed and self._batch.is_empty
         if unchanged and not self._store.fence.lost_writes:
             return
@@ -337,7 +337,7 @@ class LiveWorld:
         self._state_writer.forget()
         self._state_writer.write(batch)
         if self._stays:
-            self._successor_state.write_all(batch, self.intake.jobs_taken_in, self.ended)
+            self._successor_state.write_all(batch, self.intake.jobs_accepted, self.ended)
         try:
             self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         except SpoiltError as spoilt:  # more of them
@@ -353,7 +353,7 @@ class LiveWorld:
         live, running = len(self._book.jobs), self._state_writer.running
         return LiveStatus(
             at=self.clock.now(),
-            submitted=self.intake.jobs_taken_in,
+            submitted=self.intake.jobs_accepted,
             waiting=max(0, live - running),
             running=running,
             ended=dict(self.ended),

@@ -24,7 +24,7 @@ class Target:
 
     Args:
         folder: made when it is not there; one a farm.
-        name: tells the farm's processes apart.
+        name: distinguishes the farm's processes.
         labels: put on everything that is scraped here; ``job`` is one of them.
     """
 

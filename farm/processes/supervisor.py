@@ -1,6 +1,6 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
-A service that ends unasked is started again. One that ends soon after its start, again and again,
+A service that ends unexpectedly is restarted. One that repeatedly ends soon after its start
 is given longer and longer pauses, and given up in the end.
 Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
 hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
@@ -34,7 +34,7 @@ STOP_TIMEOUT = 15.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A module of ours that runs as a process as long as the farm."""
+    """A module of the farm that runs as a process as long as the farm."""
 
     name: str
     command: tuple[str, ...]
@@ -135,7 +135,7 @@ class Supervisor:
         running.process = None
 
     def close_cord(self, name: str) -> None:
-        """Let everybody leave who is on this service's cord."""
+        """Let the processes on this service's cord end."""
         self._running[name].cord.close()
 
     def stop(self) -> None:

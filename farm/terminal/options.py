@@ -164,7 +164,7 @@ def columns_of(texts: list[str] | None) -> dict[str, str] | None:
         ours, _, theirs = text.partition("=")
         if not ours.strip() or not theirs.strip() or ours.strip() in columns:
             raise InputError(
-                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each of ours once, as "
+                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each OURS once, as "
                 "submitted=created_at"
             )
         columns[ours.strip()] = theirs.strip()

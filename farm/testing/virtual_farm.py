@@ -40,7 +40,7 @@ class VirtualFarm:
     """A farm of the scenario's pools and rules; its workload is left to ``submit``.
 
     ``operator`` is the same as that of a live farm: what it reads lies in fakeredis (``redis``),
-    what it sends is taken in at the present instant by ``advance``.
+    ``advance`` reads what it sends at the present instant.
 
     >>> built = farm.testing.VirtualFarm("mm1")  # one builder
     >>> built.submit(*(farm.Job(id=name, service_time=60.0) for name in ("a", "b")))
@@ -81,7 +81,7 @@ class VirtualFarm:
         self.advance(0.0)
 
     def advance(self, time: float | str) -> None:
-        """Take in what operators sent, and let farm time pass: seconds, or as ``"5m"``."""
+        """Read what operators sent, and let farm time pass: seconds, or as ``"5m"``."""
         while entries := self._inbox.read(0.0):
             for entry in entries:
                 for report in entry.envelope.reports:

@@ -133,7 +133,7 @@ def _recorded(
 ) -> Iterable[Job]:
     path = Path(options.path)
     if not len(records.arrived):
-        raise TraceError(f"{path}: found no job in the window that {where} asks for")
+        raise TraceError(f"{path}: found no job in the window of {where}")
     platform = _check_platforms(scenario, options, records, where)
     own = records.ids
     if own is not None and len(scenario.workload) == 1 and format_of(path, options.format) == "csv":

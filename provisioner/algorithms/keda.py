@@ -15,7 +15,7 @@ Dated = tuple[tuple[float, int], ...]
 
 
 class KedaMemory(Memory, frozen=True):
-    """The autoscaler's state; ``replicas`` is what it asked for last, not what exists."""
+    """The autoscaler's state; ``replicas`` is its last request, not the present number."""
 
     replicas: int | None = None
     polled_at: float | None = None

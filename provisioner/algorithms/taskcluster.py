@@ -26,7 +26,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
     target = max(min, min((pending + claimed) * scaling_ratio, max)) are stopped as well.
 
     ``compatibility: taskcluster`` is the copy in that project's simulator: it counts *workers*
-    instead of slots (and so asks for too many when a builder has several slots) and lets idle be
+    instead of slots (and so requests too many when a builder has several slots) and lets idle be
     negative, which adds to the pending jobs. ``taskcluster-2020`` is the copy before September
     2024: desired = max(min, min(pending * ratio + running, max)), idle ones not considered.
     """

@@ -55,7 +55,7 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: str = "512m"
     #: processes and threads
     pids: int = 256
-    #: tells the farms of one Engine apart
+    #: distinguishes the farms of one Engine
     farm: str = "farm"
 
 

@@ -48,7 +48,7 @@ def test_instants_of_any_kind_are_put_on_one_clock(table: Path) -> None:
     assert jobs[0].attributes == {"team": "core"}
 
 
-def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
+def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
     """Numbers that are no calendar time are not moved."""
     path = tmp_path / "t.csv"
     path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")

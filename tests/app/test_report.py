@@ -145,7 +145,7 @@ def row(number: int, start: float, end: float, builder: str) -> JobRow:
     )  # fmt: skip
 
 
-def test_slots_are_told_apart_and_their_busy_time_adds_up() -> None:
+def test_slots_are_distinguished_and_their_busy_time_adds_up() -> None:
     """Concurrent jobs on one builder are in separate slots; shares are of true time."""
     jobs = Jobs([row(1, 0, 4, "a"), row(2, 1, 2, "a"), row(3, 4, 6, "a"), row(4, 0, 8, "b")])
     found = lanes(jobs)

@@ -218,7 +218,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
 
 
 @pytest.mark.slow
-def test_equal_settings_are_rarely_told_apart() -> None:
+def test_equal_settings_are_rarely_distinguished() -> None:
     """A/A sweeps: of 200, each of two equal settings with jobs of their own, ≤ 5 % find better.
 
     Nothing but the interval decides: any difference would be relevant.

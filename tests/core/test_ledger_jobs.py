@@ -356,7 +356,7 @@ def test_a_changed_priority_takes_effect_at_once(ledger):
     farm.prioritise("c", score=0.0)
     assert farm.waiting == ["b", "a", "c"]
     assert farm.prioritise("r", level=1) == "ignored"
-    assert farm.prioritise("nobody", level=1) == "ignored"
+    assert farm.prioritise("unknown", level=1) == "ignored"
 
 
 def test_a_changed_priority_survives_a_loss(ledger):

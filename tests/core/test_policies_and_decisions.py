@@ -143,7 +143,7 @@ def test_a_decision_lists_the_competitors_and_the_free_builders(ledger):
     assert [other.job for other in first.next] == ["j1", "j2", "j3", "j4", "j5", "j6"]
     assert log.get("j1").waiting == 7
     assert log.get("j2") is None
-    assert log.get("nobody") is None
+    assert log.get("unknown") is None
 
 
 def test_a_decision_on_arrival_shows_the_free_builders(ledger):

@@ -1,5 +1,7 @@
 """GLOSSARY.md's column *not to be called* holds for names in the code and for the pages.
 
+No file contains phrases that the project used to be written in instead of plain English.
+
 A word that the column explains, as *run* (a whole experiment), has a meaning of its own, and may
 stand; one without an explanation may not.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,8 @@ from .documents import DOCUMENTS, ROOT
 OTHERS = {
     "capacity": {
         "provisioner/algorithms/manual.py": "the Taskcluster simulator's option, in scenarios",
+        "tests/provisioner/algorithms/": "the same, and Buildbarn's",
+        "tests/results/test_taskcluster_event_store.py": "the Taskcluster simulator's word",
     },
     "duration": {
         "farm/app/api.py": "an option of farm run, and its argument",
@@ -30,15 +35,33 @@ OTHERS = {
         "farm/upstream/": "Launchpad's and BOINC's word",
         "farm/workload/traces/": "a column of traces",
         "farm/forecasts/dispatch/": "Launchpad's word, and a key of state files",
+        "tests/conformance/": "Launchpad's word",
+        "tests/forecasts/dispatch/": "Launchpad's word",
+        "tests/upstream/": "Launchpad's word",
     },
     "turnaround": {
         "farm/upstream/boinc/": "BOINC's word",
         "farm/forecasts/runtime/boinc.py": "BOINC's word",
     },
-    "config": {"farm/scenario/": "pydantic's model_config"},
+    "config": {
+        "farm/scenario/": "pydantic's model_config",
+        "grafana/generate.py": "Grafana's fieldConfig",
+        "tests/conformance/conftest.py": "pytest's",
+    },
 }
 
+#: phrases that do not appear in any code, test, comment, message or page
+PHRASES = (
+    "nobody", "somebody", "anybody", "everybody", "whoever", "meanwhile", "seldom", "so many",
+    "goes on", "is gone on", "for ever", "hand in", "hands in", "handed in", "handing in",
+    "taken in", "at one go", "of our own", "of one's own", "told apart", "again and again",
+    "what becomes", "came to nothing", "foretold", "dearest", "second thoughts",
+)  # fmt: skip
+#: phrases in names of others: by file, the phrase
+NAMES = {"tests/fixtures/docker_engine.py": "nobody"}
 
+
+@cache
 def forbidden() -> set[str]:
     """Return the words of the column that have no explanation."""
     table = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
@@ -59,12 +82,14 @@ def names(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
+@cache
 def words_of(name: str) -> set[str]:
     """Return the words of a name, in lower case and the singular."""
     parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
     return {re.sub(r"(?<!s)s$", "", part.lower()) for part in parts}
 
 
+@cache
 def modules(room: str) -> dict[str, set[str]]:
     """Return the names of each module of a package."""
     found = {}
@@ -74,7 +99,9 @@ def modules(room: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("room", ["farm", "workers", "provisioner"])
+@pytest.mark.parametrize(
+    "room", ["farm", "workers", "provisioner", "grafana", "benchmarks", "tests"]
+)
 def test_names_in_the_code(room: str):
     """A function, class, argument or value is named by the glossary's word."""
     wrong = {
@@ -90,7 +117,9 @@ def test_names_in_the_code(room: str):
 def test_no_exception_is_stale():
     """Every exception is still needed."""
     given = {
-        path: found for room in ("farm", "provisioner") for path, found in modules(room).items()
+        path: found
+        for room in ("farm", "provisioner", "grafana", "tests")
+        for path, found in modules(room).items()
     }
     stale = [
         (word, place)
@@ -122,3 +151,22 @@ def test_words_of_the_pages(page: Path):
     )
     pattern = rf"\b(?:{'|'.join(sorted(forbidden()))})s?\b"
     assert re.findall(pattern, text, re.IGNORECASE) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["farm", "workers", "provisioner", "grafana", "benchmarks", "tests", "deploy", "examples", "."],
+)
+def test_plain_english(place: str):
+    """Names, docstrings, comments, messages and pages contain none of the phrases."""
+    phrases = "|".join(phrase.replace(" ", r"[\s_#]+") for phrase in PHRASES)
+    pattern = re.compile(rf"(?<![a-z])(?:{phrases})(?![a-z])", re.IGNORECASE)
+    files = (ROOT / place).glob("*") if place == "." else (ROOT / place).rglob("*")
+    found = {
+        (path.relative_to(ROOT).as_posix(), phrase.lower())
+        for path in [*files, *(DOCUMENTS if place == "." else ())]
+        if path.suffix in {".py", ".md", ".yaml", ".yml", ".toml", ".cfg"}
+        and path != Path(__file__)
+        for phrase in pattern.findall(path.read_text(encoding="utf-8"))
+    }
+    assert found - set(NAMES.items()) == set()

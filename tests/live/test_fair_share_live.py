@@ -110,7 +110,7 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
         lambda: up.rows("jobs", "--state", "waiting", "--limit", "1")[0]["job_id"] == "b2",
         "the old order",
     )
-    assert "is not known" in up.farm("priority", "nobody", "--level", "1", code=2)
+    assert "is not known" in up.farm("priority", "unknown", "--level", "1", code=2)
     assert "found nothing to change" in up.farm("priority", "a4", code=2)
 
     up.farm("cancel", "a1")

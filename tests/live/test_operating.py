@@ -133,8 +133,8 @@ def test_waiting_jobs_survive_the_farm_and_a_second_farm_is_refused(up: Up):
     assert up.farm("submit", "-", stdin='{"service_time_s": 1, "job_id": "urgent", "level": 9}\n')
     up.until(lambda: up.rows("jobs", "--state", "waiting"), "waiting")
     assert up.rows("jobs", "--state", "waiting")[0]["job_id"] == "urgent"
-    assert "is not known" in up.farm("job", "nobody", code=2)
-    assert "is not known" in up.farm("cancel", "nobody", code=2)
+    assert "is not known" in up.farm("job", "unknown", code=2)
+    assert "is not known" in up.farm("cancel", "unknown", code=2)
     assert "no builder matches 'windows-*'" in up.farm("drain", "windows-*", code=2)
     assert "no pool of the farm could run arm64" in up.farm(
         "submit", "--service-time", "1s", "--platform", "arm64/virtual", code=2

@@ -87,6 +87,6 @@ def test_a_sweep_without_workers_names_the_command_to_start_one(
 ) -> None:
     """Waiting is bounded, and the message names the command."""
     monkeypatch.setattr(remote_calls, "PATIENCE", 0.0)
-    monkeypatch.setenv("FARM_PREFIX", f"nobody{os.getpid()}:")
+    monkeypatch.setenv("FARM_PREFIX", f"unused{os.getpid()}:")
     with pytest.raises(RunError, match=r"celery -A farm\.app\.sweeps\.worker"):
         farm.sweep("mm1", replications=1, redis=server.url, workload__0__count=5)

@@ -74,7 +74,7 @@ class FakeEngine:
         return [
             SimpleNamespace(
                 attrs={"Names": [f"/{name}"], "State": "running", **box},
-                logs=lambda tail: b"error: nobody is here\n" if tail == 1 else b"",
+                logs=lambda tail: b"error: no server\n" if tail == 1 else b"",
             )
             for name, box in self.boxes.items()
             if wanted.items() <= box["Labels"].items()
@@ -170,7 +170,7 @@ def test_an_ended_container_is_reported_with_its_reason(engine, backend):
     next(iter(engine.boxes.values())).update(State="exited", Status="Exited (2) 3 seconds ago")
     (instance,) = backend.instances()
     assert not instance.running
-    assert instance.detail == "Exited (2) 3 seconds ago; it said: error: nobody is here"
+    assert instance.detail == "Exited (2) 3 seconds ago; it said: error: no server"
 
 
 def test_a_container_is_removed_once(engine, backend):

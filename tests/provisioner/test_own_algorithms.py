@@ -51,7 +51,7 @@ class Each(Memoryless, frozen=True, kw_only=True):
     interval: Seconds = 5.0
 
     def decide(self, snapshot):
-        return self.towards(snapshot, self.of, "so many")
+        return self.towards(snapshot, self.of, "as told")
 """
 
 

@@ -86,7 +86,7 @@ def test_a_lost_builder_is_replaced_and_its_job_runs_again(story, pool, jobs):
         if isinstance(event, JobStarted) and event.attempt == 1:
             world.execute(LoseBuilder("p-1"))
             world.execute(LoseBuilder("p-1"))
-            world.execute(LoseBuilder("nobody"))
+            world.execute(LoseBuilder("unknown"))
 
     story.then = lose_it
     story.play([pool(builders=1, boot_time=7.0)], jobs((10, 5)))

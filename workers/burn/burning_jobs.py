@@ -104,7 +104,7 @@ class _Job:
         self.program = program
         self.ended = ended
         self.measures = processes == 0
-        #: those not yet at work
+        #: those not yet burning
         self.starting = processes
         self.at_work = threading.Event()
 
@@ -202,7 +202,7 @@ class Burners:
             return self._serial
 
     def _receive(self, answer: dict[str, Any]) -> None:
-        """A process of a job is at work, or all of them have ended."""
+        """Handle that a process of a job burns, or that all of them have ended."""
         if "burning" in answer:
             self._one_at_work(answer["job"])
             return

@@ -1,6 +1,6 @@
 """The kernels of burning processes: given amounts of computation, without a clock.
 
-``cpu`` hashes one block of 16 KiB again and again (MD5). It lives in registers and the first-level
+``cpu`` hashes one block of 16 KiB repeatedly (MD5). It lives in registers and the first-level
 cache, allocates nothing, is compiled C that is the same on every Python, uses no instruction that
 some processors lack, and takes the same time for any data. Each of its steps waits for the one
 before, so that half of a core is idle all the time: another load on the same core, perhaps in

@@ -219,7 +219,7 @@ class BurnServer:
             "rates": self._rates,
             "own": self._program is None,
         }
-        with contextlib.suppress(BrokenPipeError):  # the host is gone: standard input tells us
+        with contextlib.suppress(BrokenPipeError):  # the host is gone: standard input will show it
             os.write(1, json.dumps(answer).encode() + b"\n")
 
 

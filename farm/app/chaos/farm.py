@@ -175,7 +175,7 @@ class ChaosFarm:
         return (pid, began) if began else None
 
     def doom(self) -> None:
-        """The keeper ends: everybody that it kept is to be gone soon."""
+        """The keeper ends: all its processes have to end soon."""
         deadline = time.monotonic() + GONE_WITHIN
         doomed = {pid: began_at(pid) for pid in self.processes()}
         self._doomed += [(deadline, (pid, began)) for pid, began in doomed.items() if began]

@@ -55,7 +55,7 @@ class Submission:
         self._last = ""
 
     def begin(self, operator: Operator) -> None:
-        """Hand in to this operator's farm from now on; raises ServerError if it cannot sync."""
+        """Submit to this operator's farm from now on; raises ServerError if it cannot sync."""
         self._operator = operator
         if self._sync:
             operator.check_sync()
@@ -76,13 +76,13 @@ class Submission:
         with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
             for first in progress.track(range(0, len(jobs), AT_ONCE), description="submitting"):
                 last = first + AT_ONCE >= len(jobs)
-                self._hand_in(jobs[first : first + AT_ONCE], sync=self._sync and last)
+                self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
         for together in in_gusts(jobs):
             self._refuse_twins(together)
-            self._hand_in(self._new(together), sync=self._sync)
+            self._submit(self._new(together), sync=self._sync)
 
     def paced(self, jobs: Iterable[Job], pace: float) -> None:
         """Each at its own time."""
@@ -91,7 +91,7 @@ class Submission:
             pause = at / pace - (time.monotonic() - began)
             if pause > 0:
                 time.sleep(pause)
-            self._hand_in(self._new(list(together)), sync=self._sync)
+            self._submit(self._new(list(together)), sync=self._sync)
 
     def outcome(self) -> dict[str, object]:
         """Return the outcome as plain values."""
@@ -109,7 +109,7 @@ class Submission:
         now = ", all of them now: --speed keeps their arrival times" if self._at_once else ""
         return f"{many(self.submitted, 'job')} submitted{known}{now}"
 
-    def _hand_in(self, jobs: list[Job], *, sync: bool) -> None:
+    def _submit(self, jobs: list[Job], *, sync: bool) -> None:
         # the farm's clock says when they arrive, not the file's
         jobs = [msgspec.structs.replace(job, arrived_at=None) for job in jobs]
         self._operator.check_room(len(jobs))

@@ -61,7 +61,7 @@ def check_services(scenario: Scenario) -> None:
 
 
 class _Revival:
-    """Starts a server of our own again whenever it ended unasked, however often that takes.
+    """Restarts the farm's own server whenever it ended unexpectedly, as often as necessary.
 
     Its disk may be full, its port taken, its data in need of repair: once that is mended the
     farm continues by itself. Services and hosts wait until then.
@@ -113,7 +113,7 @@ class FarmKeeper:
 
     Args:
         scenario: pools, scheduling and speed.
-        redis: the server; None: one of our own, whose data stays in the folder.
+        redis: the server; None: a new one, whose data stays in the folder.
         folder: where state, logs and data go.
         metrics: where the farm's processes serve metrics.
         fresh: forget what an earlier farm left.
@@ -222,7 +222,7 @@ class FarmKeeper:
     def _await(
         self, supervisor: Supervisor, server: Server, operator: Operator, before: float | None
     ) -> bool:
-        """Wait until scheduler and hosts are at work; False: asked to end before that."""
+        """Wait until scheduler and hosts are running; False: stopped before that."""
         deadline = time.monotonic() + UP_TIMEOUT
         while not self._asked:
             self._look_after(supervisor, server)
@@ -241,7 +241,7 @@ class FarmKeeper:
         return False
 
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
-        """Sleep until something ends, or the end is asked for."""
+        """Sleep until a process ends, or a stop is requested."""
         while not self._asked:
             due = self._look_after(supervisor, server)
             log_files.tidy(self._folder)

@@ -1,4 +1,4 @@
-"""How a machine that is not ours joins a farm: the one command that its builder host runs."""
+"""How another machine joins a farm: the one command that its builder host runs."""
 
 from __future__ import annotations
 

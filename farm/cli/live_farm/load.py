@@ -44,7 +44,7 @@ def load(
     stop = stop_on_signals()
     prefix = name or uuid.uuid4().hex[:6]
     silent = quiet or as_json
-    with reach(redis, folder) as operator, progress("handing in", silent=silent) as update:
+    with reach(redis, folder) as operator, progress("submitting", silent=silent) as update:
 
         def show(count: int, waiting: int) -> None:
             if update is not None:

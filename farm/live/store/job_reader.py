@@ -68,7 +68,7 @@ class JobReader:
             yield from self._of_ids(job_ids[first : first + AT_ONCE])
 
     def tries(self, job_id: str) -> list[Try]:
-        """Return the attempts of a job that came to nothing, the first one first."""
+        """Return the void attempts of a job, the oldest first."""
         values = self._client.lrange(self.keys.tries(job_id), 0, -1)
         found = [self._decoded(value, Try) for value in values]
         return list({one.attempt: one for one in found}.values())
@@ -78,7 +78,7 @@ class JobReader:
         return int(self._client.zcard(self.keys.running))
 
     def jobs(self, group: Group) -> Iterator[KnownJob]:
-        """Yield the jobs of a group, read from the server as they are asked for.
+        """Yield the jobs of a group, read from the server on demand.
 
         Waiting ones platform by platform in policy order (at last those that another job's
         execution serves), running ones by dispatch, ended ones

@@ -108,7 +108,7 @@ class StateWriter:
         self.touch_job(command.job.id)
 
     def _requeued(self, command: RequeueJob, at: float, batch: Batch) -> None:
-        """An attempt came to nothing: that stays in the job's story."""
+        """An attempt was void: record it in the job's history."""
         batch.tries[command.job].append(Try(command.attempt, command.builder, at, command.reason))
         self.touch_job(command.job)
 

@@ -201,7 +201,7 @@ def _roomier(heaps: Keyed, things: int) -> Keyed:
 
 
 def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
-    """Return what becomes of each pool's builders up to a number; what is known is kept."""
+    """Return the fates of each pool's builders up to a number; known ones are kept."""
     made = np.zeros((len(pools), numbers + 1), layout.FATE)
     made["takes_jobs"], made["lifetime"] = True, np.nan
     known = before.shape[1]

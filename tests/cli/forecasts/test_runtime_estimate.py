@@ -117,7 +117,7 @@ def test_the_table(run: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--job", "nobody"), "job 'nobody' is not known there"),
+        (("--job", "unknown"), "job 'unknown' is not known there"),
         (("--builder", "fast-1", "--platform", "amd64/virtual"), "allowed: one that runs amd64"),
         (("--estimator", "tea"), "allowed: boinc"),
         (("--declared", "soon"), "--declared"),

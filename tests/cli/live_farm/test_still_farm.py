@@ -68,7 +68,7 @@ def test_a_huge_name_is_cut(still: StillFarm):
 
 def test_a_narrow_terminal_keeps_whole_names_and_drops_columns(still: StillFarm):
     """Forty columns: which job, what it does; a name is never cut to two letters."""
-    still.end("a-job-with-a-name", "failed", attributes={"user": "somebody"})
+    still.end("a-job-with-a-name", "failed", attributes={"user": "ann"})
     still.join("linux-1", "building")
     lines = still.says("jobs", "--state", "ended", width=39).splitlines()
     assert lines[1].split() == ["a-job-with-a-name", "failed"]
@@ -120,7 +120,7 @@ def test_jobs_are_filtered_by_everything_known_of_them(still: StillFarm):
         (("--pool", "windows"), "--pool: found 'windows'; allowed: arm, linux"),
         (("--platform", "arm64"), "found 'arm64'; allowed: processor/virtual"),
         (("--attribute", "team"), "found 'team'; allowed: KEY=VALUE"),
-        (("--after", "nobody"), "'nobody' is not known"),
+        (("--after", "unknown"), "'unknown' is not known"),
     ):
         assert said in still.says("jobs", *words, code=2)
     more = still.farm("jobs", "--state", "all", "--user", "ann", "--limit", "2").stderr
@@ -141,7 +141,7 @@ def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
     assert still.cancelled() == ["w2"]
     assert still.says("cancel", "w1", "--quiet") == ""
     still.inbox()
-    assert "'nobody' is not known" in still.says("cancel", "w1", "nobody", code=2)
+    assert "'unknown' is not known" in still.says("cancel", "w1", "unknown", code=2)
     assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
     for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
@@ -258,7 +258,7 @@ def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
     done = still.farm("job", "r", "--json")
     assert json.loads(done.stdout)["state"] == "running"
     assert "warning: the farm's scheduler did not answer" in done.stderr
-    assert "not known to the farm" in still.says("cancel", "nobody", code=2)
+    assert "not known to the farm" in still.says("cancel", "unknown", code=2)
     # a job that was submitted but not yet read is neither known nor unknown
     monkeypatch.setattr("farm.live.operating.operator.ANSWER_TIMEOUT", 0.1)
     still.says("submit", "--service-time", "5s", "--id", "new", "--platform", "amd64/virtual")

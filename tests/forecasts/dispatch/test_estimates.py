@@ -246,12 +246,12 @@ def test_plain_formula_on_one_platform():
 
 def test_pools_count_only_usable_builders():
     """Disabled and manual builders are no builder_pools; busy ones are."""
-    fleet = (
+    farm = (
         *builders(2),
         BuilderView("off", ("i386",), ok=False),
         BuilderView("hand", ("i386",), manual=True),
     )
-    builder_pools = BuilderPools(fleet, (running(1, "i386-v-0", 10.0, 0.0),), LAUNCHPAD)
+    builder_pools = BuilderPools(farm, (running(1, "i386-v-0", 10.0, 0.0),), LAUNCHPAD)
     assert builder_pools.pool_for_job(Platform("i386", True)) == 2
     assert builder_pools.free(Platform("i386", True)) == 1
     assert builder_pools.free(Platform("i386", False)) == 0

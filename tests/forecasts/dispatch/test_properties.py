@@ -58,7 +58,7 @@ def a_job(draw, job_id, builders):
     return JobView(
         job_id,
         f"j{job_id}",
-        draw(st.sampled_from((None, *PROCESSORS, "nobody-has-it"))),
+        draw(st.sampled_from((None, *PROCESSORS, "no-such-processor"))),
         draw(st.sampled_from((True, False, None))),
         float(draw(st.integers(0, 3))),
         draw(seconds),

@@ -17,18 +17,18 @@ def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job():
     kept: set[str] = set()
     intake.known = kept.intersection
 
-    def hand_in(*names: str) -> None:
+    def submit(*names: str) -> None:
         jobs = tuple(Job(id=name, service_time=1.0) for name in names)
         envelope = Envelope(VERSION, "operator", "life", 1, (JobsSubmitted(UNSTAMPED, jobs),))
         intake.take_in(Entry("submissions", "1-1", envelope), 1.0, 1.0)
 
-    hand_in("a", "b", "a")
-    hand_in("b", "c")
+    submit("a", "b", "a")
+    submit("b", "c")
     taken = [job.id for event in intake.events for job in event.jobs]
     assert all(isinstance(event, JobsSubmitted) for event in intake.events)
     assert taken == ["a", "b", "c"]
-    assert intake.jobs_taken_in == 3
+    assert intake.jobs_accepted == 3
     intake.events.clear()
     kept.update(taken)
-    hand_in("c", "d")
-    assert intake.jobs_taken_in == 4
+    submit("c", "d")
+    assert intake.jobs_accepted == 4

@@ -123,7 +123,7 @@ def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
         lambda asked, found: answers.setdefault(asked.job, found),
     )
     assert not clerk.step()
-    for job in ("j150", "j199", "nobody"):
+    for job in ("j150", "j199", "unknown"):
         clerk.ask(Ask("job", job, "token"))
     assert clerk.step()
     at[0] = 9.0
@@ -133,8 +133,8 @@ def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
     assert {job: found.at for job, found in answers.items()} == {
         "j150": 2.0,
         "j199": 9.0,
-        "nobody": 9.0,
+        "unknown": 9.0,
     }
     assert answers["j150"].job.ahead == 149
     assert answers["j199"].job.ahead == 197
-    assert answers["nobody"].job is None
+    assert answers["unknown"].job is None

@@ -196,9 +196,9 @@ def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             _until_up(client)
             assert client.mget("farm:a", "farm:b") == [b"1", b"2"]
-        nobody = connect(f"redis://{guarded.place}", "nobody")
-        with contextlib.closing(nobody), pytest.raises(redis.AuthenticationError):
-            nobody.ping()
+        unknown = connect(f"redis://{guarded.place}", "unknown")
+        with contextlib.closing(unknown), pytest.raises(redis.AuthenticationError):
+            unknown.ping()
     finally:
         guarded.place = guarded_place
         process.terminate()

@@ -89,8 +89,8 @@ def test_every_job_is_read_once_in_order_of_submission(farm: Farm):
             farm.submit(COUNT, COUNT + 10)
     assert seen == [job.id for job in farm.jobs]
     assert set(states) == {"waiting", "running", "succeeded"}
-    with pytest.raises(InputError, match="'nobody' is not known"):
-        next(farm.operator.submitted(after="nobody"))
+    with pytest.raises(InputError, match="'unknown' is not known"):
+        next(farm.operator.submitted(after="unknown"))
 
 
 def test_one_long_listing_survives_the_oldest_jobs_being_forgotten(farm: Farm):
@@ -137,8 +137,8 @@ def test_void_attempts_are_recorded_and_forgotten_with_the_job(farm: Farm, clien
 def test_known_jobs_are_distinguished_from_ended_ones(farm: Farm):
     """An operator may name jobs that ended a moment ago."""
     farm.end(3)
-    assert farm.operator.known(["j3", "j4", "nobody"]) == {"j3": True, "j4": False}
-    assert [state_of(job) for job in farm.operator.jobs_of(["j3", "nobody", "j4"])] == [
+    assert farm.operator.known(["j3", "j4", "unknown"]) == {"j3": True, "j4": False}
+    assert [state_of(job) for job in farm.operator.jobs_of(["j3", "unknown", "j4"])] == [
         "succeeded",
         "waiting",
     ]

@@ -57,7 +57,7 @@ laws = st.none() | st.builds(
 
 
 def lifetimes(spans: tuple[float, ...]) -> Callable[[int], float]:
-    """Return how long the n-th builder lives: these spans, again and again."""
+    """Return how long the n-th builder lives: these spans, repeatedly."""
     return lambda number: spans[number % len(spans)]
 
 

@@ -253,7 +253,7 @@ def test_only_the_jobs_of_interest_are_waited_for() -> None:
     some = rollouts(fork, count=5, jobs=every.jobs[3:5])
     assert some.dispatch_at.tolist() == every.dispatch_at[:, 3:5].tolist()
     with pytest.raises(LookupError):
-        rollouts(fork, count=1, jobs=["nobody"])
+        rollouts(fork, count=1, jobs=["unknown"])
 
 
 def test_further_arrivals_delay_the_jobs_that_they_overtake() -> None:

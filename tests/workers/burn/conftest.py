@@ -28,7 +28,7 @@ class Fire:
     def start(self, mode: str, seconds: float | None, threads: int = 1, **more) -> int:
         return self.burners.start(mode, seconds, threads, self.told.put, **more)
 
-    def burn_for_ever(self, threads: int = 1, mode: str = "stress", **more) -> list[int]:
+    def burn_forever(self, threads: int = 1, mode: str = "stress", **more) -> list[int]:
         """Start a job without an end and return its process ids once all of them work."""
         number = self.start(mode, None, threads, **more)
         assert self.burners.await_burning(number, PATIENCE)

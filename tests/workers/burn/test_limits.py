@@ -77,7 +77,7 @@ def test_no_cgroups_at_all(machine: Machine):
     assert usable_cores(machine.cgroups, machine.membership) == len(own_cores()) >= 1
 
 
-def test_the_usable_cores_are_quota_or_affinity(machine: Machine):
+def test_the_usable_cores_are_quota_or_allowed_processors(machine: Machine):
     """Whichever is less."""
     machine.member("0::/\n")
     machine.write(cpu_DOT_max="25000 100000")

@@ -70,7 +70,7 @@ def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     program = one.burners.pid
     os.kill(program, signal.SIGKILL)
     await_gone([program])
-    one.burn_for_ever()
+    one.burn_forever()
     assert one.burners.rates(["stress"], turns=1) == known
     assert one.told.empty()
 
@@ -90,7 +90,7 @@ def test_closed_burners_end_a_measurement(fire):
 def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
     """A program that hangs does not hang its host, and is killed."""
     one = fire(rates={})
-    pids = one.burn_for_ever()
+    pids = one.burn_forever()
     program = one.burners.pid
     monkeypatch.setattr(burning_jobs, "MEASURE_TIMEOUT", 0.01)
     monkeypatch.setattr(client, "CLOSE_TIMEOUT", 0.01)

@@ -54,7 +54,7 @@ def test_one_process_per_thread(fire):
     """``threads`` processes burn, in a new process group, niced, on the given cores."""
     one = fire()
     core = own_cores()[-1]
-    pids = one.burn_for_ever(threads=3, cores=[core])
+    pids = one.burn_forever(threads=3, cores=[core])
     assert len(pids) == 3
     assert len({os.getpgid(pid) for pid in pids}) == 1
     assert os.getpgid(pids[0]) not in (os.getpgid(0), os.getpgid(one.burners.pid))
@@ -66,7 +66,7 @@ def test_one_process_per_thread(fire):
 def test_killed_means_gone_and_the_others_continue(fire):
     """A cancelled job is gone at once, without a report, and its neighbour is not affected."""
     one = fire()
-    neighbour = one.burn_for_ever(threads=1)
+    neighbour = one.burn_forever(threads=1)
     number = one.start("stress", None, 2)
     assert one.burners.await_burning(number, 60)
     doomed = [pid for pid in processes_under(one.burners.pid) if pid not in neighbour]
@@ -80,7 +80,7 @@ def test_killed_means_gone_and_the_others_continue(fire):
 def test_an_externally_killed_process_fails_its_job(fire):
     """The kernel's memory killer, for example: the job fails and names the signal."""
     one = fire()
-    for pid in one.burn_for_ever(threads=2):
+    for pid in one.burn_forever(threads=2):
         os.kill(pid, signal.SIGKILL)
     assert one.end().error == "a burning process was killed by signal 9"
 
@@ -88,7 +88,7 @@ def test_an_externally_killed_process_fails_its_job(fire):
 def test_closing_leaves_nothing(fire):
     """A host that ends stops its burning processes."""
     one = fire()
-    pids = one.burn_for_ever(threads=2)
+    pids = one.burn_forever(threads=2)
     one.burners.close()
     await_gone(pids)
 
@@ -96,7 +96,7 @@ def test_closing_leaves_nothing(fire):
 def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
     """After SIGKILL at the program its processes end, its jobs fail, the next job runs."""
     one = fire()
-    pids = one.burn_for_ever(threads=2)
+    pids = one.burn_forever(threads=2)
     os.kill(one.burners.pid, signal.SIGKILL)
     await_gone(pids)
     assert "burner program" in one.end().error
@@ -108,7 +108,7 @@ def test_an_error_in_a_callback_leaves_no_job_without_an_end(fire, monkeypatch):
     """The reader thread ends, and the program with it: all its jobs fail, with a reason."""
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     one = fire()
-    one.burn_for_ever()
+    one.burn_forever()
     one.burners.start("stress", 0.001, 1, lambda: None)  # which takes no Burnt
     assert "burner program" in one.end().error
 
@@ -176,7 +176,7 @@ def test_the_end_of_a_thread_ends_nothing():
 
 def test_the_memory_killer_takes_burning_processes_first(fire):
     """Never the host, which has the reports of all the others."""
-    (pid,) = fire().burn_for_ever()
+    (pid,) = fire().burn_forever()
     assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
 
 
@@ -215,7 +215,7 @@ def test_missing_processors_fail_the_job(fire):
 def test_a_walk_without_memory_fails_its_job(fire):
     """The buffer cannot be allocated: the reason is reported, and the program continues."""
     one = fire()
-    neighbour = one.burn_for_ever()
+    neighbour = one.burn_forever()
     resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (64 * MIB, 64 * MIB))
     one.start("memory", 0.1)
     assert one.end().error == "a burning process found no memory for its buffer"

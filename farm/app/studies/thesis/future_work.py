@@ -278,7 +278,7 @@ def _trace(path: Path) -> Section:
     told = ", ".join(f"{share:g} with {count}" for share, count in slots.items())
     return _section(
         "6.4.5 Real jobs",
-        f"""{path.name}: {len(jobs):,} recorded jobs, played as they arrived on so many slots that
+        f"""{path.name}: {len(jobs):,} recorded jobs with their arrivals, on slots such that
         the utilization is {told}; a job of no matrix is a matrix of its own.""",
         play_cases(cases),
         RESPONSE,

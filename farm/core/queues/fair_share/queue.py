@@ -37,7 +37,7 @@ class FairShareQueue:
     ``stickiness``: seconds per level, outermost first, during which a slot that could serve
     several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
     three of upstream's properties: every level's limit counts from the switch at the outermost
-    level, the free slots of one node are taken in swap-removal order, and of its children without
+    level, the free slots of one node are used in swap-removal order, and of its children without
     own free slots the one that ended first gives one, however much runs below it. ``offsets``
     are added to the priorities of nodes among their siblings; ``weigh`` reads them again.
 

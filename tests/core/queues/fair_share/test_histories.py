@@ -175,8 +175,8 @@ class History(RuleBasedStateMachine):
     @invariant()
     def the_order_of_dispatch_is_complete(self):
         if hasattr(self, "yard"):
-            foretold = list(self.yard.queue.in_order())
-            assert sorted(s.job.id for s in foretold) == sorted(self.yard.waiting)
+            predicted = list(self.yard.queue.in_order())
+            assert sorted(s.job.id for s in predicted) == sorted(self.yard.waiting)
 
     def teardown(self):
         """Whatever happened: the predicted order is the order in which new slots take the jobs."""
@@ -188,9 +188,9 @@ class History(RuleBasedStateMachine):
             )
         self.looks.clear()
         assert not self.yard.queue._tree.onlookers, "a finished reader is removed"
-        foretold = [state.job.id for state in self.yard.queue.in_order()]
-        taken = [self.yard.take(f"new{n}", self.tick()) for n in range(len(foretold) + 1)]
-        assert taken == [*foretold, None]
+        predicted = [state.job.id for state in self.yard.queue.in_order()]
+        taken = [self.yard.take(f"new{n}", self.tick()) for n in range(len(predicted) + 1)]
+        assert taken == [*predicted, None]
         for slot in list(self.yard.running):
             self.yard.end(slot, self.tick())
         for slot in list(self.yard.slots.values()):

@@ -28,7 +28,7 @@ def test_children_by_filter(yard):
     assert names(listing.children((), "queued")) == ["b", "a", "c"]
     assert names(listing.children((), "active")) == ["a", "b", "c", "e"]
     assert names(listing.children((), "all")) == ["a", "b", "c", "d", "e"]
-    assert listing.children(("nobody",)) == []
+    assert listing.children(("unknown",)) == []
 
 
 def test_a_child_has_its_counts(yard):
@@ -63,9 +63,9 @@ def test_the_order_of_dispatch_is_predicted(yard):
     fill(yard)
     yard.wait("x", "b", priority=300)
     yard.follow("y", "x", "a/x", priority=-10)
-    foretold = [state.job.id for state in yard.queue.in_order()]
-    assert foretold[:1] == ["b0"] or "x" in foretold
-    assert foretold == yard.drain(20)
+    predicted = [state.job.id for state in yard.queue.in_order()]
+    assert predicted[:1] == ["b0"] or "x" in predicted
+    assert predicted == yard.drain(20)
     assert list(yard.queue.in_order()) == []
 
 

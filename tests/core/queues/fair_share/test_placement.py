@@ -63,7 +63,7 @@ def test_inner_nodes_count_free_slots_of_their_subtree(make_yard, compatibility,
 
 
 def test_own_slots_go_longest_free_first(make_yard):
-    """Slots of one node are taken in the order in which they became free."""
+    """Slots of one node are used in the order in which they became free."""
     yard = make_yard()
     for name in ("w0", "w1", "w2"):
         assert yard.take(name, 1) is None
