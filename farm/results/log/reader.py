@@ -86,11 +86,11 @@ _end_values = attrgetter(
 )
 
 
-def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
+def read_log(path: Path | str) -> Iterator[Entry]:
     """Yield the entries of an event log in order.
 
-    A truncated last line (its writer was killed) is left out with a note to ``on_note``. Raises
-    InputError, with the line number, for a file that is missing or invalid.
+    A truncated last line (its writer was killed) is left out. Raises InputError, with the line
+    number, for a file that is missing or invalid.
     """
     path = Path(path)
     try:
@@ -98,16 +98,14 @@ def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> 
     except OSError as error:
         raise InputError(f"{path}: cannot read the event log: {error.strerror}") from None
     with file:
-        yield from entries_of(_pieces(file), str(path), on_note)
+        yield from entries_of(_pieces(file), str(path))
 
 
-def entries_of(
-    pieces: Iterable[bytes], source: str = "event log", on_note: Callable[[str], None] | None = None
-) -> Iterator[Entry]:
+def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Iterator[Entry]:
     """Yield the entries of an event log that comes in pieces of whole lines, as ``read_log``."""
     reader, number = _LogReader(source), 0
     for piece in pieces:
-        for line in _decoded(piece, reader, number, on_note):
+        for line in _decoded(piece, reader, number):
             number += 1
             if (done := reader.take(line, number)) is not None:
                 yield done
@@ -120,9 +118,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _decoded(
-    piece: bytes, reader: _LogReader, before: int, on_note: Callable[[str], None] | None
-) -> Iterator[Any]:
+def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterator[Any]:
     """Yield the lines of a piece; whether all are well and usual shows when they are decoded."""
     try:
         lines = _all_usual(piece)
@@ -137,8 +133,6 @@ def _decoded(
         except InputError:
             if raw.endswith(b"\n"):
                 raise
-            if on_note:
-                on_note(f"{reader.source}, line {number}: cut short; the log ends before it")
             reader.mark_cut()
             return
         yield line
