@@ -47,7 +47,7 @@ def test_a_wide_table():
     ],
 )
 def test_a_narrow_table(width: int, first_line: str):
-    """On a narrow terminal headings break, texts fold and columns are dropped, but no cell is cut."""
+    """On a narrow terminal headings break, texts fold and columns go, but no cell is cut."""
     lines = shown(Listing(COLUMNS, ROWS, first_to_go=("mean wait", "why", "kind")), width)
     assert lines[0] == first_line
     assert max(map(len, lines)) <= width
