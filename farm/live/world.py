@@ -31,7 +31,7 @@ from farm.live.hosts.successor_state import SuccessorState
 from farm.live.meter import Meter
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
-from farm.live.redis.server_calls import ServerCalls
+from farm.live.redis.server_calls import PATIENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
@@ -68,7 +68,6 @@ class LiveWorld:
         pools: the specifications of the pools.
         clock: farm time, started by the caller.
         patience: the time-outs of silent hosts.
-        server_patience: real seconds that the server may be gone; None: forever.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
@@ -88,7 +87,6 @@ class LiveWorld:
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
-        server_patience: float | None = 30.0,
         ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
@@ -133,7 +131,8 @@ class LiveWorld:
         self.wake_at: float | None = None
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
-            server_patience,
+            # a long-running farm waits, however long it takes to repair its server
+            None if stays else PATIENCE,
             self._gives_up,
             before_pause=self._show,
             well_again=lambda: self.roster.excuse(time.monotonic()),

@@ -34,6 +34,13 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
 ]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+
+Speed = Annotated[
+    float | None,
+    typer.Option("--speed", help="Farm seconds per real second. Default: the scenario's."),
+]
+
 LearnFrom = Annotated[
     Path | None,
     typer.Option(

@@ -8,17 +8,17 @@ no socket, no waiting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import fakeredis
 import msgspec
 
-from farm.app.api import Source
+from farm.app.api import Source, load_scenario
 from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
-from farm.live.operating.answers import Answer, answering
+from farm.live.operating.answers import Answer, Questions
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
@@ -26,9 +26,8 @@ from farm.live.store.job_reader import state_of
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import Ask
+from farm.live.wire.messages import Ask, Report
 from farm.live.wire.pool_report import FarmStatus
-from farm.scenario import load_scenario
 from farm.sim.simulation import Simulation
 from farm.units import parse_time
 from provisioner.from_scenario import algorithms_of
@@ -51,8 +50,7 @@ class VirtualFarm:
     """
 
     def __init__(self, scenario: Source, **overrides: Any) -> None:
-        changes = {key.replace("__", "."): value for key, value in overrides.items()}
-        loaded = load_scenario(scenario, changes=changes)
+        loaded = load_scenario(scenario, **overrides)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self._keys = Keys("virtual:")
         self._store = Store(self.redis, self._keys)
@@ -90,10 +88,7 @@ class VirtualFarm:
                     self._take(report)
         until = self.at + parse_time(time)
         self._world.execute(SetAlarm(until))
-        while True:
-            event = self._world.next_event()
-            if event is None:
-                break
+        while (event := self._world.next_event()) is not None:
             self._handle(event)
             if isinstance(event, AlarmRang) and event.at >= until:
                 break
@@ -113,23 +108,26 @@ class VirtualFarm:
         found = self.operator.job(job)
         return "unknown" if found is None else state_of(found)
 
-    def explain(self, job: str, about: Literal["job"] = "job") -> Answer:
+    def explain(self, job: str) -> Answer:
         """Return what the scheduler knows of a job: why it waits, why it went where it did."""
-        question = Ask(about, job, "")
-        steps = answering(question, self.scheduler, self.scheduler.keeper.specs, self.at)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                answer: Answer = done.value
-                return answer
+        answers: list[Answer] = []
+        questions = Questions(
+            self.scheduler,
+            self.scheduler.keeper.specs,
+            lambda: self.at,
+            lambda _, answer: answers.append(answer),
+        )
+        questions.ask(Ask("job", job, ""))
+        while questions.step():
+            pass
+        return answers[0]
 
     # --- how ----------------------------------------------------------------------------------
 
-    def _take(self, report: Any) -> None:
-        if not hasattr(report, "at") or not isinstance(report, Event):
+    def _take(self, report: Report) -> None:
+        if not isinstance(report, Event):
             return  # provisioners and questions: no service behind the inbox answers
-        event: Any = msgspec.structs.replace(report, at=self.at)
+        event = msgspec.structs.replace(report, at=self.at)
         if isinstance(event, JobsSubmitted):
             self._submitted += len(event.jobs)
         self._handle(event)

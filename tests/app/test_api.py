@@ -288,6 +288,19 @@ def test_a_live_run(tmp_path: Path):
 
 
 @pytest.mark.live
+def test_a_live_run_lasts_until_its_phases_end():
+    """As a simulated one does: idle builders leave after the last job, while the run goes on."""
+    mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
+    sized = {"algorithm": "target-wait", "objective": "1s", "min": 0, "max": 2}
+    leaving = LITTLE | {"pools": [ELASTIC[0] | {"idle_timeout": "5s", "provisioner": sized}]}
+    phases = {"run": "10s", "ramp_down": "30s"}
+    for play in (farm.simulate, farm.run):
+        ended = play(leaving, live={"speed": 20}, jobs=mine, phases=phases)
+        assert ended.summary["quiescence"]["builders"] == 0
+
+
+@pytest.mark.live
+@pytest.mark.live
 def test_a_live_run_that_is_too_fast_is_reported():
     """Jobs of a few real milliseconds measure the farm, not the scenario; the run does not fail."""
     mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]

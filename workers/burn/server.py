@@ -200,15 +200,13 @@ class BurnServer:
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-                if pid == 0:
-                    return
-                group = self._owner.pop(pid, None)
-                if group is not None:
-                    group.ended(pid, status, usage.ru_utime + usage.ru_stime)
-                    if not group.alive:
-                        self._end(group)
+            while (ended := os.wait4(-1, os.WNOHANG))[0]:
+                pid, status, usage = ended
+                if (group := self._owner.pop(pid, None)) is None:
+                    continue
+                group.ended(pid, status, usage.ru_utime + usage.ru_stime)
+                if not group.alive:
+                    self._end(group)
 
     def _end(self, group: Group) -> None:
         self._budget.give_back(group.number)

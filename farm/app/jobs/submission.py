@@ -156,19 +156,14 @@ def in_gusts(items: Iterable[T], most: int = AT_ONCE) -> Iterator[list[T]]:
         arrived.put(_End(error))
 
     threading.Thread(target=read, daemon=True).start()
-    end: _End | None = None
-    while end is None:
-        gust: list[T] = []
-        following = arrived.get()
-        while not isinstance(following, _End):
-            gust.append(following)
-            if len(gust) == most or arrived.empty():
-                break
-            following = arrived.get()
-        else:
-            end = following
-        if gust:
+    end: T | _End | None = None
+    while not isinstance(end, _End):
+        together = [arrived.get()]
+        while len(together) < most and not arrived.empty():
+            together.append(arrived.get())
+        if gust := [item for item in together if not isinstance(item, _End)]:
             yield gust
+        end = together[-1]
     if end.error is not None:
         raise end.error
 

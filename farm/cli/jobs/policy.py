@@ -20,9 +20,7 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 def policy(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[POLICY]", help="A policy, or your own function as module:function."
-        ),
+        typer.Argument(metavar="[POLICY]", help="A policy, or the scenario's own module:function."),
     ] = None,
     aging_factor: Annotated[
         float | None,

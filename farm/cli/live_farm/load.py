@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import uuid
 from typing import Annotated
 
@@ -11,6 +9,7 @@ import typer
 
 from farm.app.jobs.submission import play
 from farm.app.long_running.farm_place import reach
+from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
@@ -42,9 +41,7 @@ def load(
     scenario; pools and scheduling are the farm's own.
     """
     wanted = load_scenario(scenario, sets or ())
-    stop = threading.Event()
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(kind, lambda *_: stop.set())
+    stop = stop_on_signals()
     prefix = name or uuid.uuid4().hex[:6]
     silent = quiet or as_json
     with reach(redis, folder) as operator, progress("submitting", silent=silent) as update:

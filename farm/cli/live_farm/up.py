@@ -24,6 +24,7 @@ from farm.terminal.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    Speed,
     server_option,
     speed_set,
 )
@@ -33,9 +34,7 @@ from farm.terminal.output import print_json
 def up(
     scenario: ScenarioFile,
     sets: Overrides = None,
-    speed: Annotated[
-        float | None, typer.Option(help="Farm seconds per real second. Default: the scenario's.")
-    ] = None,
+    speed: Speed = None,
     redis: Annotated[
         str | None,
         server_option("Use this server. Default: a new one, with its data in DIR."),

@@ -24,7 +24,7 @@ from typing import Self
 import redis
 
 from farm.core.errors import ServerError
-from farm.live.redis.connection import check_server, connect
+from farm.live.redis.connection import Connection, check_server, connect
 from farm.processes.child import die_with_parent
 from farm.processes.supervisor import end_process
 
@@ -137,19 +137,15 @@ class EmbeddedServer:
     def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT
         with contextlib.closing(connect(self.url, "farm-check")) as client:
-            while True:
+            while (loading := _is_loading(client, process.pid)) is not False:
                 if process.poll() is not None:
                     raise ServerError(
                         f"Redis server {self.binary} ended immediately on 127.0.0.1:{port}: "
                         f"{_last_line(log)}"
                     )
-                with contextlib.suppress(redis.RedisError):
-                    # another server may answer on an occupied port while the new one is failing
-                    if client.info("server").get("process_id") == process.pid:
-                        if not client.info("persistence").get("loading"):
-                            break
-                        # what an earlier farm left is read first, however long that takes
-                        deadline = time.monotonic() + START_TIMEOUT
+                if loading:
+                    # what an earlier farm left is read first, however long that takes
+                    deadline = time.monotonic() + START_TIMEOUT
                 if time.monotonic() > deadline:
                     raise ServerError(
                         f"Redis server {self.binary} did not come up: {_last_line(log)}"
@@ -171,6 +167,17 @@ class EmbeddedServer:
 
 
 Server = GivenServer | EmbeddedServer
+
+
+def _is_loading(client: Connection, pid: int) -> bool | None:
+    """Return whether the server still reads its data; None: it does not answer.
+
+    Another one may answer on an occupied port while ours is failing.
+    """
+    with contextlib.suppress(redis.RedisError):
+        if client.info("server").get("process_id") == pid:
+            return bool(client.info("persistence").get("loading"))
+    return None
 
 
 def choose_server(

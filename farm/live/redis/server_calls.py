@@ -14,6 +14,9 @@ log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
 
+#: real seconds that the server may be gone from a single run
+PATIENCE = 30.0
+
 
 class ServerCalls:
     """Makes calls; while the server is in trouble nothing else is done or decided.

@@ -56,6 +56,8 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     #: jobs ended so far, by outcome
     ended: dict[str, int] = {}
     choices: Choices | None = None
+    #: see FarmSnapshot
+    sorted_to: int | None = None
 
 
 class Try(msgspec.Struct, frozen=True):
@@ -124,6 +126,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         choices=saved.counts.choices,
+        sorted_to=saved.counts.sorted_to,
         made=saved.counts.made,
         trees=saved.learned.trees,
         trees_are_older=True,
