@@ -89,7 +89,7 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="OURS=THEIRS",
-        help="Name of a column in a foreign table, such as submitted=created_at; known parts: id "
+        help="The farm's name and the table's, such as submitted=created_at; known names: id "
         "submitted started finished duration platform kind …, others are attributes; repeatable.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""``farm drain`` and ``farm undrain``: builders take no more jobs, or take jobs again."""
+"""``farm drain`` and ``farm undrain``: builders accept no more jobs, or accept jobs again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def drain(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let builders finish their running jobs and take no more, until undrained.
+    """Let builders finish their running jobs and accept no more, until undrained.
 
     They still count in their pool. Builders that are booting, or requested later, are not drained;
     a pool's provisioner may request others, up to the pool's limit.
@@ -63,7 +63,7 @@ def undrain(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let drained and failed builders take jobs again."""
+    """Let drained and failed builders accept jobs again."""
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
         operator.send(UndrainRequested(UNSTAMPED, pattern))

@@ -57,7 +57,8 @@ def sweep(
         ),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
+        list[str] | None,
+        typer.Option(metavar="METRIC", help=f"Metric to show. Default: {', '.join(SHOWN)}."),
     ] = None,
     relevant: Relevant = "1%",
     redis: Annotated[

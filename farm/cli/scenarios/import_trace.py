@@ -39,7 +39,7 @@ def import_trace(
     parallel: Annotated[
         Literal["one", "split", "refuse"],
         typer.Option(
-            help="Jobs of several processors: take one slot each, are split, or are refused."
+            help="Treat jobs of several processors as one slot, split them, or refuse them."
         ),
     ] = "one",
     jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
