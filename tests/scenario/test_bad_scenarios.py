@@ -249,7 +249,7 @@ def test_any_override_is_applied_or_refused_clearly(text: str) -> None:
 
 def test_all_problems_are_listed(write: Write) -> None:
     """A line each, so that none has to be found by mending another; unknown keys hide no other."""
-    text = SMALL.replace("slots: 2", "slots: 1.5, slot: 2").replace("policy: sjf", "policy: 3")
+    text = SMALL.replace("slots: 2", "slots: 1.5\n    slot: 2").replace("policy: sjf", "policy: 3")
     with pytest.raises(ScenarioError) as caught:
         load_scenario(write(f"nam: x\n{text}"))
     listed = str(caught.value).splitlines()
