@@ -92,7 +92,7 @@ def _check(wanted: str, out: Path | None, into: Path | None) -> None:
     if into is not None and into.exists() and not into.is_dir():
         raise InputError(f"{into}: is no directory; allowed: Prometheus's data directory")
     if out == STDOUT and wanted == "batsim":
-        raise InputError("-o -: batsim is three files; allowed: -o with a new directory")
+        raise InputError("-o -: batsim is four files; allowed: -o with a new directory")
     if out not in (None, STDOUT) and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
 
