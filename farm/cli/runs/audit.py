@@ -10,7 +10,7 @@ import typer
 from farm.app.recorded.run_audit import audit_run
 from farm.core.errors import InvariantError
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, progress
 
 
 def audit(
@@ -22,7 +22,8 @@ def audit(
 
     Otherwise prints the first error, with exit code 1.
     """
-    found = audit_run(run)
+    with progress("replaying", silent=quiet or as_json):
+        found = audit_run(run)
     if as_json:
         print_json(found)
         raise typer.Exit(1 if found.wrong else 0)

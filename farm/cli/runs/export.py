@@ -16,7 +16,7 @@ from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
 from farm.terminal.options import Quiet, seconds_of
-from farm.terminal.output import note
+from farm.terminal.output import note, progress
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
@@ -67,11 +67,12 @@ def export(
     found = load_run(run)
     target = into or out or STDOUT
     try:
-        if wanted == OPENMETRICS:
-            place = _place(found, start, interval)
-            lines = _back_fill(found, place, target, blocks=into is not None)
-        else:
-            lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
+        with progress("exporting", silent=quiet or target == STDOUT):
+            if wanted == OPENMETRICS:
+                place = _place(found, start, interval)
+                lines = _back_fill(found, place, target, blocks=into is not None)
+            else:
+                lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
     except BrokenPipeError:
         raise
     except OSError as error:
