@@ -93,7 +93,7 @@ def _pool(name: str, platform: Platform, times: Sequence[float], span: float) ->
     platform: {{processor: {processor}, virtualized: {virtualized}}}
     slots: 1
     builders: {builders}       # {readable_span(seconds)} of work: busy {BUSY:.0%} of the time
-    # or sized again and again, in the place of builders:
+    # or sized by an algorithm, instead of builders:
     # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
     # boot_time: 1m
     # idle_timeout: 15m

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from farm.app.result import Result, compare, open_run
+from farm.app.recorded.result import Result, compare, open_run
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named

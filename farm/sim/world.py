@@ -38,8 +38,8 @@ from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
 from farm.plugins.own_behaviours import OwnBehaviours
 from farm.sim.agenda import Agenda
-from farm.sim.bounds import LivesAtOneInstant
 from farm.sim.provisioning import SimulatedProvisioner
+from farm.sim.too_large import LivesAtOneInstant
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 EndOf = Callable[[JobRecord], float]
@@ -91,7 +91,8 @@ class SimulatedWorld:
         #: submitted jobs that have not ended
         self._open_jobs = 0
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
-        self._look_for_the_end()
+        if self._next_arrival_at == _NEVER:
+            self._at_once.append(events.ArrivalsEnded(at))
         if start is not None:
             self._take_over(start, end_of)
 
@@ -122,7 +123,8 @@ class SimulatedWorld:
                 agenda.now = arrives_at
                 self._open_jobs += len(jobs)
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
-                self._look_for_the_end()
+                if self._next_arrival_at == _NEVER:
+                    at_once.append(events.ArrivalsEnded(arrives_at))
                 if self._resting:
                     self._wake(arrives_at, ARRIVAL, 0)
                 return JobsSubmitted(arrives_at, jobs)
@@ -217,11 +219,6 @@ class SimulatedWorld:
         for provisioner in self._resting:
             provisioner.wake(at, rank, place)
         self._resting.clear()
-
-    def _look_for_the_end(self) -> None:
-        """Say so when nothing more will arrive."""
-        if self._next_arrival_at == _NEVER:
-            self._at_once.append(events.ArrivalsEnded(self.now))
 
     def _emulate(self, builder: Builder) -> EmulatedBuilder:
         """Let a builder be there from now on."""

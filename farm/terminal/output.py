@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -41,6 +42,13 @@ def print_json(*values: object, pretty: bool = False) -> None:
 def note(what: RenderableType, *, err: bool = False) -> None:
     """Print a remark unfolded, or a table, folded if need be."""
     FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
+
+
+def log_to_stderr() -> None:
+    """Let a service log to standard error, with instants."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
 
 
 @contextmanager

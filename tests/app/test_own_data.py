@@ -1,4 +1,4 @@
-"""Tables of others as workloads, and a scenario begun from one."""
+"""Other people's tables as workloads, and scenarios generated from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = [word for ours, theirs in FIELDS.items() for word in ("--column", f"{o
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Leave a table as a CI's database exports it."""
+    """Write a table as a CI's database exports it."""
     path = tmp_path / "ci.csv"
     path.write_text(TABLE, encoding="utf-8")
     return path
@@ -48,7 +48,7 @@ def test_instants_of_any_kind_are_put_on_one_clock(table: Path) -> None:
     assert jobs[0].attributes == {"team": "core"}
 
 
-def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
+def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
     """Numbers that are no calendar time are not moved."""
     path = tmp_path / "t.csv"
     path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")
@@ -144,8 +144,8 @@ def test_a_first_scenario_has_no_more_builders_than_jobs(tmp_path: Path) -> None
     assert "builders: 1 " in (tmp_path / "first.yaml").read_text()
 
 
-def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
-    """Neither a row nor a column is dropped in silence; what is written reads back."""
+def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:
+    """Neither rows nor columns are dropped silently; what is written reads back."""
     out = tmp_path / "jobs.csv"
     said = ["import", "csv", str(table), *COLUMNS, "--show", "-o", str(out)]
     found = CliRunner().invoke(app, said)
@@ -196,7 +196,7 @@ CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\
         ("t.csv", CANCELLED, ["left out: 2 rows cancelled before running"]),
     ],
 )
-def test_a_run_says_what_of_its_traces_it_did_not_play(
+def test_a_run_reports_which_parts_of_its_traces_it_left_out(
     tmp_path: Path, name: str, text: str, told: list[str]
 ) -> None:
     """Beside its results, with the file, whatever the format."""
@@ -209,8 +209,8 @@ def test_a_run_says_what_of_its_traces_it_did_not_play(
 
 
 @pytest.mark.live
-def test_a_live_run_says_it_too(tmp_path: Path) -> None:
-    """The same remark, before any that tells of the run itself."""
+def test_a_live_run_reports_it_too(tmp_path: Path) -> None:
+    """The same remark, before those about the run itself."""
     path = tmp_path / "t.csv"
     path.write_text(CANCELLED, encoding="utf-8")
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
@@ -233,7 +233,7 @@ def test_a_live_run_says_it_too(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_mapping_is_one_message(table: Path, columns: list[str], told: str) -> None:
-    """It names the column, and what the table has."""
+    """It names the column, and those that the table has."""
     words = [word for column in columns for word in ("--column", column)]
     with pytest.raises(FarmError) as caught:
         CliRunner().invoke(
@@ -242,7 +242,7 @@ def test_a_wrong_mapping_is_one_message(table: Path, columns: list[str], told: s
     assert told in str(caught.value)
 
 
-def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None:
+def test_a_scenario_generated_from_a_trace_runs(table: Path, tmp_path: Path) -> None:
     """Every platform has a pool, every job ends, wherever the scenario stands."""
     (tmp_path / "own").mkdir()
     out = tmp_path / "own" / "first.yaml"
@@ -252,8 +252,8 @@ def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None
     assert sorted(run.summary["pools"]) == ["gpu", "linux-x64"]
 
 
-def test_a_scenario_is_begun_only_if_it_would_run(tmp_path: Path) -> None:
-    """Rows without a platform beside others are refused; letters that names lack become plain."""
+def test_a_scenario_is_generated_only_if_it_would_run(tmp_path: Path) -> None:
+    """Rows without a platform among others are refused; forbidden letters in names are replaced."""
     table, out = tmp_path / "t.csv", tmp_path / "t.yaml"
     fields = {"submitted": "at", "duration": "took", "platform": "on"}
     table.write_text("at,took,on\n0,60,Ünix\n6,60,\n9,60,日本\n", encoding="utf-8")
@@ -268,7 +268,7 @@ def test_a_scenario_is_begun_only_if_it_would_run(tmp_path: Path) -> None:
 
 
 def test_without_a_trace_it_is_the_quickstart(tmp_path: Path) -> None:
-    """A first file to change; a file that is there is never overwritten."""
+    """A first file to edit; an existing file is never overwritten."""
     out = tmp_path / "scenario.yaml"
     said = ["init", "-o", str(out)]
     assert CliRunner().invoke(app, said).exit_code == 0

@@ -1,4 +1,4 @@
-"""Numbers for people: units, few digits, and nothing where there is nothing."""
+"""Numbers for readers: units, few digits, and nothing for a missing value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from farm.units import parse_time
     ],
 )
 def test_spans(seconds: float | None, text: str) -> None:
-    """7380.0 does not look like two hours, and what is shown can be typed as an option."""
+    """7380.0 does not look like two hours, and the text shown is valid as an option."""
     assert readable_span(seconds) == text
     if seconds is not None and 0 < seconds < 1e15:
         assert parse_time(text) == pytest.approx(seconds, rel=0.01, abs=1e-6)

@@ -1,4 +1,4 @@
-"""What a submitter is told of the time that a job will take, as soon as it is submitted."""
+"""The estimate of a job's times that a submitter gets at submission."""
 
 from __future__ import annotations
 

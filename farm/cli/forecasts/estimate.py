@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.app.staying_up.snapshots import view_from
+from farm.app.long_running.snapshots import view_from
 from farm.cli.forecasts.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform

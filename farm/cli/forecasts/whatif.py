@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from farm.app.forecasts.what_if import roll_out
-from farm.app.staying_up.snapshots import image_from
+from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import load_scenario

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.live.redis.keys import written_at
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import tried
+from farm.app.long_running.farm_place import reach
+from farm.app.long_running.pool_troubles import hints_for
 from farm.app.recorded.recorded_decisions import decisions_on
-from farm.app.staying_up.farm_place import reach
-from farm.app.staying_up.pool_troubles import hints_for
 from farm.cli.jobs.turns import show_turns
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from farm.app.staying_up.invocations import Invocations, invocations_of
-from farm.app.staying_up.snapshots import image_from
+from farm.app.long_running.invocations import Invocations, invocations_of
+from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
 from farm.terminal.console import many, plain

@@ -10,7 +10,7 @@ import typer
 from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import story_of, tried
 from farm.app.jobs.told_estimate import with_provisioner
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.live.store.saved import Try
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

@@ -10,7 +10,7 @@ import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.stories import row_of
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import coloured, plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from farm.core.queues.fair_share.turns import Party, Turn
+from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.terminal.output import note
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.operator import Operator

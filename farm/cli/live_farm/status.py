@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from farm.app.staying_up.farm_place import reach, read_place
+from farm.app.long_running.farm_place import reach, read_place
 from farm.live.operating.operator import FRESH, Operator
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from farm.app.result import Result
+from farm.app.recorded.result import Result
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
 from farm.terminal.output import note, print_json

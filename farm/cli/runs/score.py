@@ -15,14 +15,14 @@ from farm.results.run_directory import load_run
 from farm.results.run_time_scores import RungScore
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
-from farm.terminal.options import AsJson, Plot
+from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
 
 def score(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: RunPath,
     run_times: Annotated[
         list[str] | None,
         typer.Option(

@@ -21,7 +21,10 @@ from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts import loops
-from farm.sim.rollouts.draws import Floats
+from farm.sim.rollouts.draws import Floats, ServiceTimes
+
+#: numbers of which a processor has what it works on at hand
+IN_CACHE = 1 << 16
 
 
 class FreeSlot(msgspec.Struct, frozen=True):
@@ -79,35 +82,31 @@ def roll(
     waiting: Sequence[JobRecord],
     slots: Sequence[FreeSlot],
     ends: Floats,
-    times: Floats,
-    wanted: set[int],
+    times: ServiceTimes,
+    columns: NDArray[np.int64],
 ) -> Floats:
-    """Return when each waiting job is dispatched: a row per rollout, a column per job and one more.
+    """Return when some of the waiting jobs are dispatched: a row per rollout, a column per job.
 
-    ``ends`` has the instants at which the running attempts end, ``times`` the waiting jobs'
-    service times; both a row per rollout. A job that no slot can take is dispatched at infinity,
-    and so may be one that is not ``wanted``.
+    ``ends`` has the instants at which the running attempts end: a row per rollout. A job that no
+    slot can take is dispatched at infinity, and so is none of them (-1).
     """
-    queues, begins = _queues(waiting, slots, wanted)
-    numbers = np.arange(len(slots))
-    late = np.array([slot.held_by is None or slot.cleaning > 0 for slot in slots], np.bool_)
-    # at one instant attempts end first, then builders join and slots are clean again
-    free = _free_at(slots, ends)
-    ties = np.tile(numbers + len(slots) * late, (len(free), 1))
-    heads = np.tile(begins, (len(free), 1))
-    dispatched = np.full((len(times), len(waiting) + 1), np.inf)
-    in_order = np.lexsort((ties, free))
-    free = np.pad(
-        np.take_along_axis(free, in_order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf
-    )
-    arrays = (times, heads, in_order, free, ties, dispatched)
-    empty, parts = loops.quickest(loops.empty, times.size), 1
-    if empty is not loops.empty:
-        parts = min(os.cpu_count() or 1, len(free))
+    found, free = np.empty((len(ends), len(columns))), _free_at(slots, ends)
+    empty, sequence = loops.quickest(len(ends) * len(waiting))
+    queues, begins = _queues(waiting, slots, set(columns.tolist()))
+    queues = loops.Queues(*map(sequence, queues))
+
+    def play(numbers: range) -> None:
+        for number in numbers:
+            row = sequence(times.of(number)), sequence(free[number]), sequence(begins.copy())
+            nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
+            dispatched = sequence(np.full(len(waiting) + 1, np.inf))
+            empty(queues, *row, tuple(map(sequence, nodes)), dispatched)
+            found[number] = np.asarray(dispatched).take(columns)
+
+    parts = 1 if empty is loops.empty else os.cpu_count() or 1
     with ThreadPoolExecutor(parts) as threads:
-        shares = zip(*(np.array_split(array, parts) for array in arrays), strict=True)
-        list(threads.map(lambda share: empty(queues, *share), shares))
-    return dispatched
+        list(threads.map(play, (range(part, len(ends), parts) for part in range(parts))))
+    return found
 
 
 def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
@@ -135,9 +134,15 @@ def _queues(
         ends=np.cumsum(sizes),
         ranks=np.argsort(in_order),
         matters=np.array([column in wanted for column in jobs], np.int64),
-        serves=np.array([builders[s.builder.id] for s in slots]).reshape(len(slots), len(lanes)),
+        serves=np.array([one for slot in slots for one in builders[slot.builder.id]], np.bool_),
         speed=np.array([slot.builder.speed for slot in slots], np.float64),
         cleaning=np.array([slot.cleaning for slot in slots], np.float64),
-        ties=np.array([n + len(slots) * (s.cleaning > 0) for n, s in enumerate(slots)], np.int64),
+        ties=_ties([slot.cleaning > 0 for slot in slots]),
+        first_ties=_ties([slot.held_by is None or slot.cleaning > 0 for slot in slots]),
     )
     return queues, queues.ends - sizes
+
+
+def _ties(late: Sequence[bool]) -> NDArray[np.int64]:
+    """Return ranks of slots at one instant: attempts end first, then builders join or are clean."""
+    return np.arange(len(late)) + len(late) * np.array(late, np.int64)

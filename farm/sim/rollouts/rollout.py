@@ -28,8 +28,9 @@ from farm.core.restore import restored
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state import JobStatus
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario
-from farm.sim.rollouts.draws import Floats, RunTimes, ends_of, service_times, uniforms
+from farm.sim.rollouts.draws import Floats, ServiceTimes, Uniforms, ends_of
 from farm.sim.rollouts.queue_only import roll, slots_to_come
 from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
@@ -89,7 +90,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: FarmSnapshot
     scenario: Scenario
-    run_times: RunTimes
+    run_times: RuntimeDistribution
     #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
     algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
@@ -143,14 +144,9 @@ class _Plan:
         for name in self.wanted:
             if name not in self.leader_of:
                 raise LookupError(name)
-        names = [view.job.id for view in self.waiting]
-        self._columns = {name: column for column, name in enumerate(names)}
-        self._times = service_times(
-            fork.run_times,
-            [view.job for view in self.waiting],
-            uniforms(seed, "service time", count, names),
-            seed,
-        )
+        going = [view.job for view in self.waiting]
+        self._columns = {job.id: column for column, job in enumerate(going)}
+        self._times = ServiceTimes(fork.run_times, going, seed, count)
         self._ends = self._draw_ends()
 
     def _opened(self) -> FarmSnapshot:
@@ -184,7 +180,8 @@ class _Plan:
 
     def _draw_ends(self) -> Floats:
         fork, builders = self.fork, {v.builder.id: v.builder for v in self.base.builders}
-        u = uniforms(self.seed, "remaining", self.count, [v.job.id for v in self.attempts])
+        ids = [view.job.id for view in self.attempts]
+        u = Uniforms(self.seed, "remaining", ids).of(range(self.count))
         ends = np.empty_like(u)
         for column, view in enumerate(self.attempts):
             builder = builders[view.builder or ""]
@@ -192,7 +189,7 @@ class _Plan:
             if view.status is JobStatus.CANCELLING:
                 ends[:, column] = at
                 continue
-            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column].tolist(), at)
+            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column], at)
         return ends
 
     # --- the fast lane ----------------------------------------------------------------------
@@ -232,17 +229,18 @@ class _Plan:
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""
         slots = slots_to_come(self.base, self.attempts, self.specs)
-        columns = [self._columns.get(self.leader_of[name], -1) for name in self.wanted]
-        dispatched = roll(self.waiting, slots, self._ends, self._times, set(columns))
-        # the last column: what was dispatched in the instant of the opening
-        dispatched[:, -1] = self.base.at
-        return dispatched.take(columns, axis=1)
+        leaders = map(self.leader_of.__getitem__, self.wanted)
+        columns = np.array([self._columns.get(name, -1) for name in leaders], np.int64)
+        found = roll(self.waiting, slots, self._ends, self._times, columns)
+        # the others were dispatched in the instant of the opening
+        found[:, columns < 0] = self.base.at
+        return found
 
     # --- the whole simulation ---------------------------------------------------------------
 
     def play(self, number: int) -> list[float]:
         """Play one rollout; return the dispatch instants of the jobs of interest."""
-        times, ends = self._times[number].tolist(), self._ends[number].tolist()
+        times, ends = self._times.of(number).tolist(), self._ends[number].tolist()
         end_of = {v.job.id: end for v, end in zip(self.attempts, ends, strict=True)}
         base, truthful = self.base, self.fork.truthful
         drawn = {
@@ -324,7 +322,7 @@ class _Frozen:
 
     learns = False
 
-    def __init__(self, run_times: RunTimes) -> None:
+    def __init__(self, run_times: RuntimeDistribution) -> None:
         self._run_times = run_times
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:

@@ -1,12 +1,12 @@
-"""``csv``: our own table of jobs, and what ``farm import`` writes. A run's jobs.csv is one too.
+"""``csv``: the project's table of jobs, which ``farm import`` writes. A run's jobs.csv is one too.
 
-The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are required; the
-others may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``,
-``platform`` (``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``,
-``priority``, ``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false),
-``mode``, ``threads``, ``attributes`` (a JSON object of texts). Where there is no ``fails``,
-``outcome`` says who failed; cancelled jobs that never ran are left out. Columns unknown to us are
-passed over, unless they look like a known one misspelt.
+The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are required; the others
+may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``, ``platform``
+(``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``, ``priority``,
+``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false), ``mode``, ``threads``,
+``attributes`` (a JSON object of texts). Without ``fails``, ``outcome`` decides which failed;
+cancelled jobs that never ran are left out. Unknown columns are ignored, unless they look like a
+known one misspelt.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
-    """Write jobs as a table that reads back as the same jobs; return how many they are.
+    """Write jobs as a table that reads back as the same jobs; return their number.
 
-    Numbers are written so that nothing is lost. An arrival that is not known counts as 0.
+    Numbers are written so that nothing is lost. An unknown arrival counts as 0.
     """
     count = 0
     with Path(path).open("w", encoding="utf-8", newline="") as file:
@@ -105,7 +105,7 @@ def _blank(value: object) -> object:
 
 
 def _header(row: list[str], where: str) -> list[str | None]:
-    """Return the column names, None for those that are passed over."""
+    """Return the column names, None for ignored ones."""
     names = [name.strip() for name in row]
     for name in REQUIRED:
         if name not in names:

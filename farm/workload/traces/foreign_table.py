@@ -1,4 +1,4 @@
-"""``csv`` of others: a table whose columns are named by ``fields`` (``--column OURS=THEIRS``).
+"""``csv`` from elsewhere: a table whose columns are named by ``fields`` (``--column OURS=THEIRS``).
 
 ======================  =====================================================================
 ``submitted``           required: when a job arrived
@@ -6,7 +6,7 @@
 ``started, finished``   when it ran: what lies between is its service time
 ``id``                  unique, else jobs are numbered
 ``platform``            ``amd64/virtual``, or any text: a tag or label is the name of a platform
-``kind, matrix, …``     further columns of our own table
+``kind, matrix, …``     further columns of the project's own table
 anything else           an attribute of that name: ``team=owner``
 ======================  =====================================================================
 
@@ -14,9 +14,9 @@ Columns are separated by commas, semicolons or tabs, whichever the header has mo
 
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
 milliseconds since 1970, or since the beginning of the trace. Calendar times, and those of a trace
-that begins below 0, are moved so that the first arrival is 0. A row without what is required, or
-that ends before it starts, is left out and counted. Dates and small numbers in one column are a
-mistake.
+that begins below 0, are moved so that the first arrival is 0. A row that lacks a required value,
+or that ends before it starts, is left out and counted. Dates and small numbers in one column are
+a mistake.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
 
 
 def _refuse_two_clocks(given: dict[str, str], clocks: dict[str, bool], where: str) -> None:
-    """``clocks``: by column of instants, whether the rows above have dates there."""
+    """Refuse dates beside numbers; ``clocks``: by column, whether the rows above have dates."""
     for ours in INSTANTS:
         if not (text := given.get(ours)):
             continue
@@ -166,7 +166,7 @@ def _records(jobs: list[dict[str, Any]]) -> Records:
 
 
 def _duration(text: str) -> float:
-    """Return seconds; below 0 too, for a row that is left out."""
+    """Return seconds; also below 0, for a row that is left out."""
     try:
         return -parse_time(text[1:]) if text.startswith("-") else parse_time(text)
     except ValueError:
@@ -174,7 +174,7 @@ def _duration(text: str) -> float:
 
 
 def _instant(text: str) -> float:
-    """Return an instant in seconds; raises ValueError that says what is allowed."""
+    """Return an instant in seconds; raises ValueError that lists what is allowed."""
     try:
         number = float(text)
     except ValueError:

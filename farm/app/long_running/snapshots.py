@@ -27,7 +27,7 @@ def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImag
     Raises InputError for a file that is neither, ServerError where no farm answers.
     """
     if source is None:
-        from farm.app.staying_up.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
+        from farm.app.long_running.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
 
         with reach(redis, folder) as operator:
             return operator.image()
