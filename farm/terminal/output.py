@@ -55,7 +55,7 @@ def log_to_stderr() -> None:
 def progress(
     what: str, *columns: ProgressColumn, silent: bool = False
 ) -> Iterator[Callable[..., None] | None]:
-    """Show that work goes on, on standard error, until the block ends.
+    """Show on standard error that work is under way, until the block ends.
 
     Yields a function of ``description, completed, total`` by which the work may tell more; None if
     all is to be silent. Without a terminal, a line is written every few seconds.

@@ -65,7 +65,7 @@ def test_the_estimate_is_what_then_happens(algorithm: str):
 
 
 def test_a_farm_that_cannot_be_played_leaves_the_schedulers_estimate(monkeypatch):
-    """It is too large, functions of its own are not installed here, or the job went meanwhile."""
+    """It is too large, functions of its own are not installed here, or the job was dispatched since."""
     built = farm.testing.VirtualFarm(ELASTIC)
     built.submit(Job(id="a", service_time=1.0))
     found = built.explain("a").job
@@ -73,7 +73,7 @@ def test_a_farm_that_cannot_be_played_leaves_the_schedulers_estimate(monkeypatch
     known = {"scheduling": {"policy": "nowhere:at_all"}}
     for operator, job in (
         (Asked(built, ELASTIC | known), "a"),
-        (Asked(built, ELASTIC), "somebody"),
+        (Asked(built, ELASTIC), "unknown"),
     ):
         assert with_provisioner(operator, job, found) is found  # type: ignore[arg-type]
     monkeypatch.setattr(told_estimate, "MAX_SIMULATED", 0)

@@ -16,7 +16,7 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.tables import Listing, folding, numbers
 
-#: a difference of more than so many times the base says more as it is
+#: a difference of more than this many times the base is shown as it is
 MOST = 10.0
 STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim"}
 

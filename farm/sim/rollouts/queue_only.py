@@ -23,7 +23,7 @@ from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
 
-#: numbers of which a processor has what it works on at hand
+#: numbers of which a processor has what it works on nearby
 IN_CACHE = 1 << 16
 
 
