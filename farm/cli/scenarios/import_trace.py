@@ -54,7 +54,7 @@ def import_trace(
     options = TraceOptions(jobs=jobs, fields=fields)
     records = read_records(source, trace_format, options)
     made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
-    found = list(trace_jobs(made, options, made.numbered))
+    found = list(trace_jobs(made, options, made.name))
     console = Console(stderr=True, markup=False, highlight=False)
     for remark in () if quiet else records.remarks:
         console.print(remark, soft_wrap=True)
