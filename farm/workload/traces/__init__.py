@@ -124,8 +124,8 @@ def _each(
             fields.update(records.details[place])
             if forced is not None:
                 fields["platform"] = forced
-        for name, places in chosen.items():
-            fields[name] = place in places
+        for field, places in chosen.items():
+            fields[field] = place in places
         yield make(fields)
 
 
