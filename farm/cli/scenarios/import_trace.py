@@ -54,7 +54,7 @@ def import_trace(
     options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
     with progress("reading", silent=quiet):
         records = read_records(source, trace_format, options)
-        found = list(trace_jobs(records, options, records.numbered))
+        found = list(trace_jobs(records, options, records.name))
     for remark in () if quiet else records.remarks:
         note(remark, err=True)
     if show:
