@@ -12,6 +12,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -323,9 +324,9 @@ class LiveWorld:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
         try:
             return self._calling(question)
-        except SpoiltError as spoilt:
+        except LostWritesError as lost:
             batch, self._batch = self._batch, Batch()
-            self._write_anew(spoilt, batch, self._committed)
+            self._write_anew(lost, batch, self._committed)
             return self._calling(question)
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
@@ -384,7 +385,8 @@ class LiveWorld:
             self._tick()
         if now >= self._next_look:
             self._next_look = now + LOOK_INTERVAL
-            self._ask(self._store.look_at_keys)
+            with suppress(LostWritesError):  # what is still missing is found by the next look
+                self._ask(lambda: self._store.look_at_keys(self._mirror.sizes))
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return
