@@ -48,15 +48,15 @@ class Mirror:
         """The number of jobs on builders in the store."""
         return len(self._on_builder)
 
-    @property
-    def sizes(self) -> Sizes:
-        """How much of the farm is in the store since the last batch."""
+    def sizes(self, hosts: int) -> Sizes:
+        """Return how much of the farm is in the store since the last batch."""
         jobs = self._book.jobs
         abandoned = sum(s.abandoned for s in jobs.values()) if self._book.rules.dedup else 0
         return Sizes(
             jobs=len(jobs) - abandoned,
             running=self.running,
             builders=len(self._book.builders),
+            hosts=hosts,
             waiting={platform_name(where): len(ids) for where, ids in self._places.items()},
         )
 

@@ -227,8 +227,12 @@ class LiveWorld:
             self._mirror.touch_job(job)
         for builder in self._book.builders:
             self._mirror.touch_builder(builder)
+        at = self.clock.now()
         for host in self.roster.aliens():
-            self.intake.lose(host, self.clock.now(), "its farm ended")
+            self.intake.lose(host, at, "its farm ended")
+        for builder in self._book.builders.keys() - self.roster.host_of.keys():
+            reason = "nothing is known of its host any more"
+            self.intake.events.append(events.BuilderLost(at, builder, reason, excused=True))
 
     def open(self) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
@@ -386,7 +390,8 @@ class LiveWorld:
         if now >= self._next_look:
             self._next_look = now + LOOK_INTERVAL
             with suppress(LostWritesError):  # what is still missing is found by the next look
-                self._ask(lambda: self._store.look_at_keys(self._mirror.sizes))
+                hosts = len(self.roster.hosts) if self._stays else 0
+                self._ask(lambda: self._store.look_at_keys(self._mirror.sizes(hosts)))
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return

@@ -324,7 +324,7 @@ def test_what_is_removed_by_itself_is_written_anew(farm: StayingFarm, way: str, 
     monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
     arm = msgspec.structs.replace(JOB, platform=Platform("arm64", True))
     jobs = tuple(msgspec.structs.replace(arm, id=name) for name in ("w1", "w2"))
-    names = ["jobs", "pending:arm64/virtual", "meta", "builders"]
+    names = ["jobs", "pending:arm64/virtual", "meta", "builders", "lives"]
     if way != "one entry":
         names += ["platforms", "submitted", "results"]
 

@@ -14,11 +14,13 @@ from farm.live.redis.keys import Keys
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How many live jobs, running ones, builders, and jobs waiting by platform the store has."""
+    """How many live jobs, running ones, builders, hosts and jobs waiting by platform there are."""
 
     jobs: int
     running: int
     builders: int
+    #: of a farm that stays up
+    hosts: int
     waiting: dict[str, int]
 
 
@@ -29,9 +31,8 @@ def incomplete_keys(client: Connection, keys: Keys, sizes: Sizes, meta: int) -> 
     """
     waiting = {keys.pending(name): count for name, count in sizes.waiting.items() if count}
     hashes = {keys.jobs: sizes.jobs, keys.builders: sizes.builders, keys.meta: meta}
-    hashes |= dict.fromkeys(
-        (keys.lives, keys.results, keys.wanted, keys.requested, keys.refused), 0
-    )
+    hashes[keys.lives] = sizes.hosts
+    hashes |= dict.fromkeys((keys.results, keys.wanted, keys.requested, keys.refused), 0)
     sets = waiting | {keys.running: sizes.running, keys.submitted: min(1, sizes.jobs)}
     pipe = client.pipeline(transaction=False)
     for key in hashes:
