@@ -65,7 +65,7 @@ def test_the_estimate_is_what_then_happens(algorithm: str):
 
 
 def test_a_farm_that_cannot_be_played_leaves_the_schedulers_estimate(monkeypatch):
-    """It is too large, functions of its own are not installed here, or the job was dispatched since."""
+    """It is too large, its functions are not installed here, or the job was dispatched since."""
     built = farm.testing.VirtualFarm(ELASTIC)
     built.submit(Job(id="a", service_time=1.0))
     found = built.explain("a").job
