@@ -136,6 +136,7 @@ class _Report:
                 for name, places in self._places.items()
             ],
             title=f"Waiting jobs by platform ({count} rollouts)",
+            first_to_go=("waiting", "last job P90"),
         )
 
     def slowest(self, limit: int) -> Listing:
@@ -152,6 +153,7 @@ class _Report:
                 for place in shown
             ],
             title=f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch",
+            first_to_go=("platform", "mean"),
         )
 
 
