@@ -1,17 +1,24 @@
-"""How late a finished job is booked while very many others are handed in.
+"""How late a finished job is booked while very many others are submitted.
 
-A farm of 100 builders stays up on a server of its own; another process hands in JOBS jobs of one
-second at once. The delay is the age of the oldest report of a batch when that is committed.
+A farm of 100 builders runs on its own server; another process submits JOBS jobs of one second at
+once. The delay is the age of the oldest report of a batch when that is committed. What the machine
+adds is measured beside it: how late the answer is to a process that only sends a PING to the
+server, a hundred times a second.
 
     python benchmarks/booking_delay.py [JOBS]
 """
 
 from __future__ import annotations
 
+import json
+import os
+import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
 from farm.core.model import Job, Platform
@@ -21,19 +28,20 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.live.operating.control_plane import Desk
 from farm.live.operating.operator import Operator
+from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
 from farm.live.run import LiveOptions, Stays, Watchers, run_live
 from farm.live.world import LiveWorld
 
 JOBS = 1_000_000
 BUILDERS = 100
-#: real seconds after which the measurement ends, taken in or not
+#: real seconds after which the measurement ends, whether all jobs were read or not
 LIMIT = 300.0
 AMD64 = Platform("amd64", True)
 
 
 class Delays:
-    """Hears what the live world measures, and keeps the delays."""
+    """Keeps the delays from the live world's measurements."""
 
     def __init__(self) -> None:
         self.found: list[float] = []
@@ -43,43 +51,67 @@ class Delays:
             self.found.append(seconds)
 
     def cycle(self, seconds: float) -> None:
-        """Not what is asked here."""
+        """Ignore it."""
 
     commit = aside = cycle
 
     def lost_writes(self) -> None:
-        """Nor this."""
+        """Ignore it."""
 
     def step(self) -> bool:
         return False
 
 
 class Flood:
-    """Hands the jobs in when the builders are there, and ends the farm when they are taken in."""
+    """Submits the jobs when the builders have joined, and ends the farm when all jobs were read."""
 
     def __init__(self, desk: Desk, url: str, jobs: int, delays: Delays) -> None:
         self._desk, self._url, self._jobs, self._delays = desk, url, jobs, delays
         self._sender: subprocess.Popen[bytes] | None = None
+        self._pinger: subprocess.Popen[bytes] | None = None
         self._began = 0.0
+        #: seconds from each PING that was due to its answer
+        self.pings: list[float] = []
 
     def tick(self, world: LiveWorld) -> None:
         self._desk.tick(world)
         if self._sender is None and len(world.roster.host_of) == BUILDERS:
             self._delays.found.clear()
             self._began = time.monotonic()
-            self._sender = subprocess.Popen([sys.executable, __file__, str(self._jobs), self._url])
-        if self._sender is None or world.stopping:
+            again = [sys.executable, __file__]
+            self._pinger = subprocess.Popen([*again, "ping", self._url], stdin=PIPE, stdout=PIPE)
+            self._sender = subprocess.Popen([*again, str(self._jobs), self._url])
+        if self._sender is None or self._pinger is None or world.stopping:
             return
         taken = time.monotonic() - self._began
-        if world.intake.jobs_taken_in >= self._jobs or taken > LIMIT:
-            print(f"{world.intake.jobs_taken_in:,} jobs taken in within {taken:.0f} s")
+        if world.intake.jobs_accepted >= self._jobs or taken > LIMIT:
+            print(f"{world.intake.jobs_accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
+            self.pings = json.loads(self._pinger.communicate(b"enough")[0])
 
 
-def hand_in(jobs: int, url: str) -> None:
+def submit(jobs: int, url: str) -> None:
     with Operator(url) as operator:
         operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
+
+
+def ping(url: str) -> list[float]:
+    """Return how late each answer was, until something is on the standard input."""
+    client, late = connect(url, "benchmark"), list[float]()
+    due = time.monotonic()
+    while not select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))[0]:
+        client.ping()
+        late.append(time.monotonic() - due)
+        due = max(due + 0.01, time.monotonic())
+    return late
+
+
+def show(what: str, delays: Iterable[float]) -> None:
+    found = sorted(delays)
+    marks = [found[min(len(found) - 1, int(share * len(found)))] for share in (0.5, 0.9, 0.99, 1)]
+    shown = " / ".join(f"{1000 * mark:.1f}" for mark in marks)
+    print(f"{what:<10} p50 / p90 / p99 / most of {len(found):,}: {shown} ms")
 
 
 def measure(jobs: int) -> None:
@@ -92,15 +124,15 @@ def measure(jobs: int) -> None:
         options = LiveOptions(redis_url=server.url, log_folder=Path(folder), hosts=1, stays=stays)
         watchers = Watchers(observe=lambda *_: None, on_tick=flood.tick, meter=delays)
         run_live(scheduler, pools, None, options, watchers)
-    found = sorted(delays.found)
-    for share in (0.5, 0.9, 0.99, 1.0):
-        place = min(len(found) - 1, int(share * len(found)))
-        print(f"{share:4.0%} of {len(found):,} batches within {1000 * found[place]:6.1f} ms")
+    show("booked", delays.found)
+    show("PING", flood.pings)
+    print(f"load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
-    if len(sys.argv) > 2:
-        hand_in(count, sys.argv[2])
+    if sys.argv[1:2] == ["ping"]:
+        print(json.dumps(ping(sys.argv[2])))
+    elif len(sys.argv) > 2:
+        submit(int(sys.argv[1]), sys.argv[2])
     else:
-        measure(count)
+        measure(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)

@@ -85,10 +85,15 @@ def make_rules(
 
 
 def _choose_policy(scenario: Scenario, own: Functions) -> Callable[[Choices], KeyFunction | None]:
-    """Return the function that finds a policy chosen by an operator while the farm runs."""
+    """Return the function that finds a policy chosen by an operator while the farm runs.
+
+    A message must not make the scheduler import what its scenario does not name.
+    """
     words = scenario.scheduling
 
     def policy_of(choices: Choices) -> KeyFunction | None:
+        if ":" in choices.policy and choices.policy != words.policy:
+            return None
         chosen = {"policy": choices.policy, "aging_factor": choices.aging_factor}
         changed = {"scheduling": words.model_copy(update=chosen)}
         try:

@@ -61,7 +61,7 @@ class Scheduler:
         self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)
         self.canceller = Canceller(self.book, self.dispatcher)
-        self.reorderer = Reorderer(self.book, self.dispatcher)
+        self.reorderer = Reorderer(self.book, self.dispatcher, self._alarms)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
@@ -101,7 +101,7 @@ class Scheduler:
         return self.book.rules
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take in one event; return the commands in the order in which to carry them out.
+        """Handle one event; return the commands in the order in which to carry them out.
 
         A stale event (a late or repeated report) returns ``IGNORED``.
         """
@@ -330,6 +330,7 @@ class Scheduler:
 
     def _on_opened(self, event: events.FarmOpened) -> Sequence[Command]:
         commands: list[Command] = []
+        self.reorderer.finish(event.at)  # a restored scheduler's is finished
         self.keeper.open(event.at, commands, provisioned=event.provisioned)
         for state in self.builders.values():
             self._watch_idleness(state, commands)
@@ -359,10 +360,11 @@ class Scheduler:
             commands.extend(self._drain(state, at, retire=True))
         self._idle.ask(commands)
         self._losses.lose(at, commands)
+        self.reorderer.go_on(at, commands)
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on, give up hopeless jobs after each event that may make a job hopeless."""
+        """From now on, fail hopeless jobs after each event that may make a job hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True
@@ -390,5 +392,5 @@ _LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
 
 
 def _only_recorded(_: Event) -> Sequence[Command]:
-    """Take in an event that is only recorded in the event log."""
+    """Accept an event that is only recorded in the event log."""
     return NO_COMMANDS

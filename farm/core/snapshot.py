@@ -73,6 +73,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     serial: int
     #: the choices made while the farm ran; None: those of its rules
     choices: Choices | None = None
+    #: jobs with greater serials are to get new keys: a sorting was under way; None: none are
+    sorted_to: int | None = None
     #: builders numbered so far, in all pools together
     made: int = 0
     #: what each platform's fair-share tree remembers
@@ -118,6 +120,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         ),
         serial=scheduler.book.serial,
         choices=scheduler.rules.choices,
+        sorted_to=scheduler.reorderer.sorted_to,
         made=scheduler.keeper.made,
         trees=trees_of(scheduler),
     )

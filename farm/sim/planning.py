@@ -7,7 +7,7 @@ replications: the same seeds, so the same jobs at the same instants.
 One pool: its size is doubled until it meets the objective, then bisected; since waits need not
 fall with every builder, sizes below the found one are tried on until several in a row fail, and
 the next ones above must meet it too. Several pools: all are scaled together first; then, the
-dearest first, each is made as small as the others allow, again and again until none can shrink.
+most expensive first, each is made as small as the others allow, repeatedly until none can shrink.
 That is a local optimum: no single pool can be smaller, while another mixture may be cheaper.
 
 Beside pools of fixed size those with a provisioner keep it, and count in the cost. Where all pools
@@ -32,7 +32,7 @@ from farm.results.comparison.statistics import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario
-from farm.sim.recorded import recorded
+from farm.sim.simulated_records import simulated_records
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
@@ -118,7 +118,7 @@ def play(
 ) -> Outcome:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
-    records = recorded(own, algorithms(own), runs=RUNS_OF_A_SEARCH)
+    records = simulated_records(own, algorithms(own), runs=RUNS_OF_A_SEARCH)
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(
@@ -230,7 +230,7 @@ class _Search:
         pools = pools_to_size(scenario)
         self._start = tuple(pool.builders or 1 for pool in pools)
         prices = [pool.price for pool in pools]
-        self._dearest_first = sorted(range(len(prices)), key=lambda place: -prices[place])
+        self._by_price = sorted(range(len(prices)), key=lambda place: -prices[place])
 
     def run(self) -> tuple[Point | None, str]:
         """Search; return the best point, or None and why."""
@@ -250,7 +250,7 @@ class _Search:
         """Make each pool as small as the others allow, until none can shrink."""
         while True:
             before = sizes
-            for place in self._dearest_first:
+            for place in self._by_price:
 
                 def at(k: int, sizes: Sizes = sizes, place: int = place) -> Sizes:
                     return (*sizes[:place], k, *sizes[place + 1 :])

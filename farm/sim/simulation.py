@@ -18,8 +18,8 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
-from farm.sim.bounds import refuse_too_large
 from farm.sim.provisioning import SimulatedProvisioner
+from farm.sim.too_large import refuse_too_large
 from farm.sim.world import EndOf, SimulatedWorld
 from farm.workload import batches, build_jobs
 
@@ -55,9 +55,10 @@ class Simulation:
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
-        ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
         load = batches(build_jobs(scenario)) if load is None else load
-        self.world = SimulatedWorld(specs, load, ends_at=ends_at, start=start, end_of=end_of)
+        self.world = SimulatedWorld(
+            specs, load, ends_at=scenario.ends_at, start=start, end_of=end_of
+        )
         sized = [(s, (algorithms or {})[s.name]) for s in specs if s.provisioned]
         # of those that plan at one instant, who planned longer ago comes first
         sized.sort(key=lambda pair: -pair[1].interval)

@@ -38,8 +38,8 @@ from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.spec import spec_of
 from farm.plugins.own_behaviours import OwnBehaviours
 from farm.sim.agenda import Agenda
-from farm.sim.bounds import LivesAtOneInstant
 from farm.sim.provisioning import SimulatedProvisioner
+from farm.sim.too_large import LivesAtOneInstant
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 EndOf = Callable[[JobRecord], float]

@@ -34,6 +34,13 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
 ]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+
+Speed = Annotated[
+    float | None,
+    typer.Option("--speed", help="Farm seconds per real second. Default: the scenario's."),
+]
+
 LearnFrom = Annotated[
     Path | None,
     typer.Option(
@@ -157,7 +164,7 @@ def columns_of(texts: list[str] | None) -> dict[str, str] | None:
         ours, _, theirs = text.partition("=")
         if not ours.strip() or not theirs.strip() or ours.strip() in columns:
             raise InputError(
-                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each of ours once, as "
+                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each OURS once, as "
                 "submitted=created_at"
             )
         columns[ours.strip()] = theirs.strip()

@@ -1,13 +1,13 @@
-"""Output of commands: JSON, tables of numbers, and progress."""
+"""Output of commands: JSON, remarks, tables, and progress."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import msgspec
 import typer
@@ -21,7 +21,6 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from farm.terminal.console import FarmConsole
@@ -38,27 +37,16 @@ def print_json(*values: object, pretty: bool = False) -> None:
         typer.echo((msgspec.json.format(text, indent=2) if pretty else text).decode())
 
 
-def table_of(
-    title: str,
-    texts: Sequence[str],
-    numbers: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    caption: str | None = None,
-) -> Table:
-    """Return a table whose first columns are text (the first may fold), the others numbers."""
-    table = Table(title=title, caption=caption)
-    for place, name in enumerate(texts):
-        table.add_column(name, overflow="fold", no_wrap=place > 0)
-    for name in numbers:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def note(what: RenderableType, *, err: bool = False) -> None:
     """Print a remark unfolded, or a table, folded if need be."""
     FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
+
+
+def log_to_stderr() -> None:
+    """Let a service log to standard error, with instants."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from farm.app.jobs.sources import (
 )
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.told_estimate import ToldEstimate
-from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.terminal.console import FarmConsole, many, plain

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.snapshot import BuilderRecord

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from farm.app.recorded.run_audit import audit_run
 from farm.core.errors import InvariantError
-from farm.terminal.options import AsJson, Quiet
+from farm.terminal.options import AsJson, Quiet, RunPath
 from farm.terminal.output import print_json
 
 
 def audit(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: RunPath,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

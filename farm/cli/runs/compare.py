@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from farm.app.result import compare as compare_runs
+from farm.app.recorded.result import compare as compare_runs
 from farm.results.comparison.table import render_comparison
 from farm.terminal.options import AsJson, Relevant, share_of
+from farm.terminal.output import note
 
 
 def compare(
@@ -29,4 +29,4 @@ def compare(
     if as_json:
         typer.echo(comparison.to_json().decode())
     else:
-        Console().print(render_comparison(comparison))
+        note(render_comparison(comparison))

@@ -15,7 +15,7 @@ from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
-from farm.terminal.options import Quiet, seconds_of
+from farm.terminal.options import Quiet, RunPath, seconds_of
 from farm.terminal.output import note
 
 OPENMETRICS = "openmetrics"
@@ -24,7 +24,7 @@ STDOUT = Path("-")
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: RunPath,
     wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
     out: Annotated[
         Path | None,

@@ -16,7 +16,8 @@ from farm.core.errors import InputError
 from farm.results.figures.page import page, write_page
 from farm.results.output_file import check_output
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import note, print_json, runs_progress, table_of
+from farm.terminal.output import note, print_json, runs_progress
+from farm.terminal.tables import Listing, numbers, texts
 
 #: the default number of job sets of the thesis
 SETS = 20
@@ -99,8 +100,8 @@ def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -
     if as_json:
         print_json({"which": "autoscalers", "outcomes": found})
         return
-    rows = map(autoscalers.row_of, found)
-    note(table_of(autoscalers.TITLE, autoscalers.HEAD[:2], autoscalers.HEAD[2:], rows))
+    columns = (*texts(*autoscalers.HEAD[:2]), *numbers(*autoscalers.HEAD[2:]))
+    note(Listing(columns, map(autoscalers.row_of, found), title=autoscalers.TITLE))
     if not quiet:
         note(f"wait against cost, and the table: {out}", err=True)
 

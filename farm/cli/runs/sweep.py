@@ -13,7 +13,6 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep_table import render_sweep
 from farm.scenario import load_scenario
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import (
     AsJson,
     Overrides,
@@ -83,7 +82,7 @@ def sweep(
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:
-        FarmConsole().print(render_sweep(found.sweep, shown))
+        note(render_sweep(found.sweep, shown))
     if out is not None and not quiet:
         note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
 

@@ -35,6 +35,10 @@ class JobBook:
         """Return the live jobs of a matrix, in the order of their submission."""
         return list(self._matrices.get(matrix, {}).values())
 
+    def first_of_matrices(self) -> list[JobState]:
+        """Return the live job of each matrix that was submitted first."""
+        return [next(iter(members.values())) for members in self._matrices.values()]
+
     def take_in(self, job: Job, at: float) -> JobState | None:
         """Add a submitted job; None if it is known already (submitted twice)."""
         if job.id in self.by_id:

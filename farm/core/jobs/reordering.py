@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from farm.core import events
+from farm.core.alarms import Alarms
 from farm.core.commands import IGNORED, NO_COMMANDS, Command
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
@@ -14,13 +16,23 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import Choices, sort_key
 from farm.core.state import JobState, JobStatus
 
+#: jobs that get new keys in one step: some 20 milliseconds with what is written of them
+AT_ONCE = 500
+
 
 class Reorderer:
-    """Changes the sort keys of live jobs."""
+    """Changes the sort keys of live jobs.
 
-    def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
+    All of them are sorted anew in steps, each begun by an alarm of the same instant, so that other
+    events need not wait for the last of very many jobs. Until its step a job keeps its old key.
+    """
+
+    def __init__(self, book: JobBook, dispatcher: Dispatcher, alarms: Alarms) -> None:
         self._book = book
         self._dispatcher = dispatcher
+        self._alarms = alarms
+        #: jobs that are still to get new keys, in order of submission
+        self._left: deque[JobState] = deque()
         #: live jobs whose keys a reordering changed, by id, until their reader clears it
         self.rekeyed: set[str] = set()
 
@@ -42,8 +54,9 @@ class Reorderer:
         choices = self._book.rules.choices.changed(event)
         if choices == self._book.rules.choices or not self.adopt(choices):
             return IGNORED
-        self.rekey_all(event.at)
-        return self._look_again(event.at)
+        commands: list[Command] = []
+        self.sort(event.at, commands)
+        return commands or NO_COMMANDS
 
     def adopt(self, choices: Choices) -> bool:
         """Use these choices from now on; False if the policy is not known."""
@@ -60,28 +73,63 @@ class Reorderer:
                 lane.queue.weigh()
         return True
 
-    def rekey_all(self, at: float) -> None:
-        """Compute all jobs' keys again, and move the waiting ones to their new places."""
-        # in order of submission: a policy may remember which matrices it has seen
-        live = sorted(self._book.by_id.values(), key=lambda state: state.serial)
-        before = {state.serial: state.key for state in live}
-        for state in live:
-            key = self._key(state)
-            if key != state.key:  # queues recognise an entry by the identity of its key
-                state.key = key
-        changed = {state.job.id for state in live if state.key is not before[state.serial]}
-        self.rekeyed = {name for name in self.rekeyed if name in self._book.by_id} | changed
-        for state in live:
-            if state.leader is not None or state.status is not JobStatus.WAITING:
-                continue
-            members = [state]
-            if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node
-                # the jobs of one node share an entry, which has the key of the first
-                members = [m for m in (*reversed(state.followers), state) if not m.abandoned]
-            if all(member.key is before[member.serial] for member in members):
-                continue
-            for member in members:
-                member.lane.queue.rekeyed(member, before[member.serial], at)
+    @property
+    def sorted_to(self) -> int | None:
+        """The serial up to which jobs have got new keys; None: all that are to get one have."""
+        return self._left[0].serial - 1 if self._left else None
+
+    def sort(self, at: float, commands: list[Command]) -> None:
+        """Compute all jobs' keys again, and move the waiting ones to their new places.
+
+        In a farm that sorts at intervals this is by the latest estimates.
+        """
+        for first in self._book.first_of_matrices():
+            self._key(first)  # a policy may remember which matrix it saw first
+        self.rekeyed = {name for name in self.rekeyed if name in self._book.by_id}
+        self._left = deque(sorted(self._book.by_id.values(), key=lambda state: state.serial))
+        self.go_on(at, commands)
+
+    def go_on(self, at: float, commands: list[Command]) -> None:
+        """Take the next step, if a sorting is under way."""
+        if not self._left:
+            return
+        self._rekey((self._left.popleft() for _ in range(min(AT_ONCE, len(self._left)))), at)
+        if self._left:
+            self._alarms.ask(at, commands)
+        else:
+            self._dispatcher.look_again(at, commands)
+
+    def finish(self, at: float) -> None:
+        """Take all steps that are left, as a scheduler does that is restored between two."""
+        self._rekey(self._left, at)
+        self._left.clear()
+
+    def _rekey(self, states: Iterable[JobState], at: float) -> None:
+        for state in states:
+            # one that ended needs none, and a follower gets it with its leader
+            if state.leader is None and self._book.by_id.get(state.job.id) is state:
+                self._rekey_execution(state, at)
+
+    def _rekey_execution(self, state: JobState, at: float) -> None:
+        waits = state.status is JobStatus.WAITING
+        if waits and state.inherited is None and self._book.rules.sort_every is not None:
+            state.estimated_time = self._book.estimator.estimate(state.job)
+        members = (state, *state.followers)
+        before = [member.key for member in members]
+        for member in members:
+            key = self._key(member)
+            if key != member.key:  # queues recognise an entry by the identity of its key
+                member.key = key
+                self.rekeyed.add(member.job.id)
+        moves = [(m, old) for m, old in zip(members, before, strict=True) if not m.abandoned]
+        if not waits or all(m.key is old for m, old in moves):
+            return
+        if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node
+            # the jobs of one node share an entry, which has the key of the first
+            for member, old in reversed(moves):
+                state.lane.queue.rekeyed(member, old, at)
+        else:
+            state.lane.queue.rekeyed(state, before[0], at)
 
     def _key(self, state: JobState) -> tuple[float, ...]:
         job, runs = state.job, state.leader or state

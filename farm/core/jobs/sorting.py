@@ -7,7 +7,6 @@ from farm.core.alarms import Alarms, Handler, followed_by
 from farm.core.commands import Command
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.reordering import Reorderer
-from farm.core.state import JobStatus
 
 WATCHED = (
     events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
@@ -39,16 +38,11 @@ class QueueSorter:
         commands: list[Command] = []
         if self._due_at is not None and self._due_at <= at:
             self._due_at = None
-            self._sort(at)
+            if self._reorderer.sorted_to is None:  # else the last sorting takes longer than that
+                self._reorderer.sort(at, commands)
         if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
             if self._due_at is None:
                 due_at = (at // self._every + 1) * self._every
                 self._due_at = due_at if due_at > at else due_at + self._every
             self._alarms.ask(self._due_at, commands)
         return commands
-
-    def _sort(self, at: float) -> None:
-        for state in self._book.by_id.values():
-            if state.status is JobStatus.WAITING and state.inherited is None:
-                state.estimated_time = self._book.estimator.estimate(state.job)
-        self._reorderer.rekey_all(at)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.interface import Stateless, on_builder, said_time
+from farm.forecasts.runtime.interface import EstimatorBase, on_builder, said_time
 
 
-class Declared(Stateless):
+class Declared(EstimatorBase):
     """The job's declared time ÷ the builder's speed; a default when nothing was declared."""
 
     name = "declared"

@@ -51,15 +51,17 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     #: builders ever made, in all and by pool: the next one's number follows
     made: int = 0
     made_by_pool: dict[str, int] = {}
-    #: serial of the last job taken in
+    #: serial of the last job accepted
     serial: int = 0
     #: jobs ended so far, by outcome
     ended: dict[str, int] = {}
     choices: Choices | None = None
+    #: see FarmSnapshot
+    sorted_to: int | None = None
 
 
 class Try(msgspec.Struct, frozen=True):
-    """An attempt that came to nothing: the job waited again after it."""
+    """A void attempt: the job waited again after it."""
 
     attempt: int
     builder: str
@@ -83,7 +85,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     #: farm time of the last commit, and the speed
     at: float
     speed: float
-    #: the last entry taken in of each stream
+    #: the last entry read of each stream
     cursor: Cursor
     #: real seconds since then
     age: float
@@ -105,7 +107,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def booting(self) -> dict[str, Builder]:
-        """Builders that were asked for and are not there, by id."""
+        """Builders that were requested and have not joined, by id."""
         plays = [play for life in self.lives.values() for play in life.plays.values()]
         plays += [*self.wanted.values(), *self.requested.values()]
         return {p.builder.id: p.builder for p in plays if p.builder.id not in self.builders}
@@ -124,6 +126,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         choices=saved.counts.choices,
+        sorted_to=saved.counts.sorted_to,
         made=saved.counts.made,
         trees=saved.learned.trees,
         trees_are_older=True,

@@ -107,7 +107,7 @@ class MachineStates:
         self._holds: dict[str, str] = {}
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands; a stale event changes nothing."""
+        """Handle one event and its commands; a stale event changes nothing."""
         if type(commands) is not Ignored:
             for value in (event, *commands):
                 self._take(value)

@@ -193,7 +193,7 @@ class _LogReader:
             self.entry.cut = True
 
     def take(self, line: Any, number: int) -> Entry | None:
-        """Take in one line; return the previous entry if this line completes it."""
+        """Read one line; return the previous entry if this line completes it."""
         kind = type(line)
         if (command := self._commands.get(kind)) is not None:
             self._append(command(line, number), number)

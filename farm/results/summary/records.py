@@ -37,7 +37,7 @@ class RunRecords(msgspec.Struct):
     ends: Sequence[EndJob]
     unended: Sequence[tuple[Job, float]]
     estimates: dict[str, float | None]
-    #: events taken in, stale ones included
+    #: events handled, stale ones included
     events: int
     #: farm time of the last event
     last_at: float
@@ -80,7 +80,7 @@ class Recorder:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands."""
+        """Handle one event and its commands."""
         self._events += 1
         self._last = event
         take = self._take.get(type(event))

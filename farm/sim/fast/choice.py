@@ -69,7 +69,7 @@ def try_fast(
     from farm.sim.fast.play import play  # noqa: PLC0415 - likewise
 
     columns = load_of(rules.policy, scheduler.estimator, jobs)
-    ends_at = scenario.phases.ends_at if scenario.phases is not None else 0.0
+    ends_at = scenario.ends_at
     played = play(columns, specs, rules, algorithms, ends_at=ends_at, noted=noted)
     return Try(left, played, "" if played else "jobs that have to be given up")
 

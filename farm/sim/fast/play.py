@@ -18,13 +18,13 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
-from farm.sim.bounds import LIVES_ALLOWED
 from farm.sim.fast.asking import Asking
 from farm.sim.fast.kernel import layout, loop
 from farm.sim.fast.kernel.compiled import by_attribute
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.fast.kernel.many import play_each
 from farm.sim.fast.load import Load
+from farm.sim.too_large import LIVES_ALLOWED
 
 Algorithms = Mapping[str, Algorithm[Any]]
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
@@ -201,7 +201,7 @@ def _roomier(heaps: Keyed, things: int) -> Keyed:
 
 
 def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
-    """Return what becomes of each pool's builders up to a number; what is known is kept."""
+    """Return the fates of each pool's builders up to a number; known ones are kept."""
     made = np.zeros((len(pools), numbers + 1), layout.FATE)
     made["takes_jobs"], made["lifetime"] = True, np.nan
     known = before.shape[1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,24 +16,12 @@ from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job
 from farm.core.snapshot import JobRecord
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 
 Floats = NDArray[np.float64]
 
 #: minimum number of factors from which a rollout draws, if there are enough
 LEAST_STRETCH = 20
-
-
-class RunTimes(Protocol):
-    """A distribution of run times (farm.forecasts.runtime.RuntimeDistribution)."""
-
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return the expected run time in seconds."""
-
-    def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return a time and the factors of it that were seen, oldest first; None: it is certain."""
-
-    def draw_remaining(self, job: Job, u: Floats, builder: Builder, elapsed: float) -> Floats:
-        """Return the rests of a running job that are not exceeded with each probability."""
 
 
 class Uniforms:
@@ -59,7 +46,9 @@ class ServiceTimes:
     whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
     """
 
-    def __init__(self, run_times: RunTimes, jobs: Sequence[Job], seed: int, count: int) -> None:
+    def __init__(
+        self, run_times: RuntimeDistribution, jobs: Sequence[Job], seed: int, count: int
+    ) -> None:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
         self._estimates = np.empty(len(jobs))
         # of one kind all are drawn from the same factors; what is certain has a factor of 1
@@ -99,7 +88,9 @@ def _stretches(kind: str | None, factors: Sequence[float], seed: int, count: int
     return np.sort(possible[begins.astype(int)])
 
 
-def ends_of(run_times: RunTimes, view: JobRecord, builder: Builder, u: Floats, at: float) -> Floats:
+def ends_of(
+    run_times: RuntimeDistribution, view: JobRecord, builder: Builder, u: Floats, at: float
+) -> Floats:
     """Return the drawn instants at which a running attempt ends, not before ``at``."""
     since = view.started_at if view.started_at is not None else view.dispatched_at
     since = at if since is None else since

@@ -28,8 +28,9 @@ from farm.core.restore import restored
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state import JobStatus
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario
-from farm.sim.rollouts.draws import Floats, RunTimes, ServiceTimes, Uniforms, ends_of
+from farm.sim.rollouts.draws import Floats, ServiceTimes, Uniforms, ends_of
 from farm.sim.rollouts.queue_only import roll, slots_to_come
 from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
@@ -89,7 +90,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: FarmSnapshot
     scenario: Scenario
-    run_times: RunTimes
+    run_times: RuntimeDistribution
     #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
     algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
@@ -321,7 +322,7 @@ class _Frozen:
 
     learns = False
 
-    def __init__(self, run_times: RunTimes) -> None:
+    def __init__(self, run_times: RuntimeDistribution) -> None:
         self._run_times = run_times
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:

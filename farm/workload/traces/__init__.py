@@ -1,7 +1,7 @@
 """Traces: recorded jobs. One file per format; the registry is here.
 
 To add a format: a module with ``read(path, options) -> Records`` and one line in ``FORMATS``.
-Readers raise TraceError, which names the record or line, for whatever is wrong with a file.
+Readers raise TraceError, which names the record or line, for any problem of a file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Format(NamedTuple):
 
 
 def _read_csv(path: Path, options: TraceOptions) -> Records:
-    """Return the jobs of our own table, or of one whose columns are named by the options."""
+    """Return the jobs of the project's own table, or of one whose columns the options name."""
     if options.fields:
         return read_foreign(path, options.fields)
     return csv_table.read(path, options)
@@ -61,13 +61,13 @@ def read_trace(
 
 
 def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
-    """Return what the options select of a trace file, as arrays."""
+    """Return the selected records of a trace file, as arrays."""
     records = selected(FORMATS[format_of(path, format)].read(path, options), options)
     return widened(records, options, str(path))
 
 
 def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenario's word
-    """Return the name of a trace's format, given or guessed; TraceError if there is none such."""
+    """Return the name of a trace's format, given or guessed; TraceError for an unknown one."""
     if format is None:
         for name, known in FORMATS.items():
             if path.name.lower().endswith(known.endings):
@@ -88,10 +88,10 @@ def trace_jobs(
     default: Platform | None = None,
     streams: Streams | None = None,
 ) -> Iterable[Job]:
-    """Return the jobs of the records, in their order, made as they are asked for.
+    """Return the jobs of the records, in their order, made on demand.
 
-    ``name`` makes the id of the n-th job, from 1; ``default`` is the platform of jobs of which
-    neither the options nor the trace say one.
+    ``name`` makes the id of the n-th job, from 1; ``default`` is the platform of jobs for which
+    neither the options nor the trace name one.
     """
     streams = streams or source_streams(0, "trace")
     forced = None if options.platform is None else options.platform.platform
@@ -130,7 +130,7 @@ def _each(
 
 
 def _longest_of(records: Records, options: TraceOptions) -> dict[str, set[int]]:
-    """Return which jobs are heavy by ``longest``: of a trace, that share of all jobs taken."""
+    """Return which jobs are heavy by ``longest``: in a trace, that share of all selected jobs."""
     times = records.service.tolist()
     rules = longest_rules(options)
     return {name: longest(times, rule.longest or 0.0) for name, rule in rules.items()}

@@ -1,6 +1,6 @@
 """``batsim``: a workload file of Batsim (JSON): ``jobs`` and the ``profiles`` that they have.
 
-Only profiles of type ``delay`` say how long a job runs; others compute on a platform of Batsim's.
+Only profiles of type ``delay`` have a length; others compute on a platform of Batsim's.
 ``walltime`` is the declared time, the profile's name the kind, ``res`` the processors.
 """
 

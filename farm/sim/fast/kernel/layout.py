@@ -152,7 +152,7 @@ SLOT = record(ends_at_work=np.float64, job=np.int64)
 LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_)
 #: a builder that a pool loses at an instant
 LOSS = record(at=np.float64, pool=np.int64)
-#: an attempt that came to nothing
+#: a void attempt
 VOID_ATTEMPT = record(job=np.int64, builder=np.int64, dispatched_at=np.float64, ended_at=np.float64)
 PLAN = record(
     pool=np.int64,
@@ -241,7 +241,7 @@ class Farm(NamedTuple):
     soon: Array
     #: jobs in order of ending
     ended: Array
-    #: attempts that came to nothing
+    #: void attempts
     void: Array
     #: none are taken where there is no room for any
     notes: Array

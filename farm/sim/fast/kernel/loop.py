@@ -170,7 +170,7 @@ def happens(farm, thing):
 
 @inlined
 def submitted(farm, batch):
-    """Jobs arrive: all of them wait, then the best one that has a builder goes, again and again."""
+    """Jobs arrive: all of them wait, then the best one that has a builder goes, repeatedly."""
     happened(farm, SUBMITTED, batch)
     farm.counts[0].batch_next = batch + 1
     if batch + 2 == len(farm.batches):

@@ -21,7 +21,7 @@ LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
 
 def refuse_too_large(scenario: Scenario) -> None:
     """Raise ScenarioError if the scenario makes more than a simulation can hold, or never ends."""
-    horizon = scenario.phases.ends_at if scenario.phases is not None else 0.0
+    horizon = scenario.ends_at
     for pool in scenario.pools:
         _check_pool(pool, horizon)
     for index, source in enumerate(scenario.workload):

@@ -24,7 +24,7 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
     if name is not None and name not in POLICIES and ":" not in name:
         raise InputError(
             f"found policy {name!r:.60}; {did_you_mean(name, POLICIES)}allowed: "
-            f"{', '.join(POLICIES)}, or module:function"
+            f"{', '.join(POLICIES)}, or the module:function of its scenario"
         )
     if wanted.weights and not operator.image().scenario["scheduling"].get("fair_share"):
         raise InputError(
@@ -37,7 +37,7 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
         if time.monotonic() > deadline:
             raise ServerError(
                 f"the farm still goes by {found.policy} after {TIMEOUT:g}s: its scheduler is busy "
-                f"or down, or there is no {goal.policy} where it runs"
+                f"or down, or {goal.policy} is not the module:function of its scenario"
             )
         time.sleep(INTERVAL)
     return found
