@@ -31,7 +31,7 @@ from farm.live.hosts.successor_state import SuccessorState
 from farm.live.meter import Meter
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
-from farm.live.redis.server_calls import PATIENCE, ServerCalls
+from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
@@ -132,7 +132,7 @@ class LiveWorld:
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
-            None if stays else PATIENCE,
+            None if stays else MAX_ABSENCE,
             self._gives_up,
             before_pause=self._show,
             well_again=lambda: self.roster.excuse(time.monotonic()),

@@ -1,4 +1,4 @@
-"""What is too large to be simulated: refused before it begins, with the key that says so."""
+"""Scenarios that are too large to simulate: refused before the run, with the key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.units import format_roughly
 MOST = 100_000_000
 #: plans of a pool's provisioner
 MOST_PLANS = 10_000_000
-#: builders of one instant, for each of those that were ever there together, and some more: beyond
+#: builders of one instant, for each of those that ever existed together, plus a margin: beyond
 #: that they come and go forever
 LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
 
@@ -51,7 +51,7 @@ def _check(found: float, what: str, where: str, most: int = MOST) -> None:
 
 
 def _jobs_made(source: Source, horizon: float) -> float:
-    """Return about how many jobs a source makes; 0 of a trace, which is as long as it is."""
+    """Return about how many jobs a source makes; 0 for a trace, which is finite."""
     made = source.options
     if not isinstance(made, Releases):
         return 0.0
@@ -70,7 +70,7 @@ class LivesAtOneInstant:
         self._at, self._gone, self._most = -1.0, 0, 0
 
     def gone(self, at: float, there: int) -> None:
-        """Count a builder that is gone; RunError when too many were at this instant."""
+        """Count a builder that has gone; RunError when there were too many at this instant."""
         if at != self._at:
             self._at, self._gone = at, 0
         self._gone += 1

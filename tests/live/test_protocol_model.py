@@ -210,7 +210,7 @@ class Protocol(RuleBasedStateMachine):
             for _ in range(times):
                 self.client.xadd(self.keys.stream("reports"), {"m": envelope})
 
-    # # --- invariants --------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------
 
     @invariant()
     def an_end_is_final(self) -> None:

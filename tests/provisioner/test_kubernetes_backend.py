@@ -128,7 +128,7 @@ def test_manual_scaling_is_corrected(world):
     assert world.cluster.deployments["builders-p"] == 2
 
 
-# # --- failures ------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------
 
 
 def test_a_missing_deployment_is_reported_and_blocks_no_other_pool(world):

@@ -81,11 +81,11 @@ _decided_values = attrgetter(*_END)
 _told_values = attrgetter(*[{"attempts": "attempt", "finished_at": "at"}.get(n, n) for n in _END])
 
 
-def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
+def read_log(path: Path | str) -> Iterator[Entry]:
     """Yield the entries of an event log in order.
 
-    A truncated last line (its writer was killed) is left out with a note to ``on_note``. Raises
-    InputError, with the line number, for a file that is missing or invalid.
+    A truncated last line (its writer was killed) is left out. Raises InputError, with the line
+    number, for a file that is missing or invalid.
     """
     path = Path(path)
     try:
@@ -93,16 +93,14 @@ def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> 
     except OSError as error:
         raise InputError(f"{path}: cannot read the event log: {error.strerror}") from None
     with file:
-        yield from entries_of(_pieces(file), str(path), on_note)
+        yield from entries_of(_pieces(file), str(path))
 
 
-def entries_of(
-    pieces: Iterable[bytes], source: str = "event log", on_note: Callable[[str], None] | None = None
-) -> Iterator[Entry]:
+def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Iterator[Entry]:
     """Yield the entries of an event log that comes in pieces of whole lines, as ``read_log``."""
     reader, before = _LogReader(source), 0
     for piece in pieces:
-        for number, line in enumerate(_decoded(piece, reader, before, on_note), before + 1):
+        for number, line in enumerate(_decoded(piece, reader, before), before + 1):
             if (done := reader.take(line, number)) is not None:
                 yield done
         before += piece.count(b"\n")
@@ -115,9 +113,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _decoded(
-    piece: bytes, reader: _LogReader, before: int, on_note: Callable[[str], None] | None
-) -> Iterable[Any]:
+def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[Any]:
     """Return the lines of a piece; whether all are well and usual shows when they are decoded."""
     try:
         lines = _all_usual(piece)
@@ -125,20 +121,16 @@ def _decoded(
         lines = []
     if len(lines) == piece.count(b"\n"):
         return lines
-    return _one_by_one(piece, reader, before, on_note)
+    return _one_by_one(piece, reader, before)
 
 
-def _one_by_one(
-    piece: bytes, reader: _LogReader, before: int, on_note: Callable[[str], None] | None
-) -> Iterator[Any]:
+def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[Any]:
     for number, raw in enumerate(piece.splitlines(keepends=True), before + 1):
         try:
             line = reader.decode(raw, number)
         except InputError:
             if raw.endswith(b"\n"):
                 raise
-            if on_note:
-                on_note(f"{reader.source}, line {number}: cut short; the log ends before it")
             reader.mark_cut()
             return
         yield line

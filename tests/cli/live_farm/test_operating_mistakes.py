@@ -234,5 +234,5 @@ def test_a_sweep_uses_the_password_of_the_environment(farm, monkeypatch):
 
     monkeypatch.setattr("farm.cli.runs.sweep.play_sweep", play_sweep)
     monkeypatch.setenv("FARM_REDIS_PASSWORD", "secret")
-    farm("sweep", "quickstart", "--vary", "seed=1,2", "--redis", "redis://me@h")
+    farm("sweep", "quickstart", "--vary", "scheduling.policy=fifo,sjf", "--redis", "redis://me@h")
     assert used == ["redis://me:secret@h"]
