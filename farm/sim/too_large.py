@@ -33,8 +33,8 @@ def _check_pool(pool: Pool, horizon: float) -> None:
     lives = (pool.idle_timeout, pool.boot_time, pool.shutdown_time)
     if pool.builders is not None and lives == (0.0, 0.0, 0.0):
         raise ScenarioError(
-            f"{where}.idle_timeout: found 0s for a pool of fixed size that boots in no time: its "
-            "builders would come and go forever at one instant; allowed: a longer one, or none"
+            f"{where}.idle_timeout: found 0s for a pool of fixed size with boot_time 0s: its "
+            "builders would be replaced forever at one instant; allowed: a longer one, or none"
         )
     rule = pool.provisioner
     _check((pool.builders or (rule.min if rule else 0)) * pool.slots, "slots", where)
@@ -46,7 +46,7 @@ def _check(found: float, what: str, where: str, most: int = MOST) -> None:
     if found > most:
         raise ScenarioError(
             f"{where}: found about {found:,.0f} {what} in the whole run; allowed in a simulation: "
-            f"{most:,} (phases.run says how long it lasts, for one time: --set phases.run=1d)"
+            f"{most:,} (shorten the run, for example with --set phases.run=1d)"
         )
 
 

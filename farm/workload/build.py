@@ -116,8 +116,8 @@ def _source_jobs(
         path = Path(options.path)
         if options.origin is not None and not path.exists():
             raise TraceError(
-                f"{path}: no such file; get it from {options.origin}, put it there, or say where "
-                "it is: --set workload.0.path=FILE"
+                f"{path}: no such file; get it from {options.origin}, and put it there or name it "
+                "with --set workload.0.path=FILE"
             )
         records = read_records(path, options.format, options)
         remarks += [f"{path}: {remark}" for remark in records.remarks]

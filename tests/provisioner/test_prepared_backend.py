@@ -244,7 +244,7 @@ def test_an_absent_or_refusing_api_is_one_message(world, way, error, message):
 def test_an_answer_that_is_no_list_is_an_error(world, answer):
     """Another service answers at that address; nothing is done."""
     world.engine.garbage = answer
-    with pytest.raises(BackendError, match=r"Docker API \(read\) answers what is no list"):
+    with pytest.raises(BackendError, match=r"Docker API \(read\) does not answer with containers"):
         world.look()
 
 

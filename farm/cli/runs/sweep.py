@@ -99,5 +99,5 @@ def sweep(
 def _baseline(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
+        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, such as scheduling.policy=fifo")
     return key.strip(), value.strip()
