@@ -71,7 +71,8 @@ def estimate(
     """
     view, growing = view_from(state, redis, folder)
     if growing:
-        said = f"builders still to come to {', '.join(growing)} are not counted (farm whatif counts them)"
+        pools = ", ".join(growing)
+        said = f"builders still to come to {pools} are not counted (farm whatif counts them)"
         note(said, err=True)
     chosen = RULES[rules.value]
     wanted = [
