@@ -289,7 +289,7 @@ def test_a_live_run(tmp_path: Path):
 
 @pytest.mark.live
 def test_a_live_run_lasts_until_its_phases_end():
-    """As a simulated one does: idle builders leave after the last job, while the run goes on."""
+    """As a simulated one does: idle builders leave after the last job, while the run continues."""
     mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
     sized = {"algorithm": "target-wait", "objective": "1s", "min": 0, "max": 2}
     leaving = LITTLE | {"pools": [ELASTIC[0] | {"idle_timeout": "5s", "provisioner": sized}]}

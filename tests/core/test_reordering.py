@@ -175,7 +175,7 @@ def test_very_many_jobs_are_sorted_in_steps(
         assert list(again.handle(event)) == orders
 
 
-def test_dispatch_goes_on_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dispatch_continues_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot takes the first job of the order so far, and a job that comes has its place."""
     one = in_steps(monkeypatch)
     first = one.waiting[0]
