@@ -17,6 +17,7 @@ from farm.core.model import Job
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
 from farm.terminal import output
+from tests.fixtures.waiting import until
 
 SMALL = """\
 name: small
@@ -163,14 +164,29 @@ def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_
 def test_progress_is_shown_also_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """A line every few seconds; for runs with the remaining time."""
-    monkeypatch.setattr(output, "LINE_EVERY", 0.0)
+    """A line every few seconds, and of runs how long the rest takes."""
+    monkeypatch.setattr(output, "LINE_EVERY", 0.005)
+
+    def said(text: str) -> None:
+        until(lambda: text in capsys.readouterr().err, text)
+
     with output.runs_progress() as told:
         told(0, 4)
+        said("0 of 4 runs, 0s so far\n")
         told(2, 4)
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "0 of 4 runs"
-    assert second.startswith("2 of 4 runs, about ")
+        said("2 of 4 runs, ")
+    with output.progress("reading"):
+        said("reading, 0s so far\n")
+    lines = output._Lines("runs")  # of those made in the first 10 s, 3 are left
+    lines.take(completed=0, total=5)
+    lines.take(completed=2)
+    lines._made_after = 10.0
+    assert [lines._line(spent) for spent in (10, 14, 30)] == [
+        "2 of 5 runs, about 15s left",
+        "2 of 5 runs, about 11s left",
+        "2 of 5 runs, 30s so far",
+    ]
+    capsys.readouterr()
     with output.runs_progress(silent=True) as told:
         told(1, 4)
     assert capsys.readouterr().err == ""

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from farm.cli.main import app
+from farm.workload import read_trace
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +50,7 @@ def test_csv_and_swf_are_read_again_as_the_same_jobs(farm, export, run: Path, tm
         assert back == pytest.approx(there, abs=exact)
 
 
-def test_batsim_has_its_three_files(export, run: Path, tmp_path: Path):
+def test_batsim_has_its_files(export, run: Path, tmp_path: Path):
     """A job a line, states that change, means that agree with the summary."""
     out = tmp_path / "batsim"
     assert export("batsim", out).code == 0
@@ -65,6 +66,10 @@ def test_batsim_has_its_three_files(export, run: Path, tmp_path: Path):
     with (out / "machine_states.csv").open() as file:
         states = list(csv.DictReader(file))
     assert max(int(state["nb_computing"]) for state in states) == 4
+    again = read_trace(out / "workload.json")
+    assert {job.id: (job.kind, job.service_time) for job in again} == {
+        row["job_id"]: (row["profile"], float(row["execution_time"])) for row in rows
+    }
 
 
 #: evalys' results from the files, as JSON
@@ -171,7 +176,7 @@ def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str)
         (["csv"], "-o, --into: found neither"),
         (["openmetrics", "-o", "new", "--into", "data"], "-o, --into: found both"),
         (["csv", "--into", "data"], "--into: found with --format csv; allowed: with openmetrics"),
-        (["batsim", "-o", "-"], "-o -: batsim is three files"),
+        (["batsim", "-o", "-"], "-o -: batsim is four files"),
         (["openmetrics", "--into", "file"], "file: is no directory"),
         (["openmetrics", "-o", "new", "--start", "noon"], "--start: "),
         (["openmetrics", "-o", "new", "--interval", "0s"], "--interval: found 0s"),

@@ -248,10 +248,20 @@ def test_any_override_is_applied_or_refused_clearly(text: str) -> None:
 
 
 def test_all_problems_are_listed(write: Write) -> None:
-    """One line each, so that a file can be corrected in one pass."""
-    text = SMALL.replace("slots: 2", "slots: 1.5").replace("policy: sjf", "policy: 3")
+    """One line each, so that a file can be corrected in one pass; unknown keys hide nothing."""
+    text = SMALL.replace("slots: 2", "slots: 1.5\n    slot: 2").replace("policy: sjf", "policy: 3")
     with pytest.raises(ScenarioError) as caught:
-        load_scenario(write(text))
-    first, second = str(caught.value).splitlines()
-    assert "pools.linux.slots: found 1.5" in first
-    assert "scheduling.policy: found 3" in second
+        load_scenario(write(f"nam: x\n{text}"))
+    listed = str(caught.value).splitlines()
+    assert len(listed) == 4
+    for line, part in zip(
+        listed,
+        (
+            "nam: unknown key; did you mean name?",
+            "pools.linux.slot: unknown key; did you mean slots?",
+            "pools.linux.slots: found 1.5",
+            "scheduling.policy: found 3",
+        ),
+        strict=True,
+    ):
+        assert part in line

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.app.api import load_scenario
+from farm.app.api import Source, load_scenario
 from farm.app.sweeps.axes import Grid, axis_of
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
@@ -90,7 +90,7 @@ class SweepResult:
 
 
 def sweep(
-    scenario: Any,
+    scenario: Source,
     vary: Mapping[str, Sequence[Any]] | None = None,
     *,
     replications: int = 10,

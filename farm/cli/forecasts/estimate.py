@@ -71,7 +71,7 @@ def estimate(
     """
     view, growing = view_from(state, redis, folder)
     if growing:
-        said = f"builders still to come to {', '.join(growing)} are not counted: farm whatif does"
+        said = f"builders still to come to {', '.join(growing)} are not counted (farm whatif counts them)"
         note(said, err=True)
     chosen = RULES[rules.value]
     wanted = [

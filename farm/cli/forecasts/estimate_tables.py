@@ -38,6 +38,7 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Listi
     return Listing(
         (*texts("job", "platform"), *numbers(*columns)),
         rows,
+        first_to_go=("builders", "ahead", "next free in"),
         title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
         caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else "",
     )

@@ -14,7 +14,7 @@ from farm.app.jobs.json_lines import parse_platform
 from farm.core.model import Builder, Job, Platform
 from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
@@ -79,7 +79,9 @@ def runtime_estimate(
     """
     bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
     client = ClientSide(size_bound=size_bound, deadline=bound)
-    learned = msgspec.structs.replace(learned_from(source, redis, folder, estimator), client=client)
+    with progress("learning", silent=as_json):
+        learned = learned_from(source, redis, folder, estimator)
+    learned = msgspec.structs.replace(learned, client=client)
     if job is not None:
         wanted = learned.job(job)
     else:

@@ -17,7 +17,7 @@ from farm.scenario import load_scenario
 from farm.sim.rollouts.draws import Floats
 from farm.sim.rollouts.rollout import Rollouts
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
@@ -56,10 +56,11 @@ def whatif(
     before, after = load_scenario(image.scenario), load_scenario(image.scenario, sets or ())
     if not image.snapshot.waiting:
         raise InputError("no job waits: there is nothing to roll out")
-    now = roll_out(image, before, before, count, seed, arrivals=arrivals)
     then = None
-    if sets:
-        then = roll_out(image, before, after, count, seed, arrivals=arrivals)
+    with progress("simulating", silent=as_json):
+        now = roll_out(image, before, before, count, seed, arrivals=arrivals)
+        if sets:
+            then = roll_out(image, before, after, count, seed, arrivals=arrivals)
     report = _Report(image, now, then)
     if as_json:
         print_json(report.as_json(count, sets or (), limit))
@@ -135,6 +136,7 @@ class _Report:
                 for name, places in self._places.items()
             ],
             title=f"Waiting jobs by platform ({count} rollouts)",
+            first_to_go=("waiting", "last job P90"),
         )
 
     def slowest(self, limit: int) -> Listing:
@@ -151,6 +153,7 @@ class _Report:
                 for place in shown
             ],
             title=f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch",
+            first_to_go=("platform", "mean"),
         )
 
 

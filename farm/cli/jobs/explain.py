@@ -22,7 +22,7 @@ from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import FarmConsole, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
@@ -48,7 +48,8 @@ def explain(
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)
         return
-    found = decisions_on(Path(what), job)
+    with progress("replaying", silent=as_json):
+        found = decisions_on(Path(what), job)
     if as_json:
         print_json([msgspec.to_builtins(one) for one in found])
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -48,7 +48,9 @@ def drain(
     notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
     for pool in sorted({record.builder.pool for record in records.values()}):
         report = reports.get(pool)
-        if report is not None and report.provisioned and _has_room(report.most, report.snapshot):
+        if report is None or not report.provisioned:
+            continue
+        if report.most is None or report.snapshot.total < report.most:
             most = "" if report.most is None else f", up to {report.most} in all"
             notes.append(f"the provisioner of pool {pool} may request others instead{most}")
     _show("drain", pattern, names, notes, as_json=as_json, quiet=quiet)
@@ -82,10 +84,6 @@ def _matching(operator: Operator, pattern: str) -> dict[str, BuilderRecord]:
             f"no builder matches {pattern!r:.300}; allowed: a pattern for {some or 'builders'}"
         )
     return found
-
-
-def _has_room(most: int | None, snapshot: Any) -> bool:
-    return most is None or snapshot.total < most
 
 
 def _show(

@@ -7,7 +7,7 @@ import typer
 from farm.app.recorded.run_audit import audit_run
 from farm.core.errors import InvariantError
 from farm.terminal.options import AsJson, Quiet, RunPath
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, progress
 
 
 def audit(
@@ -19,7 +19,8 @@ def audit(
 
     Otherwise prints the first error, with exit code 1.
     """
-    found = audit_run(run)
+    with progress("replaying", silent=quiet or as_json):
+        found = audit_run(run)
     if as_json:
         print_json(found)
         raise typer.Exit(1 if found.wrong else 0)

@@ -10,7 +10,7 @@ import typer
 from farm.app.recorded.result import compare as compare_runs
 from farm.results.comparison.table import render_comparison
 from farm.terminal.options import AsJson, Relevant, share_of
-from farm.terminal.output import note
+from farm.terminal.output import note, progress
 
 
 def compare(
@@ -25,7 +25,9 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare runs with the first one: what differs, and whether it is significant and relevant."""
-    comparison = compare_runs(*runs, relevant=share_of(relevant))
+    least = share_of(relevant)
+    with progress("comparing", silent=as_json):
+        comparison = compare_runs(*runs, relevant=least)
     if as_json:
         typer.echo(comparison.to_json().decode())
     else:

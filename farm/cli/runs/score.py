@@ -16,7 +16,7 @@ from farm.results.run_time_scores import RungScore
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot, RunPath
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
@@ -40,13 +40,15 @@ def score(
     estimated.
     """
     if run_times:
-        found = rungs_of(run, run_times)
+        with progress("replaying", silent=as_json):
+            found = rungs_of(run, run_times)
         if as_json:
             print_json(found, pretty=True)
         else:
             note(_rungs(found))
         return
-    scores = score_run(load_run(run, unfinished=True).entries())
+    with progress("reading", silent=as_json):
+        scores = score_run(load_run(run, unfinished=True).entries())
     if not scores:
         raise InputError(
             f"{run}: no estimates were made in this run; enable them, for example with "

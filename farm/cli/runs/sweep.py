@@ -78,8 +78,16 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    with runs_progress(silent=quiet) as show:
-        found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
+    try:
+        with runs_progress(silent=quiet) as show:
+            found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
+    except KeyboardInterrupt:
+        if out is not None:
+            note(
+                f"interrupted; finished runs are kept in {out}: the same command continues",
+                err=True,
+            )
+        raise
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:

@@ -15,7 +15,7 @@ from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.console import many
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.terminal.output import note
+from farm.terminal.output import note, progress
 from farm.terminal.tables import Listing, folding, texts
 from farm.workload import write_csv
 from farm.workload.traces import FORMATS, read_records, trace_jobs
@@ -52,8 +52,9 @@ def import_trace(
         raise InputError(f"{out}: exists already; allowed: a new file")
     fields = columns_of(column)
     options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
-    records = read_records(source, trace_format, options)
-    found = list(trace_jobs(records, options, records.numbered))
+    with progress("reading", silent=quiet):
+        records = read_records(source, trace_format, options)
+        found = list(trace_jobs(records, options, records.name))
     for remark in () if quiet else records.remarks:
         note(remark, err=True)
     if show:

@@ -16,6 +16,8 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.tables import Listing, folding, numbers
 
+#: a difference of more than this many times the base is shown as it is
+MOST = 10.0
 STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim"}
 
 TIDY = (
@@ -96,7 +98,7 @@ def difference_cells(
 ) -> list[str]:
     """Return a difference and its interval, as shares of the base where that is not 0."""
     found = (difference, *_ends(interval))
-    if not difference or not relative:
+    if not difference or not relative or abs(relative) > MOST:
         return ["" if value is None else readable(value, unit) for value in found]
     share = relative / difference
     return [

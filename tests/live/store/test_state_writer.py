@@ -106,6 +106,7 @@ class History:
         return events.JobsSubmitted(self.at, made)
 
     def compare(self) -> None:
+        self.store.look_at_keys(self.mirror.sizes(hosts=0))
         live = self.scheduler.jobs
         waiting: dict[str, list[str]] = {name: [] for name in self.store.depths()}
         for state in sorted(live.values(), key=lambda state: state.key):
