@@ -35,7 +35,7 @@ def risk(
     plot: Plot = None,
     as_json: AsJson = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print the table without the plot.")
+        bool, typer.Option("--quiet", "-q", help="Print the table without the plot.")
     ] = False,
 ) -> None:
     """Print the expected slowdown of a builder that is filled at random.
