@@ -25,7 +25,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 def incomplete_keys(client: Connection, keys: Keys, sizes: Sizes, meta: int) -> list[str]:
-    """Return the keys that hold less than they should; ``meta`` has so many fields.
+    """Return the keys that hold less than they should; ``meta``: number of fields of that key.
 
     Raises SpoiltError for keys of another type.
     """
